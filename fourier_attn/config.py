@@ -1,0 +1,92 @@
+"""Every knob of the project, with its default and its unit. The only list of knobs."""
+
+from ml_collections import ConfigDict
+
+MIXERS = {
+    "attention": dict(
+        heads=8,  # number of heads
+        head_width="full",  # "full": every head as wide as the model (the articles); "split": d / heads
+        implementation="xla",  # "xla", or "cudnn" on NVIDIA GPUs in bfloat16
+    ),
+    "fourier": dict(
+        norm="none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
+        method="auto",  # "auto", "fft" (complex) or "rfft" (half of the spectrum)
+    ),
+    "identity": dict(),
+}
+
+# What a task wants otherwise than the defaults below. One padded length for `reviews`: each bucket has
+# frequencies of its own, which a short training on short texts does not learn (97 % instead of 99.9 %).
+TASKS = {
+    "reviews": {
+        "data.length": 48,
+        "data.buckets": (),
+        "model.positions": 48,
+        "model.depth": 3,
+        "model.d": 64,
+        "model.mlp": 256,
+        "optim.learning_rate": 1e-3,
+        "train.epochs": 4,
+    },
+    "imdb": {
+        "model.depth": 4,
+        "model.dropout": 0.2,
+        "train.epochs": 3,
+    },
+}
+
+
+def default(mixer: str = "fourier", task: str = "reviews") -> ConfigDict:
+    """Returns the whole configuration for a mixer and a task, locked: an unknown key is refused."""
+    if mixer not in MIXERS:
+        raise ValueError(f"mixer={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
+    if task not in TASKS:
+        raise ValueError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
+    config = ConfigDict()
+    config.seed = 0  # of initial weights, dropout and the order of the data
+
+    config.data = ConfigDict()
+    config.data.task = task  # a key of fourier_attn.data.TASKS
+    config.data.dir = ""  # where TFDS keeps its data sets; "": TFDS's own default
+    config.data.tokenizer = "words"  # "words" (lower-cased, fitted on train) or "bytes" (UTF-8)
+    config.data.vocab = 50_000  # at most so many words, the most frequent ones
+    config.data.length = 512  # tokens; longer texts are cut at the end
+    config.data.buckets = (64, 128, 192, 256, 320, 384, 448)  # padded lengths below `length`; (): all at `length`
+    config.data.batch = 32  # examples
+    config.data.holdout = 0.2  # share of train kept for validation where the data set has no such split
+    config.data.split_seed = 0  # of that split; apart from `seed`, so that all runs share one split
+    config.data.train_examples = 0  # use only the first so many of (shuffled) train; 0: all
+
+    config.model = ConfigDict()
+    config.model.vocab = 50_000  # rows of the token table; `train.run` sets the tokenizer's size
+    config.model.classes = 2  # `train.run` sets the task's number
+    config.model.positions = 512  # rows of the position table: the longest sequence, in tokens
+    config.model.depth = 6  # blocks
+    config.model.d = 128  # model width
+    config.model.mlp = 512  # hidden width of the MLP
+    config.model.activation = "relu"  # "relu" (the articles) or "gelu" (tanh form, FNet)
+    config.model.dropout = 0.0  # rate, after the embedding and after every sublayer
+    config.model.dtype = "float32"  # of the computation, or "bfloat16"; parameters are float32
+    config.model.mixer = ConfigDict(dict(name=mixer, **MIXERS[mixer]))
+
+    config.optim = ConfigDict()
+    config.optim.name = "adamw"  # "adam" or "adamw"
+    config.optim.learning_rate = 5e-4  # at its peak
+    config.optim.schedule = "cosine"  # after the warm-up: "cosine" to zero, or "constant"
+    config.optim.warmup_steps = 100  # linear from zero
+    config.optim.steps = 10_000  # of the whole schedule; `train.run` sets epochs x steps per epoch
+    config.optim.weight_decay = 0.01  # decoupled, on matrices only ("adamw")
+    config.optim.clip_norm = 1.0  # global norm of the gradient; 0: not clipped
+    config.optim.b1 = 0.9
+    config.optim.b2 = 0.999
+    config.optim.eps = 1e-8
+
+    config.train = ConfigDict()
+    config.train.epochs = 3
+    config.train.patience = 3  # epochs without a better validation accuracy before stopping; 0: never stop
+    config.train.seeds = 1  # networks trained at once on the same batches: mean and deviation from one run
+    config.train.accumulate = 1  # micro-batches per step; the gradient is that of the whole batch
+    config.train.log_every = 50  # steps
+    config.train.save_every = 500  # steps between checkpoints, besides one per epoch
+    config.update_from_flattened_dict(TASKS[task])
+    return config.lock()

@@ -1,0 +1,88 @@
+"""Batches in length buckets: a batch is a pure function of (seed, step)."""
+
+import functools
+from collections.abc import Iterator, Sequence
+
+import grain
+import numpy as np
+
+from fourier_attn.data.text import PAD
+
+Batch = dict[str, np.ndarray]
+
+
+class Batches:
+    """A sequence of batches, `batches[step]`, for one epoch after another.
+
+    Every example is padded to the smallest bucket that holds it, whatever stands beside it, so that
+    there is one shape per bucket and an example is always seen at the same padded length. An epoch
+    holds each example once: within its bucket in an order drawn from (seed, epoch), the batches of
+    all buckets then in a drawn order too. The last batch of a bucket is filled up with copies of
+    its first row at weight 0.
+
+    A batch is a dict: tokens (b, t), label (b), weight (b) 1 or 0, index (b) the example's number.
+
+    Args:
+      rows: token ids of each example.
+      labels: the class of each example.
+      buckets: padded lengths, rising; the last one holds the longest row.
+      batch: examples b.
+      seed: of the order; None keeps the order of the rows (evaluation).
+      epochs: how many times the examples are seen.
+    Raises: ValueError for no examples, a batch below 1 or buckets that do not rise.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[np.ndarray],
+        labels: np.ndarray,
+        *,
+        buckets: Sequence[int],
+        batch: int,
+        seed: int | None = None,
+        epochs: int = 1,
+    ):
+        if not len(rows):
+            raise ValueError("there are no examples; check data.train_examples and data.holdout")
+        if batch < 1:
+            raise ValueError(f"data.batch={batch} must be at least 1")
+        if list(buckets) != sorted(set(buckets)) or buckets[0] < 1:
+            raise ValueError(f"data.buckets={tuple(buckets)} must be positive and rise")
+        lengths = np.array([len(row) for row in rows])
+        if lengths.max() > buckets[-1]:
+            raise ValueError(f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}")
+        self.rows, self.labels, self.batch, self.seed = rows, np.asarray(labels, np.int32), batch, seed
+        bucket = np.searchsorted(buckets, lengths)
+        self.members = [(t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()]
+        self.steps_per_epoch = sum(-(-len(members) // batch) for _, members in self.members)
+        self.epochs = epochs
+        self.epoch = functools.lru_cache(maxsize=2)(self._epoch)
+
+    def __len__(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    def __getitem__(self, step: int) -> Batch:
+        epoch, place = divmod(int(step), self.steps_per_epoch)
+        t, index = self.epoch(epoch)[place]
+        weight = np.zeros(self.batch, np.float32)
+        weight[: len(index)] = 1.0
+        index = np.concatenate([index, np.repeat(index[:1], self.batch - len(index))])
+        tokens = np.full((self.batch, t), PAD, np.int32)
+        for row, example in zip(tokens, index, strict=True):
+            row[: len(self.rows[example])] = self.rows[example]
+        return {"tokens": tokens, "label": self.labels[index], "weight": weight, "index": index}
+
+    def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
+        """Padded length and example numbers of every batch of an epoch, in order."""
+        random = None if self.seed is None else np.random.default_rng((self.seed, epoch))
+        batches = []
+        for t, members in self.members:
+            order = members if random is None else random.permutation(members)
+            batches += [(t, order[i : i + self.batch]) for i in range(0, len(order), self.batch)]
+        return batches if random is None else [batches[i] for i in random.permutation(len(batches))]
+
+
+def prefetch(batches: Batches, start: int = 0) -> Iterator[Batch]:
+    """Batches from step `start` on, made ahead in a background thread; the order is that of `batches`."""
+    dataset = grain.MapDataset.source(batches)[start:]
+    return iter(dataset.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=8)))

@@ -1,0 +1,110 @@
+"""Synthetic film reviews from a small grammar, whose label cannot be read off a bag of words.
+
+Each review holds one judgement among irrelevant sentences. The judgement is a clause with an
+adjective that may be negated; two contrasting clauses, of which the connective says which one
+counts; or the opinion of others, with which the writer agrees or not, some sentences later. Whether
+a clause is negated, which of two clauses comes first and whether the writer agrees are drawn
+independently of the label, and the plot has adjectives and negations of its own. So single words
+say little: adjectives are negated often enough that counting them leaves every third review wrong.
+"""
+
+import random
+from collections.abc import Iterator
+
+import tensorflow_datasets as tfds
+
+LABELS = ("negative", "positive")
+SPLITS = {"train": 8_000, "validation": 1_000, "test": 2_000}
+
+GOOD = "brilliant charming clever delightful funny gripping inspired moving superb witty".split()
+BAD = "awful boring clumsy dreary dull flat lifeless stale tedious weak".split()
+ASPECTS = "the film|the movie|the acting|the script|the direction|the dialogue|the camera work|the ending".split("|")
+OTHERS = "the critics|my friends|most people|the papers|my neighbours".split("|")
+PEOPLE = "a captain|a detective|a farmer|a nurse|a pianist|a young girl|an old man|two brothers|a thief|a teacher".split("|")
+DEEDS = "finds|hides|steals|loses|paints|sells|remembers|follows".split("|")
+UNDONE = "does not find|never sees|hardly knows|does not trust|never leaves".split("|")
+LOOKS = "small large old new red blue white wooden hidden broken empty distant".split()
+THINGS = "letter|island|violin|house|horse|map|painting|village|train|garden".split("|")
+PLACES = "in paris|by the sea|before the war|one winter|in the mountains|at night|on a small farm".split("|")
+NEGATIONS = "not|never|hardly".split("|")
+
+
+def review(draw: random.Random) -> tuple[str, int]:
+    """Draws one review and its label: 0 negative, 1 positive."""
+    label = draw.randrange(2)
+    judgement = draw.choice((_plain, _plain, _contrast, _opinion))(draw, bool(label))
+    before, after = _plot(draw, draw.randrange(2)), _plot(draw, draw.randrange(2))
+    return " ".join([*before, *judgement, *after]), label
+
+
+def _plain(draw: random.Random, good: bool) -> list[str]:
+    return [f"{_clause(draw, good)} ."]
+
+
+def _contrast(draw: random.Random, good: bool) -> list[str]:
+    counts, concedes = _clause(draw, good), _clause(draw, not good)
+    if draw.randrange(2):
+        return [f"{counts} , although {concedes} ."]
+    return [draw.choice((f"although {concedes} , {counts} .", f"{concedes} , but {counts} ."))]
+
+
+def _opinion(draw: random.Random, good: bool) -> list[str]:
+    agree = draw.random() < 0.6
+    said = f"{draw.choice(OTHERS)} called {draw.choice(ASPECTS)} {_adjective(draw, good == agree)} ."
+    return [said, *_plot(draw, 1), "i agree ." if agree else "i disagree ."]
+
+
+def _clause(draw: random.Random, good: bool) -> str:
+    negated = draw.random() < 0.35
+    word = f"{draw.choice(NEGATIONS)} " if negated else ""
+    return f"{draw.choice(ASPECTS)} was {word}{_adjective(draw, good != negated)}"
+
+
+def _adjective(draw: random.Random, good: bool) -> str:
+    return draw.choice(GOOD if good else BAD)
+
+
+def _plot(draw: random.Random, sentences: int) -> list[str]:
+    """Irrelevant sentences, with adjectives and negations that mean nothing."""
+    return [
+        f"{draw.choice(PEOPLE)} {draw.choice(DEEDS + UNDONE)} a {draw.choice(LOOKS + GOOD + BAD)} "
+        f"{draw.choice(THINGS)} {draw.choice(PLACES)} ."
+        for _ in range(sentences)
+    ]
+
+
+class SyntheticReviews(tfds.core.GeneratorBasedBuilder):
+    """The TFDS data set `synthetic_reviews`: the same reviews on every machine, no review twice."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=list(LABELS))}
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Synthetic film reviews from a grammar; the label needs words to be combined.",
+            features=tfds.features.FeaturesDict(features),
+            supervised_keys=("text", "label"),
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        draw, seen = random.Random(0), set()
+
+        def examples(split: str, count: int) -> Iterator[tuple[str, dict]]:
+            made = 0
+            while made < count:
+                text, label = review(draw)
+                if text not in seen:
+                    seen.add(text)
+                    yield f"{split}_{made}", {"text": text, "label": label}
+                    made += 1
+
+        return {split: examples(split, count) for split, count in SPLITS.items()}
+
+    def _generate_examples(self) -> None:
+        """Unused: the generators of `_split_generators` share one source, so that splits do not overlap."""
+
+
+def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """Makes the TFDS builder of the synthetic reviews in `data_dir`."""
+    return SyntheticReviews(data_dir=data_dir, file_format="array_record")

@@ -1,0 +1,117 @@
+"""The table of tasks, and their texts through TFDS (without TensorFlow)."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from fourier_attn.data import reviews
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A classification task: where TFDS has its texts.
+
+    Args:
+      dataset: TFDS name.
+      labels: the name of each class.
+      builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
+      validation: the name of that split; None: a share of train is held out.
+    """
+
+    dataset: str
+    labels: tuple[str, ...]
+    builder: Callable[[str | None], tfds.core.DatasetBuilder] | None = None
+    validation: str | None = None
+
+
+TASKS = {
+    "reviews": Task("synthetic_reviews", reviews.LABELS, reviews.builder, "validation"),
+    "imdb": Task("imdb_reviews", ("negative", "positive")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Texts and labels; `in_train` marks those whose text is also in the train split."""
+
+    texts: list[str]
+    labels: np.ndarray
+    in_train: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, index: np.ndarray) -> "Examples":
+        return Examples([self.texts[i] for i in index], self.labels[index], self.in_train[index])
+
+
+def read(config: Mapping[str, Any]) -> dict[str, Examples]:
+    """Reads train, validation and test of `config.task`; builds or downloads the data set where needed.
+
+    Where the data set has no validation split, `holdout` of train is kept for it, drawn from
+    `split_seed`. `in_train` of the test split refers to the whole of the original train split.
+
+    Raises: ValueError for an unknown task, a holdout outside (0, 1), a data set that is missing and
+      cannot be had, or one that cannot be read.
+    """
+    if config["task"] not in TASKS:
+        raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
+    task = TASKS[config["task"]]
+    builder = _prepared(task, config["dir"] or None)
+    train, test = _split(builder, "train"), _split(builder, "test")
+    seen = {_letters(text) for text in train.texts}
+    test = dataclasses.replace(test, in_train=np.array([_letters(text) in seen for text in test.texts]))
+    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
+    if task.validation:
+        validation = _split(builder, task.validation)
+    else:
+        if not 0.0 < config["holdout"] < 1.0:
+            raise ValueError(f"data.holdout={config['holdout']} must lie between 0 and 1")
+        held = round(config["holdout"] * len(train))
+        validation, order = train.take(order[:held]), order[held:]
+    if config["train_examples"]:
+        order = order[: config["train_examples"]]
+    return {"train": train.take(order), "validation": validation, "test": test}
+
+
+def _letters(text: str) -> str:
+    """What makes two texts the same: their letters and digits, in lower case."""
+    return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
+
+
+def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    make = task.builder or (lambda where: tfds.builder(task.dataset, data_dir=where, file_format="array_record"))
+    builder = make(data_dir)
+    if builder.is_prepared():
+        return builder
+    try:
+        download = tfds.download.DownloadConfig(force_checksums_validation=True)
+        builder.download_and_prepare(download_config=download)
+    except OSError as error:  # no network, no space: requests and urllib raise its subclasses
+        raise ValueError(
+            f"the data set {task.dataset} is not in {builder.data_path} and cannot be downloaded "
+            f"({type(error).__name__}). Build it from a local copy: python -m fourier_attn.data.prepare "
+            f"--dataset={task.dataset} --source=DIR"
+        ) from error
+    return builder
+
+
+def _split(builder: tfds.core.DatasetBuilder, split: str) -> Examples:
+    try:
+        expected = builder.info.splits[split].num_examples
+        source = builder.as_data_source(split=split)
+        rows = source.__getitems__(range(len(source)))
+        if len(rows) != expected:
+            raise ValueError(f"{len(rows)} of {expected} examples")
+        texts = [row["text"].decode("utf-8") for row in rows]
+        labels = np.array([row["label"] for row in rows], np.int32)
+    except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
+        raise ValueError(
+            f"split {split!r} of the data set in {builder.data_path} cannot be read "
+            f"({type(error).__name__}: {str(error)[:200]}); move that folder away and prepare it again"
+        ) from error
+    return Examples(texts, labels, np.zeros(len(texts), bool))

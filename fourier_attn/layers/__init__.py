@@ -1,0 +1,1 @@
+"""Thin linen modules: each owns parameters and calls one op."""

@@ -1,0 +1,56 @@
+"""Multi-head self-attention."""
+
+from typing import Literal
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops.attention import Implementation, attention
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention with dense projections.
+
+        q, k, v = x W_q, x W_k, x W_v          per head, without bias
+        y = concat_a(softmax(q_a k_a^T / sqrt(k)) v_a) W_o + b_o
+
+    Parameters: `query/kernel`, `key/kernel`, `value/kernel` (d, h, k), `out/kernel` (h, k, d),
+    `out/bias` (d).
+
+    Args:
+      heads: number of heads h.
+      head_width: "full" gives every head the whole width, k = d, as the articles do; "split"
+        divides it, k = d / h, as is usual.
+      implementation: see `fourier_attn.ops.attention.attention`.
+      dtype: of the computation; parameters stay float32.
+    Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
+    Raises: ValueError where heads do not divide a split width.
+    Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch.
+    """
+
+    heads: int = 8
+    head_width: Literal["full", "split"] = "full"
+    implementation: Implementation = "xla"
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+    ) -> Float[Array, "b t d"]:
+        d = x.shape[-1]
+        if self.heads < 1 or (self.head_width == "split" and d % self.heads):
+            raise ValueError(
+                f"heads={self.heads} must divide d={d}; change heads or the model's width, or use head_width='full'"
+            )
+        if self.head_width not in ("full", "split"):
+            raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
+        k = d if self.head_width == "full" else d // self.heads
+
+        def project(name: str) -> Float[Array, "b t h k"]:
+            return nn.DenseGeneral((self.heads, k), use_bias=False, dtype=self.dtype, name=name)(x)
+
+        y = attention(
+            project("query"), project("key"), project("value"), mask=mask, implementation=self.implementation
+        )
+        return nn.DenseGeneral(d, axis=(-2, -1), dtype=self.dtype, name="out")(y)

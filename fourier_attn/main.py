@@ -1,0 +1,54 @@
+"""Command line: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=train|eval|predict]."""
+
+import sys
+import time
+from pathlib import Path
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from fourier_attn import command
+
+CONFIG = config_flags.DEFINE_config_file("config", help_string="configuration, for example configs/fnet.py:imdb")
+WORKDIR = flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
+MODE = flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
+TEXT = flags.DEFINE_string("text", None, "the review to judge with --mode=predict")
+
+
+def main() -> None:
+    from fourier_attn import inference, train, workdir
+
+    config = given_config()
+    if MODE.value == "train":
+        train.run(config or missing("--config=configs/fnet.py"), WORKDIR.value or new_workdir())
+        return
+    directory = Path(WORKDIR.value or missing("--workdir=DIR, the directory of a trained run"))
+    if config:
+        workdir.check(directory, config.to_dict())
+    if MODE.value == "eval":
+        for split, values in inference.evaluate(directory).items():
+            print(f"{split} loss {values['loss']:.4f} accuracy {train.percent(values)}")
+    else:
+        label, probability = inference.predict(directory, TEXT.value or "")
+        print(f"{label} {probability:.4f}")
+
+
+def given_config() -> ConfigDict | None:
+    """The configuration of the command line, or None if there is none."""
+    if CONFIG.value is not None and not isinstance(CONFIG.value, ConfigDict):
+        name = flags.FLAGS["config"].config_filename
+        raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
+    return CONFIG.value
+
+
+def missing(option: str):
+    raise ValueError(f"--mode={MODE.value} needs {option}")
+
+
+def new_workdir() -> Path:
+    name = Path(config_flags.get_config_filename(flags.FLAGS["config"]).partition(":")[0]).stem
+    return Path("runs") / f"{name}-{CONFIG.value.data.task}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

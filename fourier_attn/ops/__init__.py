@@ -1,0 +1,1 @@
+"""Pure functions of arrays: no parameters, no Flax, no configuration."""

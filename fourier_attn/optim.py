@@ -1,0 +1,46 @@
+"""The optimiser: Adam or AdamW, warm-up, a schedule, clipping."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+
+def build(config: Mapping[str, Any]) -> optax.GradientTransformation:
+    """Turns the `optim` part of the configuration into an optax transformation.
+
+    The learning rate rises linearly over `warmup_steps`, then stays ("constant") or falls to zero at
+    `steps` along half a cosine. Weight decay spares vectors (biases, normalisation).
+
+    Raises: ValueError for an unknown name or schedule, or a number out of range.
+    """
+    if config["name"] not in ("adam", "adamw"):
+        raise ValueError(f"optim.name={config['name']!r} is unknown; choose 'adam' or 'adamw'")
+    if config["schedule"] not in ("cosine", "constant"):
+        raise ValueError(f"optim.schedule={config['schedule']!r} is unknown; choose 'cosine' or 'constant'")
+    if config["learning_rate"] <= 0:
+        raise ValueError(f"optim.learning_rate={config['learning_rate']} must be positive")
+    for key in ("warmup_steps", "weight_decay", "clip_norm"):
+        if config[key] < 0:
+            raise ValueError(f"optim.{key}={config[key]} must not be negative")
+    warmup = min(config["warmup_steps"], config["steps"])
+    rate = schedule(config["schedule"], config["learning_rate"], warmup, config["steps"])
+    decay = config["weight_decay"] if config["name"] == "adamw" else 0.0
+    return optax.chain(
+        optax.clip_by_global_norm(config["clip_norm"]) if config["clip_norm"] else optax.identity(),
+        optax.adamw(rate, config["b1"], config["b2"], config["eps"], weight_decay=decay, mask=_matrices),
+    )
+
+
+def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
+    """Linear from 0 to `peak` over `warmup` steps, then constant or half a cosine to 0 at `steps`."""
+    after = optax.constant_schedule(peak)
+    if name == "cosine":
+        after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1))
+    return optax.join_schedules([optax.linear_schedule(0.0, peak, max(warmup, 1)), after], [warmup])
+
+
+def _matrices(params: Any) -> Any:
+    return jax.tree.map(lambda p: jnp.ndim(p) > 1, params)
