@@ -51,7 +51,7 @@ def default(mixer: str = "fourier", task: str = "reviews") -> ConfigDict:
     config.data.tokenizer = "words"  # "words" (lower-cased, fitted on train) or "bytes" (UTF-8)
     config.data.vocab = 50_000  # at most so many words, the most frequent ones
     config.data.length = 512  # tokens; longer texts are cut at the end
-    config.data.buckets = (64, 128, 192, 256, 320, 384, 448)  # padded lengths below `length`; (): all at `length`
+    config.data.buckets = (128, 192, 256, 384)  # padded lengths below `length`; (): all at `length`
     config.data.batch = 32  # examples
     config.data.holdout = 0.2  # share of train kept for validation where the data set has no such split
     config.data.split_seed = 0  # of that split; apart from `seed`, so that all runs share one split

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.tokens import Identity
+from fourier_attn.ops.dense import matrix_dot_general
 
 MIXERS: dict[str, type[nn.Module]] = {
     "attention": Attention,
@@ -48,11 +49,12 @@ class Block(nn.Module):
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
         drop = nn.Dropout(self.dropout, deterministic=not train)
+        dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
         norm = partial(nn.LayerNorm, epsilon=1e-5, use_fast_variance=False, dtype=self.dtype)
         mixed = self.mixer(dtype=self.dtype, name="mixer")(x, mask=mask, train=train)
         x = norm(name="mixer_norm")(x + drop(mixed))
-        hidden = ACTIVATIONS[self.activation](nn.Dense(self.mlp, dtype=self.dtype, name="mlp_in")(x))
-        output = nn.Dense(x.shape[-1], dtype=self.dtype, name="mlp_out")(hidden)
+        hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in")(x))
+        output = dense(x.shape[-1], name="mlp_out")(hidden)
         return norm(name="mlp_norm")(x + drop(output))
 
 

@@ -1,5 +1,6 @@
 """Multi-head self-attention."""
 
+from functools import partial
 from typing import Literal
 
 import flax.linen as nn
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.attention import Implementation, attention
+from fourier_attn.ops.dense import matrix_dot_general
 
 
 class Attention(nn.Module):
@@ -47,10 +49,12 @@ class Attention(nn.Module):
             raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
         k = d if self.head_width == "full" else d // self.heads
 
+        dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
+
         def project(name: str) -> Float[Array, "b t h k"]:
-            return nn.DenseGeneral((self.heads, k), use_bias=False, dtype=self.dtype, name=name)(x)
+            return dense((self.heads, k), use_bias=False, name=name)(x)
 
         y = attention(
             project("query"), project("key"), project("value"), mask=mask, implementation=self.implementation
         )
-        return nn.DenseGeneral(d, axis=(-2, -1), dtype=self.dtype, name="out")(y)
+        return dense(d, axis=(-2, -1), name="out")(y)

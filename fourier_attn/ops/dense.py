@@ -1,0 +1,33 @@
+"""The product behind dense layers, always as one product of two matrices."""
+
+import math
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+Dimensions = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+def matrix_dot_general(
+    lhs: Float[Array, "..."], rhs: Float[Array, "..."], dimension_numbers: Dimensions, **options: Any
+) -> Float[Array, "..."]:
+    """`jax.lax.dot_general` for the trailing axes of `lhs` and the leading axes of `rhs`, as one matrix product.
+
+        y[i.., j..] = sum_{n..} lhs[i.., n..] rhs[n.., j..]
+
+    Axes are merged before and split after the product, which is exact. It is for the `dot_general`
+    field of Flax's dense layers: the weight gradient of tokens (b, t, d) contracts two axes, which XLA
+    on CPU does by transposing a copy of the gradient; with one merged axis there is no copy
+    (`python -m benchmarks.dense`).
+
+    Raises: ValueError for other axes.
+    """
+    (left, right), batch = dimension_numbers
+    n = len(left)
+    if batch != ((), ()) or left != tuple(range(lhs.ndim - n, lhs.ndim)) or right != tuple(range(n)):
+        raise ValueError(f"dimension_numbers={dimension_numbers} must contract trailing with leading axes, without batch")
+    inner = math.prod(rhs.shape[:n])
+    matrix = (((1,), (0,)), ((), ()))
+    y = jax.lax.dot_general(lhs.reshape(-1, inner), rhs.reshape(inner, -1), matrix, **options)
+    return y.reshape(*lhs.shape[: lhs.ndim - n], *rhs.shape[n:])
