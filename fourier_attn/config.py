@@ -44,49 +44,63 @@ def default(mixer: str = "fourier", task: str = "reviews") -> ConfigDict:
         raise ValueError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
     config = ConfigDict()
     config.seed = 0  # of initial weights, dropout and the order of the data
-
-    config.data = ConfigDict()
-    config.data.task = task  # a key of fourier_attn.data.TASKS
-    config.data.dir = ""  # where TFDS keeps its data sets; "": TFDS's own default
-    config.data.tokenizer = "words"  # "words" (lower-cased, fitted on train) or "bytes" (UTF-8)
-    config.data.vocab = 50_000  # at most so many words, the most frequent ones
-    config.data.length = 512  # tokens; longer texts are cut at the end
-    config.data.buckets = (128, 192, 256, 384)  # padded lengths below `length`; (): all at `length`
-    config.data.batch = 32  # examples
-    config.data.holdout = 0.2  # share of train kept for validation where the data set has no such split
-    config.data.split_seed = 0  # of that split; apart from `seed`, so that all runs share one split
-    config.data.train_examples = 0  # use only the first so many of (shuffled) train; 0: all
-
-    config.model = ConfigDict()
-    config.model.vocab = 50_000  # rows of the token table; `train.run` sets the tokenizer's size
-    config.model.classes = 2  # `train.run` sets the task's number
-    config.model.positions = 512  # rows of the position table: the longest sequence, in tokens
-    config.model.depth = 6  # blocks
-    config.model.d = 128  # model width
-    config.model.mlp = 512  # hidden width of the MLP
-    config.model.activation = "relu"  # "relu" (the articles) or "gelu" (tanh form, FNet)
-    config.model.dropout = 0.0  # rate, after the embedding and after every sublayer
-    config.model.dtype = "float32"  # of the computation, or "bfloat16"; parameters are float32
-    config.model.mixer = ConfigDict(dict(name=mixer, **MIXERS[mixer]))
-
-    config.optim = ConfigDict()
-    config.optim.name = "adamw"  # "adam" or "adamw"
-    config.optim.learning_rate = 5e-4  # at its peak
-    config.optim.schedule = "cosine"  # after the warm-up: "cosine" to zero, or "constant"
-    config.optim.warmup_steps = 100  # linear from zero
-    config.optim.steps = 10_000  # of the whole schedule; `train.run` sets epochs x steps per epoch
-    config.optim.weight_decay = 0.01  # decoupled, on matrices only ("adamw")
-    config.optim.clip_norm = 1.0  # global norm of the gradient; 0: not clipped
-    config.optim.b1 = 0.9
-    config.optim.b2 = 0.999
-    config.optim.eps = 1e-8
-
-    config.train = ConfigDict()
-    config.train.epochs = 3
-    config.train.patience = 3  # epochs without a better validation accuracy before stopping; 0: never stop
-    config.train.seeds = 1  # networks trained at once on the same batches: mean and deviation from one run
-    config.train.accumulate = 1  # micro-batches per step; the gradient is that of the whole batch
-    config.train.log_every = 50  # steps
-    config.train.save_every = 500  # steps between checkpoints, besides one per epoch
+    config.data, config.model, config.optim, config.train = _data(task), _model(mixer), _optim(), _train()
     config.update_from_flattened_dict(TASKS[task])
     return config.lock()
+
+
+def _data(task: str) -> ConfigDict:
+    part = ConfigDict()
+    part.task = task  # a key of fourier_attn.data.TASKS
+    part.dir = ""  # where TFDS keeps its data sets; "": TFDS's own default
+    part.tokenizer = "words"  # "words" (lower-cased, fitted on train) or "bytes" (UTF-8)
+    part.vocab = 50_000  # at most so many words, the most frequent ones
+    part.length = 512  # tokens; longer texts are cut at the end
+    part.buckets = (128, 192, 256, 384)  # padded lengths below `length`; (): all at `length`
+    part.batch = 32  # examples
+    part.holdout = 0.2  # share of train kept for validation where the data set has no such split
+    part.split_seed = 0  # of that split; apart from `seed`, so that all runs share one split
+    part.train_examples = 0  # use only the first so many of (shuffled) train; 0: all
+    return part
+
+
+def _model(mixer: str) -> ConfigDict:
+    part = ConfigDict()
+    part.vocab = 50_000  # rows of the token table; `train.run` sets the tokenizer's size
+    part.classes = 2  # `train.run` sets the task's number
+    part.positions = 512  # rows of the position table: the longest sequence, in tokens
+    part.depth = 6  # blocks
+    part.d = 128  # model width
+    part.mlp = 512  # hidden width of the MLP
+    part.activation = "relu"  # "relu" (the articles) or "gelu" (tanh form, FNet)
+    part.dropout = 0.0  # rate, after the embedding and after every sublayer
+    part.token_dropout = 0.0  # rate of whole tokens zeroed in training
+    part.dtype = "float32"  # of the computation, or "bfloat16"; parameters are float32
+    part.mixer = ConfigDict(dict(name=mixer, **MIXERS[mixer]))
+    return part
+
+
+def _optim() -> ConfigDict:
+    part = ConfigDict()
+    part.name = "adamw"  # "adam" or "adamw"
+    part.learning_rate = 5e-4  # at its peak
+    part.schedule = "cosine"  # after the warm-up: "cosine" to zero, or "constant"
+    part.warmup_steps = 100  # linear from zero
+    part.steps = 10_000  # of the whole schedule; `train.run` sets epochs x steps per epoch
+    part.weight_decay = 0.01  # decoupled, on matrices only ("adamw")
+    part.clip_norm = 1.0  # global norm of the gradient; 0: not clipped
+    part.b1 = 0.9
+    part.b2 = 0.999
+    part.eps = 1e-8
+    return part
+
+
+def _train() -> ConfigDict:
+    part = ConfigDict()
+    part.epochs = 3
+    part.patience = 3  # epochs without a better validation accuracy before stopping; 0: never stop
+    part.seeds = 1  # networks trained at once on the same batches: mean and deviation from one run
+    part.accumulate = 1  # micro-batches per step; the gradient is that of the whole batch
+    part.log_every = 50  # steps
+    part.save_every = 500  # steps between checkpoints, besides one per epoch
+    return part

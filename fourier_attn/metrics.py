@@ -65,7 +65,7 @@ class Writer:
         self.file = self.path.open("a")
         self.board = SummaryWriter(str(workdir / "tensorboard"), purge_step=step + 1, write_to_disk=True)
 
-    def write(self, split: str, step: int, epoch: float, values: Mapping[str, Any]) -> None:
+    def write(self, split: str, step: int, epoch: int | float, values: Mapping[str, Any]) -> None:
         """Writes one line: step, epoch (a fraction of the data seen), split, then the values."""
         self.file.write(json.dumps({"step": step, "epoch": epoch, "split": split, **values}) + "\n")
         self.file.flush()

@@ -1,7 +1,7 @@
 """The one model: embeddings, post-norm blocks around a mixer, mean pooling, a linear head."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -65,6 +65,7 @@ class Encoder(nn.Module):
       vocab: rows of the token table.
       positions: rows of the position table, the longest sequence there can be.
       depth, d: number of blocks and model width.
+      token_dropout: rate at which whole tokens are zeroed in training, before positions are added.
     Masking: see the mixer.
     Raises: ValueError for a sequence longer than `positions`.
     """
@@ -77,6 +78,7 @@ class Encoder(nn.Module):
     mlp: int
     activation: str = "relu"
     dropout: float = 0.0
+    token_dropout: float = 0.0
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -88,8 +90,9 @@ class Encoder(nn.Module):
             raise ValueError(f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions")
         table = nn.initializers.normal(0.02)
         x = nn.Embed(self.vocab, self.d, embedding_init=table, dtype=self.dtype, name="tokens")(tokens)
+        x = nn.Dropout(self.token_dropout, broadcast_dims=(2,), deterministic=not train)(x)
         position = self.param("positions", table, (self.positions, self.d))
-        x = nn.Dropout(self.dropout, deterministic=not train)(x + position[:t].astype(self.dtype))
+        x = nn.Dropout(self.dropout, deterministic=not train)(x + position[None, :t].astype(self.dtype))
         for layer in range(self.depth):
             x = Block(
                 self.mixer, self.mlp, self.activation, self.dropout, self.dtype, name=f"block_{layer}"
@@ -119,8 +122,8 @@ class Classifier(nn.Module):
         return nn.Dense(self.classes, name="head")(mean)
 
 
-def build(config: Mapping[str, Any]) -> Classifier:
-    """Turns the `model` part of the configuration into the model.
+def build(config: Any) -> Classifier:
+    """Turns the `model` part of the configuration (a ConfigDict or a dict) into the model.
 
     Raises: ValueError for an unknown mixer, a field that the mixer does not have, and sizes that do not fit.
     """
@@ -139,8 +142,9 @@ def build(config: Mapping[str, Any]) -> Classifier:
             raise ValueError(f"model.{key}={config[key]} must be at least 1")
     if config["activation"] not in ACTIVATIONS:
         raise ValueError(f"model.activation={config['activation']!r} is unknown; choose one of {', '.join(ACTIVATIONS)}")
-    if not 0.0 <= config["dropout"] < 1.0:
-        raise ValueError(f"model.dropout={config['dropout']} must lie in [0, 1)")
+    for key in ("dropout", "token_dropout"):
+        if not 0.0 <= config[key] < 1.0:
+            raise ValueError(f"model.{key}={config[key]} must lie in [0, 1)")
     if config["dtype"] not in ("float32", "bfloat16"):
         raise ValueError(f"model.dtype={config['dtype']!r} is unknown; choose 'float32' or 'bfloat16'")
     encoder = partial(
@@ -153,6 +157,7 @@ def build(config: Mapping[str, Any]) -> Classifier:
         mlp=config["mlp"],
         activation=config["activation"],
         dropout=config["dropout"],
+        token_dropout=config["token_dropout"],
         dtype=jnp.dtype(config["dtype"]),
     )
     return Classifier(encoder, config["classes"])

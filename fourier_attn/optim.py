@@ -1,6 +1,5 @@
 """The optimiser: Adam or AdamW, warm-up, a schedule, clipping."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -8,10 +7,10 @@ import jax.numpy as jnp
 import optax
 
 
-def build(config: Mapping[str, Any]) -> optax.GradientTransformation:
-    """Turns the `optim` part of the configuration into an optax transformation.
+def build(config: Any) -> optax.GradientTransformation:
+    """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
 
-    The learning rate rises linearly over `warmup_steps`, then stays ("constant") or falls to zero at
+    The learning rate rises linearly over `warmup_steps` (never from 0, which would waste a step), then stays ("constant") or falls to zero at
     `steps` along half a cosine. Weight decay spares vectors (biases, normalisation).
 
     Raises: ValueError for an unknown name or schedule, or a number out of range.
@@ -35,11 +34,14 @@ def build(config: Mapping[str, Any]) -> optax.GradientTransformation:
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
-    """Linear from 0 to `peak` over `warmup` steps, then constant or half a cosine to 0 at `steps`."""
+    """(step + 1) / warmup x peak during the warm-up, then constant or half a cosine to 0 at `steps`."""
     after = optax.constant_schedule(peak)
     if name == "cosine":
         after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1))
-    return optax.join_schedules([optax.linear_schedule(0.0, peak, max(warmup, 1)), after], [warmup])
+    if not warmup:
+        return after
+    before = optax.linear_schedule(peak / warmup, peak * (1 + 1 / warmup), warmup)
+    return optax.join_schedules([before, after], [warmup])
 
 
 def _matrices(params: Any) -> Any:

@@ -83,6 +83,7 @@ class Run:
         self.config.optim.steps = len(self.data.train)
         self.network, self.optimizer = model.build(self.config.model), optim.build(self.config.optim)
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
+        self.train_step = steps.make_train_step(self.network, self.optimizer, self.seeds, config.train.accumulate)
         self.eval_step = steps.make_eval_step(self.network, self.seeds)
         self.checkpoints = Checkpoints(directory)
         workdir.save(directory, self.config.to_dict())
@@ -128,7 +129,6 @@ class Run:
     def train(self) -> None:
         """Training steps until all epochs are done or validation stops getting better."""
         train, every = self.data.train, self.config.train
-        train_step = steps.make_train_step(self.network, self.optimizer, self.seeds, every.accumulate)
         self.clock = Clock(self.step)
         with tqdm(total=len(train), initial=self.step, unit="step", disable=None, dynamic_ncols=True) as bar:
             if self.step and self.step % self.per_epoch == 0 and np.max(self.state.sums["count"]) > 0:
@@ -137,7 +137,7 @@ class Run:
             while self.step < len(train) and not self.stale():
                 with self.clock.waiting():
                     batch = next(batches)
-                self.state = train_step(self.state, batch, self.keys)
+                self.state = self.train_step(self.state, batch, self.keys)
                 self.step += 1
                 if self.step % self.per_epoch == 0:
                     self.stop.poll()

@@ -1,6 +1,5 @@
 """From a task's name to batches of token ids."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ class Splits(NamedTuple):
     in_train: np.ndarray
 
 
-def load(config: Mapping[str, Any], *, tokenizer_file: Path, seed: int = 0, epochs: int = 1) -> Splits:
+def load(config: Any, *, tokenizer_file: Path, seed: int = 0, epochs: int = 1) -> Splits:
     """Reads and encodes the data of `config.task`.
 
     The tokenizer is read from `tokenizer_file`, or fitted on train and written there. The order of

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import grain
 import numpy as np
 
 from fourier_attn.data.text import PAD
 
-Batch = dict[str, np.ndarray]
+Batch = dict[str, Any]  # of arrays
 
 
 class Batches:

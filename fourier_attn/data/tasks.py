@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Examples:
         return Examples([self.texts[i] for i in index], self.labels[index], self.in_train[index])
 
 
-def read(config: Mapping[str, Any]) -> dict[str, Examples]:
+def read(config: Any) -> dict[str, Examples]:
     """Reads train, validation and test of `config.task`; builds or downloads the data set where needed.
 
     Where the data set has no validation split, `holdout` of train is kept for it, drawn from

@@ -1,13 +1,12 @@
 """Multi-head self-attention."""
 
 from functools import partial
-from typing import Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.ops.attention import Implementation, attention
+from fourier_attn.ops.attention import attention
 from fourier_attn.ops.dense import matrix_dot_general
 
 
@@ -27,13 +26,13 @@ class Attention(nn.Module):
       implementation: see `fourier_attn.ops.attention.attention`.
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
-    Raises: ValueError where heads do not divide a split width.
+    Raises: ValueError where heads do not divide a split width, or for an unknown option.
     Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch.
     """
 
     heads: int = 8
-    head_width: Literal["full", "split"] = "full"
-    implementation: Implementation = "xla"
+    head_width: str = "full"
+    implementation: str = "xla"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact

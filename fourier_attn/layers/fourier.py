@@ -1,7 +1,6 @@
 """Fourier mixing as a layer."""
 
 import math
-from typing import Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -20,10 +19,11 @@ class FourierMixing(nn.Module):
       dtype: of the result; the transform itself runs in float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. The
       padded length t still has: it sets the frequencies. Outputs at padded positions are not zero.
+    Raises: ValueError for an unknown norm or method.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
-    norm: Literal["none", "tokens"] = "none"
+    norm: str = "none"
     method: str = "auto"
     dtype: jnp.dtype = jnp.dtype("float32")
 

@@ -1,13 +1,10 @@
 """Scaled dot-product attention with padding."""
 
-from typing import Literal
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-Implementation = Literal["xla", "cudnn"]
-
+IMPLEMENTATIONS = ("xla", "cudnn")
 
 def attention(
     query: Float[Array, "b t h k"],
@@ -15,7 +12,7 @@ def attention(
     value: Float[Array, "b s h k"],
     *,
     mask: Bool[Array, "b s"] | None = None,
-    implementation: Implementation = "xla",
+    implementation: str = "xla",
 ) -> Float[Array, "b t h k"]:
     """Averages values with softmax weights, per head.
 
@@ -30,8 +27,11 @@ def attention(
         or float16), which is given the mask as lengths. Not yet run on a GPU.
     Masking: a masked source token gets no weight. "cudnn" counts the mask, so that there all
       padding must follow the real tokens.
+    Raises: ValueError for an unknown implementation.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
+    if implementation not in IMPLEMENTATIONS:
+        raise ValueError(f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}")
     if implementation == "cudnn":
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
         return jax.nn.dot_product_attention(

@@ -1,0 +1,34 @@
+"""Dense layers as one matrix product against Flax's own: `python -m benchmarks.dense`."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from benchmarks.timing import compare, interleave, report
+from fourier_attn.ops.dense import matrix_dot_general
+
+LAYERS = {
+    "MLP in, (32, 256, 128) -> 512": (nn.Dense, {"features": 512}, (32, 256, 128)),
+    "MLP out, (32, 256, 512) -> 128": (nn.Dense, {"features": 128}, (32, 256, 512)),
+    "query, (32, 256, 128) -> (8, 128)": (nn.DenseGeneral, {"features": (8, 128), "use_bias": False}, (32, 256, 128)),
+    "out, (32, 256, 8, 128) -> 128": (nn.DenseGeneral, {"features": 128, "axis": (-2, -1)}, (32, 256, 8, 128)),
+}
+
+
+def main() -> None:
+    rows = []
+    for name, (layer, fields, shape) in LAYERS.items():
+        x = jax.random.normal(jax.random.key(0), shape)
+        params = layer(**fields).init(jax.random.key(1), x)
+        sides = {}
+        for side, product in (("ours", matrix_dot_general), ("flax", None)):
+            module = layer(**fields, dot_general=product)
+            step = jax.jit(jax.grad(lambda p, x, m=module: jnp.sum(jnp.sin(m.apply(p, x))), (0, 1)))
+            sides[side] = lambda step=step, params=params, x=x: step(params, x)
+        seconds = interleave(sides, rounds=15)
+        rows.append({"layer, forward + backward": name} | compare(seconds, "ours", "flax"))
+    report("dense", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What surrounds the step: `python -m benchmarks.loop` needs the prepared imdb_reviews.
+
+The training loop against the bare jitted step on the same batches, waiting for data, recompilation,
+length buckets against padding everything to 512 tokens. `--data_dir=DIR` as in `data.prepare`.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from absl import app, flags
+
+from benchmarks.timing import compare, interleave, report
+from configs import fnet
+from fourier_attn import steps
+from fourier_attn.data.batches import Batches
+from fourier_attn.train import Clock, Run
+
+DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
+EXAMPLES = flags.DEFINE_integer("examples", 640, "training examples per epoch")
+EPOCHS = flags.DEFINE_integer("epochs", 6, "epochs; the first, which compiles, is not counted")
+
+
+class Interleaved(Run):
+    """A run that after each epoch also makes that epoch's steps with nothing around them."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.loop, self.bare, self.waits, self.compilations = [], [], [], []
+        self.compiled = 0
+        jax.monitoring.register_event_duration_secs_listener(self.count)
+
+    def count(self, event: str, duration: float, **_: Any) -> None:
+        self.compiled += event.endswith("backend_compile_duration")
+
+    def close_epoch(self) -> None:
+        jax.block_until_ready(self.state)
+        self.loop.append(time.perf_counter() - self.clock.begin)
+        self.waits.append(self.clock.waited / self.loop[-1])
+        super().close_epoch()
+        self.compilations.append(self.compiled)
+        first = self.step - self.per_epoch
+        batches = [self.data.train[i] for i in range(first, self.step)]
+        state = jax.tree.map(lambda x: x.copy(), self.state)
+        jax.block_until_ready(state)
+        begin = time.perf_counter()
+        for batch in batches:
+            state = self.train_step(state, batch, self.keys)
+        jax.block_until_ready(state)
+        self.bare.append(time.perf_counter() - begin)
+        self.clock = Clock(self.step, self.clock.start)
+
+
+def loop() -> tuple[list[dict[str, Any]], Run]:
+    config = fnet.get_config("imdb")
+    config.data.dir, config.data.train_examples = DATA_DIR.value, EXAMPLES.value
+    config.train.epochs, config.train.patience = EPOCHS.value, 0
+    with tempfile.TemporaryDirectory() as directory:
+        run = Interleaved(config, Path(directory))
+        run.train()
+        run.checkpoints.close()
+        run.writer.close()
+    ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
+    rows = [
+        {
+            "what": f"loop over bare step, {run.per_epoch} steps an epoch",
+            "median": f"{100 * statistics.median(ratios):+.2f} %",
+            "range": f"{100 * min(ratios):+.2f} .. {100 * max(ratios):+.2f} %",
+        },
+        {
+            "what": "share of the loop's time spent waiting for data",
+            "median": f"{100 * statistics.median(run.waits[1:]):.2f} %",
+            "range": f"{100 * min(run.waits[1:]):.2f} .. {100 * max(run.waits[1:]):.2f} %",
+        },
+        {"what": "compilations after the first epoch", "median": str(run.compilations[-1] - run.compilations[0])},
+    ]
+    return rows, run
+
+
+def buckets(run: Run) -> list[dict[str, Any]]:
+    """One pass over the same examples: in length buckets, and all padded to the full length."""
+    train, config = run.data.train, run.config
+    init_key, key = steps.keys(0, 1)
+    state = steps.make_init(run.network, run.optimizer, 1)(init_key)
+
+    def one_pass(lengths: tuple[int, ...]) -> Callable[[], Any]:
+        batches = Batches(train.rows, train.labels, buckets=lengths, batch=config.data.batch, seed=0)
+        ready = [batches[i] for i in range(len(batches))]
+
+        def go() -> Any:
+            now = jax.tree.map(lambda x: x.copy(), state)
+            for batch in ready:
+                now = run.train_step(now, batch, key)
+            return now
+
+        return go
+
+    bucketed = (*(t for t in config.data.buckets if t < config.data.length), config.data.length)
+    seconds = interleave({"buckets": one_pass(bucketed), "padded": one_pass((config.data.length,))}, rounds=5)
+    result = compare(seconds, "buckets", "padded")
+    return [
+        {
+            "what": f"an epoch in buckets {bucketed} against padding to {config.data.length}",
+            "median": f"{result['times_faster']} times faster",
+            "range": f"{result['lowest']} .. {result['highest']}",
+        }
+    ]
+
+
+def main(argv: list[str]) -> None:
+    del argv
+    rows, run = loop()
+    report("loop", rows + buckets(run))
+
+
+if __name__ == "__main__":
+    sys.exit(app.run(main))

@@ -1,0 +1,14 @@
+"""The articles' standard self-attention: every head as wide as the model, scores divided by sqrt(d).
+
+`python -m fourier_attn.main --config=configs/attention.py` (the synthetic reviews) or `configs/attention.py:imdb`.
+"""
+
+from ml_collections import ConfigDict
+
+from fourier_attn.config import default
+
+
+def get_config(task: str = "reviews") -> ConfigDict:
+    config = default("attention", task)
+    config.model.mixer.heads = 8 if task == "imdb" else 4
+    return config

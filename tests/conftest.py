@@ -1,0 +1,56 @@
+"""Strict JAX, toy runs, and the data the tests train on."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+from ml_collections import ConfigDict
+
+from fourier_attn import config
+from fourier_attn.data import reviews
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+ROOT = Path(__file__).parent.parent
+SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A TFDS data directory that holds the synthetic reviews."""
+    where = str(tmp_path_factory.mktemp("tfds"))
+    reviews.builder(where).download_and_prepare()
+    return where
+
+
+@pytest.fixture
+def standard_promotion() -> Iterator[None]:
+    """Optax's bias correction and Flax's normalisation in bfloat16 mix dtypes, which strict promotion refuses."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.fixture
+def imdb_source() -> Path:
+    """The real IMDb reviews, where this machine has them."""
+    if not (SHARED / "imdb").is_dir():
+        pytest.skip("the IMDb files are not on this machine")
+    return SHARED / "imdb"
+
+
+@pytest.fixture
+def toy(data_dir: str) -> ConfigDict:
+    """A run of a few seconds: 96 reviews, 3 epochs of 6 steps, a network of 1 block."""
+    return shrink(config.default(), data_dir)
+
+
+def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
+    """Makes a configuration toy-sized."""
+    c.data.dir, c.data.task, c.data.train_examples, c.data.batch = data_dir, "reviews", 96, 16
+    c.data.length, c.data.buckets, c.model.positions = 48, (), 48
+    c.model.depth, c.model.d, c.model.mlp = 1, 8, 16
+    c.train.epochs, c.train.log_every, c.train.save_every = 3, 2, 4
+    return c

@@ -1,0 +1,96 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from fourier_attn.layers.attention import Attention
+from fourier_attn.ops.attention import attention
+
+
+def normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+def oracle(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Softmax-weighted average of the values, one query at a time in float64."""
+    y = np.zeros(q.shape)
+    for b, i, h in np.ndindex(q.shape[:3]):
+        scores = [q[b, i, h] @ k[b, j, h] / np.sqrt(q.shape[-1]) for j in range(k.shape[1])]
+        weights = np.where(mask[b], np.exp(scores), 0.0)
+        y[b, i, h] = weights / weights.sum() @ v[b, :, h]
+    return y
+
+
+@pytest.mark.parametrize(("t", "s", "h", "k"), [(1, 1, 1, 1), (5, 5, 2, 3), (4, 7, 3, 8)])
+def test_is_the_definition(t: int, s: int, h: int, k: int) -> None:
+    q, key, v = normal(2, t, h, k), normal(2, s, h, k, seed=1), normal(2, s, h, k, seed=2)
+    mask = np.arange(s)[None] < np.array([[s], [max(1, s - 2)]])
+    y = attention(q, key, v, mask=jnp.asarray(mask))
+    expected = oracle(*(np.asarray(x, np.float64) for x in (q, key, v)), mask)
+    np.testing.assert_allclose(y, expected, atol=2e-6)  # float32 rounding of values near 1
+
+
+def test_no_mask_is_a_mask_of_ones() -> None:
+    q = normal(2, 5, 2, 3)
+    np.testing.assert_array_equal(attention(q, q, q), attention(q, q, q, mask=jnp.ones((2, 5), bool)))
+
+
+def test_gradient() -> None:
+    q = normal(1, 4, 2, 3)
+    mask = jnp.array([[True, True, True, False]])
+    f = jax.jit(lambda q, k, v: attention(q, k, v, mask=mask))
+    check_grads(f, (q, q + 1, q - 1), order=1, modes=["rev"], rtol=2e-2)
+
+
+@pytest.mark.parametrize(("width", "k"), [("full", 6), ("split", 3)])
+def test_layer_is_project_attend_project(width: str, k: int) -> None:
+    layer, x = Attention(heads=2, head_width=width), normal(2, 5, 6)
+    params = layer.init(jax.random.key(1), x)["params"]
+    shapes = {name: {key: value.shape for key, value in group.items()} for name, group in params.items()}
+    assert shapes == {
+        "query": {"kernel": (6, 2, k)},
+        "key": {"kernel": (6, 2, k)},
+        "value": {"kernel": (6, 2, k)},
+        "out": {"kernel": (2, k, 6), "bias": (6,)},
+    }
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    q, key, v = (np.einsum("btd,dhk->bthk", x, p[name]["kernel"]) for name in ("query", "key", "value"))
+    heads = oracle(q, key, v, np.ones((2, 5), bool))
+    expected = np.einsum("bthk,hkd->btd", heads, p["out"]["kernel"]) + p["out"]["bias"]
+    np.testing.assert_allclose(layer.apply({"params": params}, x), expected, atol=5e-6)
+
+
+def test_layer_has_the_articles_parameters() -> None:
+    params = jax.eval_shape(Attention(heads=8).init, jax.random.key(0), jnp.zeros((1, 2, 128)))
+    assert sum(p.size for p in jax.tree.leaves(params)) == 524_416
+
+
+def test_layer_is_permutation_equivariant() -> None:
+    layer, x = Attention(heads=2), normal(1, 6, 4)
+    params = layer.init(jax.random.key(1), x)
+    order = jnp.array([3, 0, 5, 1, 4, 2])
+    np.testing.assert_allclose(layer.apply(params, x[:, order]), layer.apply(params, x)[:, order], atol=1e-6)
+
+
+def test_layer_masking() -> None:
+    """Neither the content nor the amount of padding reaches the real tokens."""
+    layer, x = Attention(heads=2), normal(2, 7, 4)
+    params = layer.init(jax.random.key(1), x)
+    mask = jnp.broadcast_to(jnp.arange(7)[None] < 4, (2, 7))
+    y = layer.apply(params, x, mask=mask)[:, :4]
+    np.testing.assert_allclose(y, layer.apply(params, x.at[:, 4:].set(9.0), mask=mask)[:, :4], atol=1e-6)
+    np.testing.assert_allclose(y, layer.apply(params, x[:, :4]), atol=1e-6)
+
+
+def test_layer_is_finite_where_everything_is_padding() -> None:
+    layer, x = Attention(heads=2), normal(1, 3, 4)
+    y, _ = layer.init_with_output(jax.random.key(0), x, mask=jnp.zeros((1, 3), bool))
+    assert np.isfinite(y).all()
+
+
+def test_heads_must_divide_a_split_width() -> None:
+    with pytest.raises(ValueError, match="heads=3 must divide d=4"):
+        Attention(heads=3, head_width="split").init(jax.random.key(0), normal(1, 2, 4))
+    with pytest.raises(ValueError, match="head_width='half' is unknown"):
+        Attention(heads=2, head_width="half").init(jax.random.key(0), normal(1, 2, 4))

@@ -1,0 +1,145 @@
+"""The command line: what it prints, and what it answers to bad input."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from fourier_attn import metrics
+
+MAIN = "fourier_attn.main"
+PREPARE = "fourier_attn.data.prepare"
+TOY = [
+    "--config=configs/fnet.py",
+    "--config.data.train_examples=96",
+    "--config.model.depth=1",
+    "--config.train.log_every=5",
+]
+
+
+def start(module: str, *options: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TQDM_DISABLE": "1"},
+    )
+
+
+def call(module: str, *options: str) -> tuple[int, str, str]:
+    process = start(module, *options)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def trained(data_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a small finished run, made by the command."""
+    where = tmp_path_factory.mktemp("runs") / "small"
+    code, out, err = call(MAIN, *TOY, f"--config.data.dir={data_dir}", f"--workdir={where}")
+    assert code == 0, err
+    for word in ("device", "parameters", "data", "8,000" if "train_examples" not in str(TOY) else "96 train", "epoch 1"):
+        assert word in out
+    assert re.fullmatch(r"test accuracy \d+\.\d\d %", out.splitlines()[-1])
+    return where
+
+
+def test_predict_prints_label_and_probability(trained: Path) -> None:
+    code, out, err = call(MAIN, "--mode=predict", f"--workdir={trained}", "--text=the film was superb .")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"(negative|positive) 0\.\d{4}\n|positive 1\.0000\n", out)
+
+
+def test_eval_prints_both_splits(trained: Path) -> None:
+    code, out, _ = call(MAIN, "--mode=eval", f"--workdir={trained}")
+    assert code == 0
+    assert re.fullmatch(r"validation loss \S+ accuracy \S+ %\ntest loss \S+ accuracy \S+ %\n", out)
+    result = metrics.read(trained)[-1]
+    assert f"test loss {result['loss']:.4f} accuracy {100 * result['accuracy']:.2f} %" in out
+
+
+BAD = [
+    (MAIN, [], "--mode=train needs --config=configs/fnet.py"),
+    (MAIN, ["--config=configs/fnet.py", "--config.train.epoch=3"], 'Did you mean "epochs" instead of "epoch"'),
+    (MAIN, ["--config=configs/fnet.py", "--config.train.epochs=many"], "--config.train.epochs=many: invalid literal"),
+    (MAIN, ["--config=configs/fnet.py", "--confg.seed=3"], "Unknown command line flag 'confg.seed'"),
+    (MAIN, ["--config=configs/fnet.py:imbd"], "task='imbd' is unknown; choose one of reviews, imdb"),
+    (MAIN, ["--config=configs/nothing.py"], "--config=configs/nothing.py cannot be read"),
+    (MAIN, ["--config=configs/fnet.py", "train"], "argument 'train' is not understood"),
+    (MAIN, ["--config=configs/fnet.py", "--mode=test"], "--mode=test: value should be one of <train|eval|predict>"),
+    (MAIN, ["--config=configs/fnet.py", "--config.model.mixer.name=attention"], "mixer 'attention' has no method, norm"),
+    (
+        MAIN,
+        ["--config=configs/attention.py", "--config.model.mixer.heads=3", "--config.model.mixer.head_width=split"],
+        "heads=3 must divide d=64",
+    ),
+    (MAIN, ["--config=configs/fnet.py", "--config.data.length=64"], "64 tokens exceeds positions=48"),
+    (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
+    (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
+    (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are needed"),
+    (PREPARE, ["--dataset=mnist", "--source=x"], "--dataset=mnist: value should be one of"),
+    (PREPARE, ["--dataset=imdb_reviews", "--source=nowhere"], "source=nowhere does not exist"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str, str]]:
+    """All bad calls, two at a time."""
+    results = []
+    for i in range(0, len(BAD), 2):
+        processes = [start(module, *options) for module, options, _ in BAD[i : i + 2]]
+        results += [(*process.communicate(timeout=120), process.returncode) for process in processes]
+    return [(code, out, err) for out, err, code in results]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)), ids=[message[:40] for _, _, message in BAD])
+def test_bad_input_gets_one_message(number: int, answers: list) -> None:
+    code, out, err = answers[number]
+    assert BAD[number][2] in err
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_empty_text(trained: Path) -> None:
+    code, _, err = call(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
+    assert (code, err) == (2, "error: text='' is empty; give a review, --text='...'\n")
+
+
+def test_another_configuration(trained: Path) -> None:
+    code, _, err = call(MAIN, *TOY, f"--workdir={trained}", "--config.train.epochs=2")
+    assert code == 2
+    assert "was made by another configuration: train.epochs is 4 there, 2 now" in err
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_says_how_to_go_on(signum: int, data_dir: str, tmp_path: Path) -> None:
+    where = tmp_path / "run"
+    options = [*TOY, f"--config.data.dir={data_dir}", f"--workdir={where}", "--config.train.epochs=400"]
+    options += ["--config.train.patience=0", "--config.train.log_every=1"]
+    process = start(MAIN, *options)
+    while not metrics.read(where) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signum, err
+    stopped = re.search(r"Stopped at step (\d+) of 1200 and saved. Give --workdir=(\S+) again to go on.", out)
+    assert stopped
+    assert stopped[2] == str(where)
+    assert (where / "checkpoints" / stopped[1]).is_dir()
+
+
+def test_help_is_not_an_error() -> None:
+    code, out, err = call(MAIN, "--help")
+    assert code in (0, 1)
+    assert "--workdir" in out + err
+    assert "Traceback" not in out + err

@@ -1,0 +1,77 @@
+"""The architecture, read from the source: who imports whom, how long a file is, what an import costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+PACKAGE = ROOT / "fourier_attn"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LEVEL = {  # a module imports from lower levels only
+    "ops": 0, "config": 0, "command": 0, "layers": 1, "data": 1, "workdir": 1, "checkpoint": 1, "optim": 1, "metrics": 1,
+    "model": 2, "steps": 3, "train": 4, "inference": 4, "main": 5,
+}  # fmt: skip
+ONLY_IN = {
+    "flax": {"layers", "model"},
+    "orbax": {"checkpoint"},
+    "absl": {"main", "command", "data/prepare"},
+    "ml_collections": {"config", "main", "train", "inference"},
+    "tensorflow_datasets": {"data/tasks", "data/reviews", "data/prepare"},
+}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    here = room(path)
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "fourier_attn" and parts[1] != here:
+            assert LEVEL[parts[1]] < LEVEL[here], f"{path} must not import {name}"
+        if parts[0] in ONLY_IN:
+            place = str(path.relative_to(PACKAGE).with_suffix(""))
+            assert {place, here} & ONLY_IN[parts[0]], f"{path} must not import {name}"
+        assert parts[0] != "tensorflow"
+        assert name != "__future__.annotations", "jaxtyping does not see shapes then"
+
+
+@pytest.mark.parametrize("path", [*FILES, *(ROOT / "configs").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")], ids=str)
+def test_files_and_functions_are_short(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno < 50, f"{path}: {node.name}"
+
+
+def test_importing_changes_nothing_and_needs_no_tensorflow() -> None:
+    program = (
+        "import jax, sys; before = dict(jax.config.values); "
+        "import fourier_attn, fourier_attn.train, fourier_attn.inference, fourier_attn.data.prepare; "
+        "assert dict(jax.config.values) == before; "
+        "assert 'tensorflow' not in sys.modules; print('fine')"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.stdout == "fine\n", result.stderr
+
+
+def test_constraints_are_names_and_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert all(line.count("==") == 1 and "/" not in line and " " not in line for line in lines)
+    assert len(lines) > 50

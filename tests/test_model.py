@@ -1,0 +1,135 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fourier_attn import config
+from fourier_attn.model import MIXERS, Block, build
+
+
+def small(mixer: str = "fourier", **changes: object) -> config.ConfigDict:
+    c = config.default(mixer).model
+    c.update(dict(vocab=11, positions=9, depth=2, d=8, mlp=12, classes=3), **changes)
+    return c
+
+
+def tokens(b: int = 2, t: int = 9) -> jax.Array:
+    return jax.random.randint(jax.random.key(5), (b, t), 1, 11)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize("t", [1, 6, 9])
+def test_mixer_contract(name: str, t: int) -> None:
+    """Shape and dtype are kept, with and without a mask; jit changes nothing; gradients are finite."""
+    fields = {k: v for k, v in config.MIXERS[name].items()}
+    mixer, x = MIXERS[name](**fields), jax.random.normal(jax.random.key(0), (2, t, 8))
+    mask = jnp.arange(t)[None] < jnp.array([[t], [1]])
+    params = mixer.init(jax.random.key(1), x, mask=mask, train=False)
+    for given in (None, mask):
+        y = mixer.apply(params, x, mask=given, train=True)
+        assert (y.shape, y.dtype) == (x.shape, x.dtype)
+        jitted = jax.jit(lambda p, x, m: mixer.apply(p, x, mask=m, train=True))(params, x, given)
+        np.testing.assert_allclose(jitted, y, atol=1e-5)
+        grads = jax.grad(lambda p, x: (mixer.apply(p, x, mask=given) ** 2).sum(), (0, 1))(params, x)
+        assert all(np.isfinite(g).all() for g in jax.tree.leaves(grads))
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_every_field_of_a_mixer_is_a_knob_with_its_default(name: str) -> None:
+    fields = {f.name: f.default for f in dataclasses.fields(MIXERS[name])}
+    assert config.MIXERS[name] == {k: v for k, v in fields.items() if k not in ("parent", "name", "dtype")}
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize("name", MIXERS)
+def test_low_precision_keeps_parameters_and_logits_in_float32(name: str) -> None:
+    low, full = build(small(name, dtype="bfloat16")), build(small(name))
+    params = low.init(jax.random.key(0), tokens())
+    assert {p.dtype for p in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    y = low.apply(params, tokens())
+    assert y.dtype == jnp.float32
+    np.testing.assert_allclose(y, full.apply(params, tokens()), atol=0.1)  # bfloat16 has 8 bits
+
+
+def test_the_articles_classifier_has_their_parameters() -> None:
+    """10,405,634 by the arithmetic of the articles' listing, with 512 instead of 50,000 positions."""
+    c = config.default("attention")
+    with c.unlocked():
+        c.model.update(dict(depth=6, d=128, mlp=512, positions=512))
+    params = jax.eval_shape(build(c.model).init, jax.random.key(0), jnp.zeros((1, 4), jnp.int32))
+    assert sum(p.size for p in jax.tree.leaves(params)) == 10_405_634
+
+
+def test_classifier_is_the_equations() -> None:
+    """Embedding, post-norm blocks, mean over real tokens and head, in NumPy and float64."""
+    network, ids = build(small("identity", activation="relu")), tokens()
+    mask = jnp.arange(9)[None] < jnp.array([[9], [4]])
+    params = network.init(jax.random.key(1), ids)
+    params = jax.tree.map(lambda p: p + 0.1 * jax.random.normal(jax.random.key(2), p.shape), params)
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params["params"])
+
+    def norm(x: np.ndarray, weights: dict) -> np.ndarray:
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weights["scale"] + weights["bias"]
+
+    x = p["encoder"]["tokens"]["embedding"][np.asarray(ids)] + p["encoder"]["positions"]
+    for block in (p["encoder"]["block_0"], p["encoder"]["block_1"]):
+        x = norm(x + x, block["mixer_norm"])
+        hidden = np.maximum(x @ block["mlp_in"]["kernel"] + block["mlp_in"]["bias"], 0)
+        x = norm(x + hidden @ block["mlp_out"]["kernel"] + block["mlp_out"]["bias"], block["mlp_norm"])
+    mean = np.stack([x[0].mean(0), x[1, :4].mean(0)])
+    expected = mean @ p["head"]["kernel"] + p["head"]["bias"]
+    np.testing.assert_allclose(network.apply(params, ids, mask=mask), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_content_of_padding_has_no_influence(name: str) -> None:
+    network, ids = build(small(name)), tokens()
+    params = network.init(jax.random.key(1), ids)
+    mask = jnp.arange(9)[None] < jnp.array([[5], [4]])
+    other = jnp.where(mask, ids, 0)
+    np.testing.assert_allclose(network.apply(params, ids, mask=mask), network.apply(params, other, mask=mask), atol=1e-5)
+
+
+def test_blocks_do_not_share_weights() -> None:
+    params = build(small("attention")).init(jax.random.key(0), tokens())["params"]["encoder"]
+    first, second = (params[f"block_{i}"]["mixer"]["query"]["kernel"] for i in range(2))
+    assert np.abs(first - second).max() > 0.1
+
+
+def test_dropout_is_for_training() -> None:
+    network = build(small(dropout=0.5))
+    params = network.init(jax.random.key(0), tokens())
+    still = [network.apply(params, tokens()) for _ in range(2)]
+    np.testing.assert_array_equal(*still)
+    moving = [network.apply(params, tokens(), train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2)]
+    assert np.abs(moving[0] - moving[1]).max() > 1e-3
+
+
+def test_a_block_takes_a_factory() -> None:
+    block, x = Block(MIXERS["identity"], mlp=4), jnp.ones((1, 2, 3))
+    assert block.init_with_output(jax.random.key(0), x)[0].shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"depth": 0}, "model.depth=0 must be at least 1"),
+        ({"activation": "swish"}, "model.activation='swish' is unknown"),
+        ({"dropout": 1.0}, r"model.dropout=1.0 must lie in \[0, 1\)"),
+        ({"dtype": "float16"}, "model.dtype='float16' is unknown"),
+        ({"mixer": {"name": "conv"}}, "model.mixer.name='conv' is unknown; choose one of attention"),
+        ({"mixer": {"name": "identity", "heads": 2}}, "mixer 'identity' has no heads"),
+    ],
+)
+def test_bad_settings(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(small().to_dict() | changes)
+
+
+def test_a_sequence_longer_than_the_positions() -> None:
+    network = build(small())
+    with pytest.raises(ValueError, match="a sequence of 10 tokens exceeds positions=9"):
+        network.init(jax.random.key(0), tokens(t=10))

@@ -1,0 +1,121 @@
+import io
+import json
+import lzma
+import tarfile
+from pathlib import Path
+
+import pytest
+import tensorflow_datasets as tfds
+
+from fourier_attn import config
+from fourier_attn.data import tasks
+from fourier_attn.data.prepare import prepare
+
+ROWS = {
+    "train": [{"text": f"Train review {i} – été<br />", "label": i % 2, "id": i, "rating": 1 + 8 * (i % 2)} for i in range(8)],
+    "test": [{"text": f"Test review {i}", "label": i % 2, "id": i, "rating": 1 + 8 * (i % 2)} for i in range(4)],
+    "unsup": [{"text": f"Unlabelled review {i}", "id": i} for i in range(3)],
+}
+
+
+def jsonl(where: Path, **changes: object) -> Path:
+    where.mkdir()
+    for split, rows in (ROWS | changes).items():
+        with lzma.open(where / f"{split}.jsonl.xz", "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    return where
+
+
+def folder(where: Path) -> Path:
+    for split, rows in ROWS.items():
+        for row in rows:
+            label = ("neg", "pos")[row["label"]] if "label" in row else "unsup"
+            directory = where / "aclImdb" / ("test" if split == "test" else "train") / label
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / f"{row['id']}_{row.get('rating', 0)}.txt").write_text(row["text"], encoding="utf-8")
+    return where
+
+
+def archive(where: Path) -> Path:
+    where.mkdir()
+    path = where / "aclImdb_v1.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        file.add(folder(where / "unpacked") / "aclImdb", "aclImdb")
+        stray = tarfile.TarInfo("../aclImdb/train/pos/9_9.txt.sh")
+        file.addfile(stray, io.BytesIO())
+    return path
+
+
+def contents(data_dir: Path) -> dict:
+    source = tfds.data_source("imdb_reviews", data_dir=data_dir, download=False)
+    return {split: [(row["text"].decode(), int(row["label"])) for row in rows] for split, rows in source.items()}
+
+
+@pytest.mark.parametrize("make", [jsonl, folder, archive], ids=lambda f: f.__name__)
+def test_every_form_gives_the_data_set_of_tfds(make: object, tmp_path: Path) -> None:
+    prepare("imdb_reviews", make(tmp_path / "source"), str(tmp_path / "tfds"))
+    read = contents(tmp_path / "tfds")
+    assert set(read) == {"train", "test", "unsupervised"}
+    assert sorted(read["train"]) == sorted((row["text"], row["label"]) for row in ROWS["train"])
+    assert sorted(read["test"]) == sorted((row["text"], row["label"]) for row in ROWS["test"])
+    assert sorted(read["unsupervised"]) == sorted((row["text"], -1) for row in ROWS["unsup"])
+
+
+def test_the_form_does_not_change_the_order(tmp_path: Path) -> None:
+    for make in (jsonl, folder):
+        prepare("imdb_reviews", make(tmp_path / make.__name__), str(tmp_path / f"tfds_{make.__name__}"))
+    assert contents(tmp_path / "tfds_jsonl") == contents(tmp_path / "tfds_folder")
+
+
+def test_a_prepared_data_set_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = jsonl(tmp_path / "source")
+    prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "tfds").rglob("*")}
+    prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "tfds").rglob("*")} == before
+    assert "is already in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"text": "fine", "label": 1}\n{"text": "caf\xe9", "label": 1}\n', "train.jsonl, line 2 is not UTF-8"),
+        (b'{"text": "no label"}\n', "train.jsonl, line 1 has label=None; give every row a 'label' of 0 or 1"),
+        (b'{"text": "odd", "label": 7}\n', "train.jsonl, line 1 has label=7"),
+        (b'{"label": 1}\n', "train.jsonl, line 1 has no text"),
+        (b"no json\n", "train.jsonl, line 1 is not a JSON object"),
+        (b"", "split 'train' in .* has no reviews"),
+    ],
+)
+def test_a_bad_row_is_named_and_nothing_is_left(line: bytes, message: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.jsonl").write_bytes(line)
+    (source / "test.jsonl").write_text('{"text": "a", "label": 0}\n')
+    with pytest.raises(ValueError, match=message):
+        prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+    assert not list((tmp_path / "tfds").rglob("*.array_record*"))
+    with pytest.raises(ValueError, match=message):  # the failed attempt does not count as prepared
+        prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+
+
+def test_a_file_of_the_folder_that_is_not_utf8(tmp_path: Path) -> None:
+    source = folder(tmp_path / "source")
+    (source / "aclImdb" / "test" / "pos" / "99_9.txt").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"aclImdb/test/pos/99_9.txt is not UTF-8"):
+        prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+
+
+def test_a_source_of_no_known_form(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"source=.*nowhere does not exist"):
+        prepare("imdb_reviews", tmp_path / "nowhere", str(tmp_path / "tfds"))
+    with pytest.raises(ValueError, match="is no copy of imdb_reviews; expected the unpacked folder aclImdb"):
+        prepare("imdb_reviews", tmp_path, str(tmp_path / "tfds"))
+
+
+def test_real_imdb_has_123_test_texts_in_train(imdb_source: Path, tmp_path: Path) -> None:
+    prepare("imdb_reviews", imdb_source, str(tmp_path))
+    examples = tasks.read(config.default("fourier", "imdb").data.to_dict() | {"dir": str(tmp_path)})
+    assert {name: len(split) for name, split in examples.items()} == {"train": 20_000, "validation": 5_000, "test": 25_000}
+    assert examples["test"].in_train.sum() == 123
+    assert examples["test"].labels.sum() == 12_500
