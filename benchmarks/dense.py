@@ -10,8 +10,16 @@ from fourier_attn.ops.dense import matrix_dot_general
 LAYERS = {
     "MLP in, (32, 256, 128) -> 512": (nn.Dense, {"features": 512}, (32, 256, 128)),
     "MLP out, (32, 256, 512) -> 128": (nn.Dense, {"features": 128}, (32, 256, 512)),
-    "query, (32, 256, 128) -> (8, 128)": (nn.DenseGeneral, {"features": (8, 128), "use_bias": False}, (32, 256, 128)),
-    "out, (32, 256, 8, 128) -> 128": (nn.DenseGeneral, {"features": 128, "axis": (-2, -1)}, (32, 256, 8, 128)),
+    "query, (32, 256, 128) -> (8, 128)": (
+        nn.DenseGeneral,
+        {"features": (8, 128), "use_bias": False},
+        (32, 256, 128),
+    ),
+    "out, (32, 256, 8, 128) -> 128": (
+        nn.DenseGeneral,
+        {"features": 128, "axis": (-2, -1)},
+        (32, 256, 8, 128),
+    ),
 }
 
 

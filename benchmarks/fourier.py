@@ -29,7 +29,9 @@ def main() -> None:
         for passes, wrap in (("forward", lambda mix: mix), ("forward + backward", forward_and_backward)):
             functions = {"ours": wrap(fourier_mix), "fftn": wrap(plain)}
             jitted = {name: jax.jit(function) for name, function in functions.items()}
-            seconds = interleave({name: lambda f=f, x=x: f(x) for name, f in jitted.items()}, rounds=25, calls=3)
+            seconds = interleave(
+                {name: lambda f=f, x=x: f(x) for name, f in jitted.items()}, rounds=25, calls=3
+            )
             memory = {name: temporary_bytes(function, x) for name, function in functions.items()}
             row = {"b, t, d": str(size), "pass": passes} | compare(seconds, "ours", "fftn")
             rows.append(row | {"temporary_memory": f"{memory['ours'] / memory['fftn']:.2f}x"})

@@ -35,7 +35,7 @@ class Interleaved(Run):
         self.compiled = 0
         jax.monitoring.register_event_duration_secs_listener(self.count)
 
-    def count(self, event: str, duration: float, **_: Any) -> None:
+    def count(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         self.compiled += event.endswith("backend_compile_duration")
 
     def close_epoch(self) -> None:
@@ -77,7 +77,10 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
             "median": f"{100 * statistics.median(run.waits[1:]):.2f} %",
             "range": f"{100 * min(run.waits[1:]):.2f} .. {100 * max(run.waits[1:]):.2f} %",
         },
-        {"what": "compilations after the first epoch", "median": str(run.compilations[-1] - run.compilations[0])},
+        {
+            "what": "compilations after the first epoch",
+            "median": str(run.compilations[-1] - run.compilations[0]),
+        },
     ]
     return rows, run
 

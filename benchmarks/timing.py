@@ -15,17 +15,18 @@ import jax
 RESULTS = Path(__file__).parent / "results"
 
 
-def interleave(sides: dict[str, Callable[[], Any]], rounds: int = 15, calls: int = 1) -> dict[str, list[float]]:
-    """Seconds per call of each side: one warm-up each, then `rounds` rounds of `calls` calls, side after side."""
+def interleave(
+    sides: dict[str, Callable[[], Any]], rounds: int = 15, calls: int = 1
+) -> dict[str, list[float]]:
+    """Seconds per call of each side: a warm-up each, then `rounds` times `calls` calls, side after side."""
     for side in sides.values():
         jax.block_until_ready(side())
     seconds = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
             begin = time.perf_counter()
-            for _ in range(calls):
-                result = side()
-            jax.block_until_ready(result)
+            results = [side() for _ in range(calls)]
+            jax.block_until_ready(results)
             seconds[name].append((time.perf_counter() - begin) / calls)
     return seconds
 
@@ -44,7 +45,8 @@ def compare(seconds: dict[str, list[float]], ours: str, other: str) -> dict[str,
 
 def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
     """Memory that the compiled program needs besides its arguments and results."""
-    return jax.jit(function).lower(*arguments).compile().memory_analysis().temp_size_in_bytes
+    analysis: Any = jax.jit(function).lower(*arguments).compile().memory_analysis()
+    return analysis.temp_size_in_bytes
 
 
 def report(name: str, rows: list[dict[str, Any]]) -> None:

@@ -1,12 +1,10 @@
 """Feed-forward only: the control without any mixing of tokens. It must fail where mixing is necessary.
 
-`python -m fourier_attn.main --config=configs/identity.py` (the synthetic reviews) or `configs/identity.py:imdb`.
+`python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews) or `configs/identity.py:imdb`.
 """
 
-from ml_collections import ConfigDict
-
-from fourier_attn.config import default
+from fourier_attn.config import Config, default
 
 
-def get_config(task: str = "reviews") -> ConfigDict:
+def get_config(task: str = "reviews") -> Config:
     return default("identity", task)

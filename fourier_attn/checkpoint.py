@@ -41,7 +41,7 @@ class Checkpoints:
             return None
         items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
         try:
-            restored = self.manager.restore(step, args=items)
+            restored: Any = self.manager.restore(step, args=items)
             if _sums(restored.state) != restored.sums:
                 raise ValueError("its contents do not match their SHA-256 sums")
         except Exception as error:  # a damaged file shows as one of many kinds

@@ -8,11 +8,12 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from absl import flags, logging
+from absl import app, flags, logging
 
 
 def run(main: Callable[[], None]) -> int:
     """Parses the flags, calls `main` and returns the exit code."""
+    app.define_help_flags()
     try:
         rest = flags.FLAGS(sys.argv)[1:]
         if rest:
@@ -20,6 +21,8 @@ def run(main: Callable[[], None]) -> int:
         if not _verbose():
             logging.set_verbosity(logging.ERROR)
         main()
+        return 0
+    except SystemExit:  # --help has been answered
         return 0
     except KeyboardInterrupt as stop:  # train.Interrupted knows its signal
         return 128 + getattr(stop, "signum", 2)

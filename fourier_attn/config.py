@@ -1,18 +1,22 @@
 """Every knob of the project, with its default and its unit. The only list of knobs."""
 
+from typing import Any
+
 from ml_collections import ConfigDict
 
+Config = Any  # a ConfigDict, whose keys type checkers do not know
+
 MIXERS = {
-    "attention": dict(
-        heads=8,  # number of heads
-        head_width="full",  # "full": every head as wide as the model (the articles); "split": d / heads
-        implementation="xla",  # "xla", or "cudnn" on NVIDIA GPUs in bfloat16
-    ),
-    "fourier": dict(
-        norm="none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
-        method="auto",  # "auto", "fft" (complex) or "rfft" (half of the spectrum)
-    ),
-    "identity": dict(),
+    "attention": {
+        "heads": 8,  # number of heads
+        "head_width": "full",  # "full": every head as wide as the model (the articles); "split": d / heads
+        "implementation": "xla",  # "xla", or "cudnn" on NVIDIA GPUs in bfloat16
+    },
+    "fourier": {
+        "norm": "none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
+        "method": "auto",  # "auto", "fft" (complex) or "rfft" (half of the spectrum)
+    },
+    "identity": {},
 }
 
 # What a task wants otherwise than the defaults below. One padded length for `reviews`: each bucket has
@@ -36,7 +40,7 @@ TASKS = {
 }
 
 
-def default(mixer: str = "fourier", task: str = "reviews") -> ConfigDict:
+def default(mixer: str = "fourier", task: str = "reviews") -> Config:
     """Returns the whole configuration for a mixer and a task, locked: an unknown key is refused."""
     if mixer not in MIXERS:
         raise ValueError(f"mixer={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
@@ -47,6 +51,11 @@ def default(mixer: str = "fourier", task: str = "reviews") -> ConfigDict:
     config.data, config.model, config.optim, config.train = _data(task), _model(mixer), _optim(), _train()
     config.update_from_flattened_dict(TASKS[task])
     return config.lock()
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The configuration that was written as a dict."""
+    return ConfigDict(values)
 
 
 def _data(task: str) -> ConfigDict:

@@ -5,20 +5,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 from tokenizers import Tokenizer
 
 from fourier_attn import data, metrics, model, optim, steps, workdir
 from fourier_attn.checkpoint import Checkpoints
+from fourier_attn.config import Config, from_dict
 from fourier_attn.data.text import encode
 
 
-def restore(directory: Path) -> tuple[ConfigDict, model.Classifier, Any]:
+def restore(directory: Path) -> tuple[Config, model.Classifier, Any]:
     """The configuration, the network and its best parameters of the run in `directory`.
 
     Raises: ValueError where there is no run, no checkpoint, or a damaged one.
     """
-    config = ConfigDict(workdir.load(directory))
+    config = from_dict(workdir.load(directory))
     network = model.build(config.model)
     init = steps.make_init(network, optim.build(config.optim), config.train.seeds)
     like = jax.eval_shape(init, steps.keys(config.seed, config.train.seeds)[0])

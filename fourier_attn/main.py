@@ -1,4 +1,4 @@
-"""Command line: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=train|eval|predict]."""
+"""The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...]."""
 
 import sys
 import time
@@ -9,7 +9,9 @@ from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command
 
-CONFIG = config_flags.DEFINE_config_file("config", help_string="configuration, for example configs/fnet.py:imdb")
+CONFIG = config_flags.DEFINE_config_file(
+    "config", help_string="configuration, for example configs/fnet.py:imdb"
+)
 WORKDIR = flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
 MODE = flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
 TEXT = flags.DEFINE_string("text", None, "the review to judge with --mode=predict")
@@ -36,7 +38,7 @@ def main() -> None:
 def given_config() -> ConfigDict | None:
     """The configuration of the command line, or None if there is none."""
     if CONFIG.value is not None and not isinstance(CONFIG.value, ConfigDict):
-        name = flags.FLAGS["config"].config_filename
+        name = config_flags.get_config_filename(flags.FLAGS["config"])
         raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
     return CONFIG.value
 

@@ -95,10 +95,16 @@ def plot_curves(workdir: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="epoch", ylabel="accuracy", title=workdir.name)
     for split in ("train", "validation"):
-        points = [(line["epoch"], line["accuracy"], line.get("accuracy_std", 0.0)) for line in lines if line["split"] == split]
+        points = [
+            (line["epoch"], line["accuracy"], line.get("accuracy_std", 0.0))
+            for line in lines
+            if line["split"] == split
+        ]
         if points:
             epoch, accuracy, deviation = np.array(points).T
-            axes.errorbar(epoch, accuracy, deviation if deviation.any() else None, marker="o", capsize=3, label=split)
+            axes.errorbar(
+                epoch, accuracy, deviation if deviation.any() else None, marker="o", capsize=3, label=split
+            )
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(workdir / "curves.png", dpi=120)

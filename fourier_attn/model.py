@@ -87,16 +87,18 @@ class Encoder(nn.Module):
     ) -> Float[Array, "b t d"]:
         t = tokens.shape[-1]
         if t > self.positions:
-            raise ValueError(f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions")
+            raise ValueError(
+                f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions"
+            )
         table = nn.initializers.normal(0.02)
         x = nn.Embed(self.vocab, self.d, embedding_init=table, dtype=self.dtype, name="tokens")(tokens)
         x = nn.Dropout(self.token_dropout, broadcast_dims=(2,), deterministic=not train)(x)
         position = self.param("positions", table, (self.positions, self.d))
         x = nn.Dropout(self.dropout, deterministic=not train)(x + position[None, :t].astype(self.dtype))
         for layer in range(self.depth):
-            x = Block(
-                self.mixer, self.mlp, self.activation, self.dropout, self.dtype, name=f"block_{layer}"
-            )(x, mask=mask, train=train)
+            x = Block(self.mixer, self.mlp, self.activation, self.dropout, self.dtype, name=f"block_{layer}")(
+                x, mask=mask, train=train
+            )
         return x
 
 
@@ -141,7 +143,9 @@ def build(config: Any) -> Classifier:
         if config[key] < 1:
             raise ValueError(f"model.{key}={config[key]} must be at least 1")
     if config["activation"] not in ACTIVATIONS:
-        raise ValueError(f"model.activation={config['activation']!r} is unknown; choose one of {', '.join(ACTIVATIONS)}")
+        raise ValueError(
+            f"model.activation={config['activation']!r} is unknown; choose one of {', '.join(ACTIVATIONS)}"
+        )
     for key in ("dropout", "token_dropout"):
         if not 0.0 <= config[key] < 1.0:
             raise ValueError(f"model.{key}={config[key]} must lie in [0, 1)")

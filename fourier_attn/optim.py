@@ -10,8 +10,9 @@ import optax
 def build(config: Any) -> optax.GradientTransformation:
     """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
 
-    The learning rate rises linearly over `warmup_steps` (never from 0, which would waste a step), then stays ("constant") or falls to zero at
-    `steps` along half a cosine. Weight decay spares vectors (biases, normalisation).
+    The learning rate rises linearly over `warmup_steps`, its first value not 0, which would waste a
+    step; then it stays ("constant") or falls to zero at `steps` along half a cosine. Weight decay
+    spares vectors (biases, normalisation).
 
     Raises: ValueError for an unknown name or schedule, or a number out of range.
     """

@@ -44,7 +44,9 @@ def make_init(
         params = network.init(key, jnp.zeros((1, 1), jnp.int32))["params"]
         best = jax.tree.map(jnp.copy, params)
         counter = jnp.zeros((), jnp.int32)
-        return State(counter, params, optimizer.init(params), metrics.zeros(), best, jnp.full((), -1.0), counter)
+        return State(
+            counter, params, optimizer.init(params), metrics.zeros(), best, jnp.full((), -1.0), counter
+        )
 
     return jax.jit(jax.vmap(init) if seeds > 1 else init)
 
@@ -61,7 +63,7 @@ def make_train_step(
 
     def summed(params: Any, batch: Batch, key: Key) -> tuple[jax.Array, metrics.Sums]:
         mask = batch["tokens"] != PAD
-        logits = network.apply(
+        logits: Any = network.apply(
             {"params": params}, batch["tokens"], mask=mask, train=True, rngs={"dropout": key}
         )
         total = metrics.sums(logits, batch["label"], batch["weight"])
@@ -92,11 +94,13 @@ def make_train_step(
     return jax.jit(jax.vmap(train_step, (0, None, 0)) if seeds > 1 else train_step, donate_argnums=0)
 
 
-def make_eval_step(network: model.Classifier, seeds: int = 1) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
+def make_eval_step(
+    network: model.Classifier, seeds: int = 1
+) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
     """Returns the jitted evaluation step: (params, batch) -> (sums, class probabilities)."""
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
-        logits = network.apply({"params": params}, batch["tokens"], mask=batch["tokens"] != PAD)
+        logits: Any = network.apply({"params": params}, batch["tokens"], mask=batch["tokens"] != PAD)
         return metrics.sums(logits, batch["label"], batch["weight"]), jax.nn.softmax(logits)
 
     return jax.jit(jax.vmap(eval_step, (0, None)) if seeds > 1 else eval_step)

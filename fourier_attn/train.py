@@ -1,6 +1,7 @@
 """The one loop: epochs of training steps, validation, checkpoints, and the test set once at the end."""
 
 import contextlib
+import copy
 import json
 import signal
 import threading
@@ -12,11 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from fourier_attn import data, metrics, model, optim, steps, workdir
 from fourier_attn.checkpoint import Checkpoints
+from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches, prefetch
 
 
@@ -28,7 +29,7 @@ class Interrupted(KeyboardInterrupt):
         self.signum = signum
 
 
-def run(config: ConfigDict, directory: str | Path) -> dict[str, Any]:
+def run(config: Config, directory: str | Path) -> dict[str, Any]:
     """Trains what the configuration describes and returns its metrics on the test set.
 
     The directory receives config.json, tokenizer.json, metrics.jsonl, curves.png, predictions.jsonl,
@@ -50,7 +51,7 @@ def run(config: ConfigDict, directory: str | Path) -> dict[str, Any]:
         return Run(config, directory).finish()
 
 
-def check(config: ConfigDict) -> None:
+def check(config: Config) -> None:
     """Finds what is wrong with a configuration without touching any data.
 
     Raises: ValueError.
@@ -59,7 +60,9 @@ def check(config: ConfigDict) -> None:
         if config.train[key] < 1:
             raise ValueError(f"train.{key}={config.train[key]} must be at least 1")
     if config.data.batch % config.train.accumulate:
-        raise ValueError(f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}")
+        raise ValueError(
+            f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
+        )
     if config.data.task not in data.TASKS:
         raise ValueError(f"data.task={config.data.task!r} is unknown; choose one of {', '.join(data.TASKS)}")
     if config.data.length < 1:
@@ -72,18 +75,23 @@ def check(config: ConfigDict) -> None:
 class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
-    def __init__(self, config: ConfigDict, directory: Path):
+    def __init__(self, config: Config, directory: Path):
         self.directory = directory
         self.data = data.load(
-            config.data, tokenizer_file=directory / "tokenizer.json", seed=config.seed, epochs=config.train.epochs
+            config.data,
+            tokenizer_file=directory / "tokenizer.json",
+            seed=config.seed,
+            epochs=config.train.epochs,
         )
-        self.config = ConfigDict(config)
+        self.config = copy.deepcopy(config)
         self.config.model.vocab = self.data.tokenizer.get_vocab_size()
         self.config.model.classes = len(data.TASKS[config.data.task].labels)
         self.config.optim.steps = len(self.data.train)
         self.network, self.optimizer = model.build(self.config.model), optim.build(self.config.optim)
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
-        self.train_step = steps.make_train_step(self.network, self.optimizer, self.seeds, config.train.accumulate)
+        self.train_step = steps.make_train_step(
+            self.network, self.optimizer, self.seeds, config.train.accumulate
+        )
         self.eval_step = steps.make_eval_step(self.network, self.seeds)
         self.checkpoints = Checkpoints(directory)
         workdir.save(directory, self.config.to_dict())
@@ -124,7 +132,9 @@ class Run:
         tqdm.write(f"device      {device.device_kind} ({device.platform}, {jax.device_count()} device)")
         tqdm.write(f"parameters  {count:,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else ""))
         tqdm.write(f"data        {name}: {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
-        tqdm.write(f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else ""))
+        tqdm.write(
+            f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
+        )
 
     def train(self) -> None:
         """Training steps until all epochs are done or validation stops getting better."""
@@ -151,7 +161,9 @@ class Run:
 
     def log(self, bar: tqdm) -> None:
         """Writes the means over the epoch so far, and how fast it goes."""
-        values = metrics.mean(jax.device_get(self.state.sums)) | self.clock.read(self.step, self.config.data.batch)
+        values = metrics.mean(jax.device_get(self.state.sums)) | self.clock.read(
+            self.step, self.config.data.batch
+        )
         self.writer.write("train", self.step, self.step / self.per_epoch, values)
         bar.set_postfix(
             loss=f"{values['loss']:.3f}",
@@ -164,7 +176,9 @@ class Run:
     def close_epoch(self) -> None:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
         epoch = self.step // self.per_epoch
-        train = metrics.mean(jax.device_get(self.state.sums)) | self.clock.read(self.step, self.config.data.batch)
+        train = metrics.mean(jax.device_get(self.state.sums)) | self.clock.read(
+            self.step, self.config.data.batch
+        )
         total, _ = steps.evaluate(self.eval_step, self.state.params, self.data.validation, self.stop.poll)
         validation = metrics.mean(total)
         self.state = steps.close_epoch(self.state, jnp.asarray(total["correct"] / total["count"]))
@@ -173,8 +187,9 @@ class Run:
         metrics.plot_curves(self.directory)
         self.checkpoints.save(self.step, self.state)
         tqdm.write(
-            f"epoch {epoch:<4}  train loss {train['loss']:.4f} accuracy {train['accuracy']:.4f}   "
-            f"validation loss {validation['loss']:.4f} accuracy {percent(validation)}   {self.clock.total():.0f} s"
+            f"epoch {epoch:<4}  train loss {train['loss']:.4f} accuracy {percent(train)}   "
+            f"validation loss {validation['loss']:.4f} accuracy {percent(validation)}   "
+            f"{self.clock.total():.0f} s"
         )
         self.clock = Clock(self.step, self.clock.start)
 
@@ -192,14 +207,16 @@ class Run:
             right = (probability.argmax(-1) == batches.labels)[..., ~in_train]
             unseen = {"loss": total["loss"], "correct": right.sum(-1), "count": np.float64((~in_train).sum())}
             kept = {k: v for k, v in metrics.mean(unseen).items() if k.startswith("accuracy")}
-            result |= {"in_train": int(in_train.sum())} | {f"{k}_without_in_train": v for k, v in kept.items()}
+            result |= {"in_train": int(in_train.sum())} | {
+                f"{k}_without_in_train": v for k, v in kept.items()
+            }
         write_predictions(self.directory / "predictions.jsonl", probability, batches)
         self.writer.write("test", self.step, self.step / self.per_epoch, result)
         return {"split": "test", "step": self.step, "epoch": self.step / self.per_epoch, **result}
 
 
 class StopSignals:
-    """Notices SIGTERM and Ctrl-C inside `with`, to act on them between two steps; a second one acts at once."""
+    """Notices SIGTERM and Ctrl-C inside `with`, to act between two steps; a second one acts at once."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -270,5 +287,10 @@ def write_predictions(path: Path, probability: np.ndarray, batches: Batches) -> 
     with path.open("w") as file:
         for index, (label, row) in enumerate(zip(batches.labels.tolist(), mean, strict=True)):
             best = int(row.argmax())
-            line = {"index": index, "label": label, "prediction": best, "probability": round(float(row[best]), 6)}
+            line = {
+                "index": index,
+                "label": label,
+                "prediction": best,
+                "probability": round(float(row[best]), 6),
+            }
             file.write(json.dumps(line) + "\n")

@@ -10,7 +10,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "tensorflow-datasets", "grain", "tokenizers", "numpy")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "tensorflow-datasets",
+    "grain",
+    "tokenizers",
+    "numpy",
+)
 FREE = ("data.dir", "model.vocab", "model.classes", "optim.steps")  # set by the machine or by the run itself
 
 
@@ -25,15 +35,20 @@ def check(workdir: Path, config: Mapping[str, Any]) -> None:
         raise ValueError(f"workdir={workdir} is a file; name a directory")
     if not (workdir / "config.json").exists():
         if any(path.name != ".lock" for path in workdir.iterdir()):
-            raise ValueError(f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory")
+            raise ValueError(
+                f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
+            )
         return
     there, given = _flat(load(workdir)), _flat(json.loads(json.dumps(config)))
     differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
     if differing := [key for key in differing if key not in FREE]:
-        listed = "; ".join(f"{key} is {there.get(key)!r} there, {given.get(key)!r} now" for key in differing[:5])
+        listed = "; ".join(
+            f"{key} is {there.get(key)!r} there, {given.get(key)!r} now" for key in differing[:5]
+        )
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
         raise ValueError(
-            f"workdir={workdir} was made by another configuration: {listed}{more}. Name a new workdir, or give its values"
+            f"workdir={workdir} was made by another configuration: {listed}{more}.  "
+            "Name a new workdir, or give its values"
         )
 
 
@@ -45,7 +60,9 @@ def load(workdir: Path) -> dict[str, Any]:
     try:
         return json.loads((workdir / "config.json").read_text())["config"]
     except FileNotFoundError as error:
-        raise ValueError(f"workdir={workdir} holds no run (no config.json); train one first or name another") from error
+        raise ValueError(
+            f"workdir={workdir} holds no run (no config.json); train one first or name another"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
 
@@ -70,7 +87,9 @@ def lock(workdir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ValueError(f"workdir={workdir} is in use by another run; wait for it or name another") from error
+            raise ValueError(
+                f"workdir={workdir} is in use by another run; wait for it or name another"
+            ) from error
         yield
 
 
@@ -90,6 +109,8 @@ def _commit() -> str | None:
 
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return git("rev-parse", "HEAD") + (
+            "+" if git("status", "--porcelain", "--untracked-files=no") else ""
+        )
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -28,7 +28,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def standard_promotion() -> Iterator[None]:
-    """Optax's bias correction and Flax's normalisation in bfloat16 mix dtypes, which strict promotion refuses."""
+    """Optax's bias correction and Flax's normalisation in bfloat16 mix dtypes; strict promotion refuses."""
     with jax.numpy_dtype_promotion("standard"):
         yield
 

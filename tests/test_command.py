@@ -46,7 +46,7 @@ def trained(data_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("runs") / "small"
     code, out, err = call(MAIN, *TOY, f"--config.data.dir={data_dir}", f"--workdir={where}")
     assert code == 0, err
-    for word in ("device", "parameters", "data", "8,000" if "train_examples" not in str(TOY) else "96 train", "epoch 1"):
+    for word in ("device", "parameters", "96 train, 1,000 validation, 2,000 test", "epoch 1"):
         assert word in out
     assert re.fullmatch(r"test accuracy \d+\.\d\d %", out.splitlines()[-1])
     return where
@@ -68,17 +68,37 @@ def test_eval_prints_both_splits(trained: Path) -> None:
 
 BAD = [
     (MAIN, [], "--mode=train needs --config=configs/fnet.py"),
-    (MAIN, ["--config=configs/fnet.py", "--config.train.epoch=3"], 'Did you mean "epochs" instead of "epoch"'),
-    (MAIN, ["--config=configs/fnet.py", "--config.train.epochs=many"], "--config.train.epochs=many: invalid literal"),
+    (
+        MAIN,
+        ["--config=configs/fnet.py", "--config.train.epoch=3"],
+        'Did you mean "epochs" instead of "epoch"',
+    ),
+    (
+        MAIN,
+        ["--config=configs/fnet.py", "--config.train.epochs=many"],
+        "--config.train.epochs=many: invalid literal",
+    ),
     (MAIN, ["--config=configs/fnet.py", "--confg.seed=3"], "Unknown command line flag 'confg.seed'"),
     (MAIN, ["--config=configs/fnet.py:imbd"], "task='imbd' is unknown; choose one of reviews, imdb"),
     (MAIN, ["--config=configs/nothing.py"], "--config=configs/nothing.py cannot be read"),
     (MAIN, ["--config=configs/fnet.py", "train"], "argument 'train' is not understood"),
-    (MAIN, ["--config=configs/fnet.py", "--mode=test"], "--mode=test: value should be one of <train|eval|predict>"),
-    (MAIN, ["--config=configs/fnet.py", "--config.model.mixer.name=attention"], "mixer 'attention' has no method, norm"),
     (
         MAIN,
-        ["--config=configs/attention.py", "--config.model.mixer.heads=3", "--config.model.mixer.head_width=split"],
+        ["--config=configs/fnet.py", "--mode=test"],
+        "--mode=test: value should be one of <train|eval|predict>",
+    ),
+    (
+        MAIN,
+        ["--config=configs/fnet.py", "--config.model.mixer.name=attention"],
+        "mixer 'attention' has no method, norm",
+    ),
+    (
+        MAIN,
+        [
+            "--config=configs/attention.py",
+            "--config.model.mixer.heads=3",
+            "--config.model.mixer.head_width=split",
+        ],
         "heads=3 must divide d=64",
     ),
     (MAIN, ["--config=configs/fnet.py", "--config.data.length=64"], "64 tokens exceeds positions=48"),
@@ -140,6 +160,6 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, data_dir: str, tmp_pa
 
 def test_help_is_not_an_error() -> None:
     code, out, err = call(MAIN, "--help")
-    assert code in (0, 1)
+    assert code == 0
     assert "--workdir" in out + err
     assert "Traceback" not in out + err

@@ -75,12 +75,16 @@ def test_unknown_task(data_dir: str) -> None:
         tasks.read(settings(data_dir, task="imbd"))
 
 
-def test_a_data_set_that_cannot_be_had_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_that_cannot_be_had_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_network(*args: object, **kwargs: object) -> None:
         raise ConnectionError("network is unreachable")
 
     monkeypatch.setattr("requests.Session.send", no_network)
-    with pytest.raises(ValueError, match=r"python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR"):
+    with pytest.raises(
+        ValueError, match=r"python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR"
+    ):
         tasks.read(settings(str(tmp_path), task="imdb"))
 
 

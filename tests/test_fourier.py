@@ -42,7 +42,13 @@ def test_methods_agree_at_the_articles_size() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_gradient(method: str) -> None:
-    check_grads(jax.jit(lambda x: fourier_mix(x, method=method)), (normal(2, 5, 6),), order=2, modes=["rev"], rtol=1e-2)
+    check_grads(
+        jax.jit(lambda x: fourier_mix(x, method=method)),
+        (normal(2, 5, 6),),
+        order=2,
+        modes=["rev"],
+        rtol=1e-2,
+    )
 
 
 def test_backward_is_the_derivative_of_the_plain_transform() -> None:

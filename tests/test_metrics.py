@@ -23,7 +23,9 @@ def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:
 
 
 def test_mean_over_seeds_has_a_deviation() -> None:
-    result = metrics.mean({"loss": np.ones(3), "correct": np.array([1.0, 2.0, 3.0]), "count": np.full(3, 4.0)})
+    result = metrics.mean(
+        {"loss": np.ones(3), "correct": np.array([1.0, 2.0, 3.0]), "count": np.full(3, 4.0)}
+    )
     assert result["accuracy"] == 0.5
     assert result["accuracy_seeds"] == [0.25, 0.5, 0.75]
     assert result["accuracy_std"] == pytest.approx(0.25)
@@ -40,7 +42,11 @@ def test_writer_drops_what_comes_after_its_step(tmp_path: Path) -> None:
     writer.write("validation", 4, 1, {"loss": 0.2, "accuracy": 0.75})
     writer.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [(line["step"], line["split"]) for line in lines] == [(2, "train"), (4, "train"), (4, "validation")]
+    assert [(line["step"], line["split"]) for line in lines] == [
+        (2, "train"),
+        (4, "train"),
+        (4, "validation"),
+    ]
     assert set(lines[-1]) == {"step", "epoch", "split", "loss", "accuracy"}
     assert list((tmp_path / "tensorboard").glob("events*"))
 

@@ -11,7 +11,7 @@ from fourier_attn.model import MIXERS, Block, build
 
 def small(mixer: str = "fourier", **changes: object) -> config.ConfigDict:
     c = config.default(mixer).model
-    c.update(dict(vocab=11, positions=9, depth=2, d=8, mlp=12, classes=3), **changes)
+    c.update({"vocab": 11, "positions": 9, "depth": 2, "d": 8, "mlp": 12, "classes": 3}, **changes)
     return c
 
 
@@ -23,7 +23,7 @@ def tokens(b: int = 2, t: int = 9) -> jax.Array:
 @pytest.mark.parametrize("t", [1, 6, 9])
 def test_mixer_contract(name: str, t: int) -> None:
     """Shape and dtype are kept, with and without a mask; jit changes nothing; gradients are finite."""
-    fields = {k: v for k, v in config.MIXERS[name].items()}
+    fields = config.MIXERS[name]
     mixer, x = MIXERS[name](**fields), jax.random.normal(jax.random.key(0), (2, t, 8))
     mask = jnp.arange(t)[None] < jnp.array([[t], [1]])
     params = mixer.init(jax.random.key(1), x, mask=mask, train=False)
@@ -32,7 +32,7 @@ def test_mixer_contract(name: str, t: int) -> None:
         assert (y.shape, y.dtype) == (x.shape, x.dtype)
         jitted = jax.jit(lambda p, x, m: mixer.apply(p, x, mask=m, train=True))(params, x, given)
         np.testing.assert_allclose(jitted, y, atol=1e-5)
-        grads = jax.grad(lambda p, x: (mixer.apply(p, x, mask=given) ** 2).sum(), (0, 1))(params, x)
+        grads = jax.grad(lambda p, x, m=given: (mixer.apply(p, x, mask=m) ** 2).sum(), (0, 1))(params, x)
         assert all(np.isfinite(g).all() for g in jax.tree.leaves(grads))
 
 
@@ -57,7 +57,7 @@ def test_the_articles_classifier_has_their_parameters() -> None:
     """10,405,634 by the arithmetic of the articles' listing, with 512 instead of 50,000 positions."""
     c = config.default("attention")
     with c.unlocked():
-        c.model.update(dict(depth=6, d=128, mlp=512, positions=512))
+        c.model.update({"depth": 6, "d": 128, "mlp": 512, "positions": 512})
     params = jax.eval_shape(build(c.model).init, jax.random.key(0), jnp.zeros((1, 4), jnp.int32))
     assert sum(p.size for p in jax.tree.leaves(params)) == 10_405_634
 
@@ -90,7 +90,9 @@ def test_content_of_padding_has_no_influence(name: str) -> None:
     params = network.init(jax.random.key(1), ids)
     mask = jnp.arange(9)[None] < jnp.array([[5], [4]])
     other = jnp.where(mask, ids, 0)
-    np.testing.assert_allclose(network.apply(params, ids, mask=mask), network.apply(params, other, mask=mask), atol=1e-5)
+    np.testing.assert_allclose(
+        network.apply(params, ids, mask=mask), network.apply(params, other, mask=mask), atol=1e-5
+    )
 
 
 def test_blocks_do_not_share_weights() -> None:
@@ -104,7 +106,9 @@ def test_dropout_is_for_training() -> None:
     params = network.init(jax.random.key(0), tokens())
     still = [network.apply(params, tokens()) for _ in range(2)]
     np.testing.assert_array_equal(*still)
-    moving = [network.apply(params, tokens(), train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2)]
+    moving = [
+        network.apply(params, tokens(), train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2)
+    ]
     assert np.abs(moving[0] - moving[1]).max() > 1e-3
 
 

@@ -5,17 +5,26 @@ import pytest
 
 from fourier_attn import config, optim
 
-
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 
 def settings(**changes: object) -> dict:
-    return config.default().optim.to_dict() | {"steps": 100, "warmup_steps": 10, "learning_rate": 1.0} | changes
+    return (
+        config.default().optim.to_dict() | {"steps": 100, "warmup_steps": 10, "learning_rate": 1.0} | changes
+    )
 
 
 @pytest.mark.parametrize(
     ("step", "cosine", "constant"),
-    [(0, 0.1, 0.1), (4, 0.5, 0.5), (9, 1.0, 1.0), (10, 1.0, 1.0), (55, 0.5, 1.0), (100, 0.0, 1.0), (300, 0.0, 1.0)],
+    [
+        (0, 0.1, 0.1),
+        (4, 0.5, 0.5),
+        (9, 1.0, 1.0),
+        (10, 1.0, 1.0),
+        (55, 0.5, 1.0),
+        (100, 0.0, 1.0),
+        (300, 0.0, 1.0),
+    ],
 )
 def test_schedule(step: int, cosine: float, constant: float) -> None:
     for name, expected in (("cosine", cosine), ("constant", constant)):

@@ -12,8 +12,13 @@ from fourier_attn.data import tasks
 from fourier_attn.data.prepare import prepare
 
 ROWS = {
-    "train": [{"text": f"Train review {i} – été<br />", "label": i % 2, "id": i, "rating": 1 + 8 * (i % 2)} for i in range(8)],
-    "test": [{"text": f"Test review {i}", "label": i % 2, "id": i, "rating": 1 + 8 * (i % 2)} for i in range(4)],
+    "train": [
+        {"text": f"Train review {i} – été<br />", "label": i % 2, "id": i, "rating": 1 + 8 * (i % 2)}
+        for i in range(8)
+    ],
+    "test": [
+        {"text": f"Test review {i}", "label": i % 2, "id": i, "rating": 1 + 8 * (i % 2)} for i in range(4)
+    ],
     "unsup": [{"text": f"Unlabelled review {i}", "id": i} for i in range(3)],
 }
 
@@ -48,7 +53,9 @@ def archive(where: Path) -> Path:
 
 def contents(data_dir: Path) -> dict:
     source = tfds.data_source("imdb_reviews", data_dir=data_dir, download=False)
-    return {split: [(row["text"].decode(), int(row["label"])) for row in rows] for split, rows in source.items()}
+    return {
+        split: [(row["text"].decode(), int(row["label"])) for row in rows] for split, rows in source.items()
+    }
 
 
 @pytest.mark.parametrize("make", [jsonl, folder, archive], ids=lambda f: f.__name__)
@@ -79,7 +86,10 @@ def test_a_prepared_data_set_is_left_alone(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"text": "fine", "label": 1}\n{"text": "caf\xe9", "label": 1}\n', "train.jsonl, line 2 is not UTF-8"),
+        (
+            b'{"text": "fine", "label": 1}\n{"text": "caf\xe9", "label": 1}\n',
+            "train.jsonl, line 2 is not UTF-8",
+        ),
         (b'{"text": "no label"}\n', "train.jsonl, line 1 has label=None; give every row a 'label' of 0 or 1"),
         (b'{"text": "odd", "label": 7}\n', "train.jsonl, line 1 has label=7"),
         (b'{"label": 1}\n', "train.jsonl, line 1 has no text"),
@@ -116,6 +126,10 @@ def test_a_source_of_no_known_form(tmp_path: Path) -> None:
 def test_real_imdb_has_123_test_texts_in_train(imdb_source: Path, tmp_path: Path) -> None:
     prepare("imdb_reviews", imdb_source, str(tmp_path))
     examples = tasks.read(config.default("fourier", "imdb").data.to_dict() | {"dir": str(tmp_path)})
-    assert {name: len(split) for name, split in examples.items()} == {"train": 20_000, "validation": 5_000, "test": 25_000}
+    assert {name: len(split) for name, split in examples.items()} == {
+        "train": 20_000,
+        "validation": 5_000,
+        "test": 25_000,
+    }
     assert examples["test"].in_train.sum() == 123
     assert examples["test"].labels.sum() == 12_500

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fourier_attn import data, train
 from configs import attention, fnet, identity
-
+from fourier_attn import data, train
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -14,7 +13,9 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize(
     ("module", "at_least", "below"), [(identity, 0.5, 0.75), (fnet, 0.95, 1.01), (attention, 0.95, 1.01)]
 )
-def test_only_mixing_reads_them(module: object, at_least: float, below: float, data_dir: str, tmp_path: Path) -> None:
+def test_only_mixing_reads_them(
+    module: object, at_least: float, below: float, data_dir: str, tmp_path: Path
+) -> None:
     """Whole runs of the three configurations as they are: same data, same epochs, same widths."""
     config = module.get_config("reviews")
     config.data.dir = data_dir

@@ -8,7 +8,19 @@ TEXTS = ["A great film, wasn't it?<br /><br />GREAT!", "a dull film", "Größe �
 
 def test_words_are_lower_cased_and_keep_punctuation() -> None:
     tokenizer = fit("words", TEXTS, 100)
-    assert tokenizer.encode(TEXTS[0]).tokens == ["a", "great", "film", ",", "wasn", "'", "t", "it", "?", "great", "!"]
+    assert tokenizer.encode(TEXTS[0]).tokens == [
+        "a",
+        "great",
+        "film",
+        ",",
+        "wasn",
+        "'",
+        "t",
+        "it",
+        "?",
+        "great",
+        "!",
+    ]
     assert (tokenizer.token_to_id("[PAD]"), tokenizer.token_to_id("[UNK]")) == (PAD, UNKNOWN)
 
 
@@ -33,7 +45,11 @@ def test_bytes_are_the_bytes_of_utf8() -> None:
 
 def test_long_texts_are_cut_and_empty_ones_are_unknown() -> None:
     tokenizer = fit("words", TEXTS, 100)
-    full, cut, empty = *encode(tokenizer, [TEXTS[0]], 99), *encode(tokenizer, [TEXTS[0]], 4), *encode(tokenizer, [""], 4)
+    full, cut, empty = (
+        *encode(tokenizer, [TEXTS[0]], 99),
+        *encode(tokenizer, [TEXTS[0]], 4),
+        *encode(tokenizer, [""], 4),
+    )
     np.testing.assert_array_equal(cut, full[:4])
     assert empty.tolist() == [UNKNOWN]
     assert cut.dtype == np.int32

@@ -12,9 +12,9 @@ import pytest
 from conftest import ROOT, shrink
 from ml_collections import ConfigDict
 
+from configs import attention, fnet, identity
 from fourier_attn import config, inference, metrics, model, optim, steps, train, workdir
 from fourier_attn.checkpoint import Checkpoints
-from configs import attention, fnet, identity
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -32,7 +32,10 @@ def final_state(directory: Path, c: ConfigDict) -> steps.State:
 
 def numbers(directory: Path) -> list[dict]:
     """What metrics.jsonl says, without the timings."""
-    return [{k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait")} for line in metrics.read(directory)]
+    return [
+        {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait")}
+        for line in metrics.read(directory)
+    ]
 
 
 def assert_same_run(a: Path, b: Path, c: ConfigDict) -> None:
@@ -59,7 +62,15 @@ def test_every_config_trains_two_steps(name: str, task: str, data_dir: str, tmp_
 def test_what_a_run_leaves(toy: ConfigDict, tmp_path: Path) -> None:
     result = train.run(toy, tmp_path)
     there = {path.name for path in tmp_path.iterdir()}
-    files = {"config.json", "metrics.jsonl", "curves.png", "predictions.jsonl", "tokenizer.json", "tensorboard", "checkpoints"}
+    files = {
+        "config.json",
+        "metrics.jsonl",
+        "curves.png",
+        "predictions.jsonl",
+        "tokenizer.json",
+        "tensorboard",
+        "checkpoints",
+    }
     assert files <= there <= files | {".lock"}
     lines = metrics.read(tmp_path)
     assert all({"step", "epoch", "split", "loss", "accuracy"} <= line.keys() for line in lines)
@@ -86,7 +97,7 @@ def test_a_run_repeats_bit_for_bit_and_the_loss_falls(toy: ConfigDict, tmp_path:
 def test_a_run_stopped_at_any_step_ends_the_same(
     stop_at: int, toy: ConfigDict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped by a signal between saves, at a save and at the end of an epoch, before and in its validation."""
+    """Stopped by a signal between saves, at a save, and at the end of an epoch before its validation."""
     toy.model.dropout = 0.3
     train.run(toy, tmp_path / "whole")
     poll = train.StopSignals.poll
@@ -131,9 +142,15 @@ def test_a_killed_run_ends_the_same(toy: ConfigDict, tmp_path: Path) -> None:
     steps_seen = []
     for kill_after in (20, 90):
         process = subprocess.Popen(
-            [*arguments, str(tmp_path / "killed")], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*arguments, str(tmp_path / "killed")],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-        while process.poll() is None and max((line["step"] for line in metrics.read(tmp_path / "killed")), default=0) < kill_after:
+        while (
+            process.poll() is None
+            and max((line["step"] for line in metrics.read(tmp_path / "killed")), default=0) < kill_after
+        ):
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
@@ -166,7 +183,12 @@ def step_once(c: ConfigDict, accumulate: int, dtype: str = "float32") -> steps.S
     init_key, key = steps.keys(0, 1)
     state = steps.make_init(network, optimizer, 1)(init_key)
     ids = np.random.default_rng(0).integers(0, 100, (8, 12)).astype(np.int32)
-    batch = {"tokens": ids, "label": ids[:, 0] % 2, "weight": np.array([1] * 7 + [0], np.float32), "index": np.arange(8)}
+    batch = {
+        "tokens": ids,
+        "label": ids[:, 0] % 2,
+        "weight": np.array([1] * 7 + [0], np.float32),
+        "index": np.arange(8),
+    }
     return steps.make_train_step(network, optimizer, accumulate=accumulate)(state, batch, key)
 
 
@@ -188,7 +210,9 @@ def test_best_weights_and_staleness() -> None:
         params = {"w": np.arange(4.0).reshape(2, 2)}
         best = {"w": -np.ones((2, 2))}
         counter = np.zeros(2, np.int32)
-        return steps.State(counter, params, (), metrics.zeros(), best, np.asarray(accuracies, np.float32), counter)
+        return steps.State(
+            counter, params, (), metrics.zeros(), best, np.asarray(accuracies, np.float32), counter
+        )
 
     closed = steps.close_epoch(state([0.5, 0.9]), np.array([0.6, 0.8], np.float32))
     np.testing.assert_array_equal(closed.best_params["w"], [[0, 1], [-1, -1]])
@@ -200,6 +224,31 @@ def test_training_stops_when_validation_gets_no_better(toy: ConfigDict, tmp_path
     toy.optim.learning_rate, toy.train.epochs, toy.train.patience = 1e-12, 9, 2
     result = train.run(toy, tmp_path)
     assert result["epoch"] == 3  # the first epoch is the best, then two that are no better
+
+
+def test_nothing_is_compiled_after_the_first_epoch(toy: ConfigDict, tmp_path: Path) -> None:
+    compiled, after_epoch = [], []
+
+    class Counted(train.Run):
+        def close_epoch(self) -> None:
+            super().close_epoch()
+            after_epoch.append(len(compiled))
+
+    def count(event: str, duration_secs: float, **_: object) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    toy.data.buckets = (16, 32)
+    jax.monitoring.register_event_duration_secs_listener(count)
+    try:
+        run = Counted(toy, tmp_path)
+        run.train()
+        run.checkpoints.close()
+        run.writer.close()
+    finally:
+        jax.monitoring.clear_event_listeners()
+    assert after_epoch[0] > 6  # three lengths, two functions
+    assert set(after_epoch) == {after_epoch[0]}
 
 
 def test_a_finished_run_is_not_run_again(toy: ConfigDict, tmp_path: Path) -> None:
@@ -226,7 +275,9 @@ def test_a_directory_of_another_configuration_is_refused(toy: ConfigDict, tmp_pa
     train.run(toy, tmp_path)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     toy.train.epochs, toy.model.mixer.norm = 5, "tokens"
-    with pytest.raises(ValueError, match=r"model.mixer.norm is 'none' there, 'tokens' now; train.epochs is 3 there, 5 now"):
+    with pytest.raises(
+        ValueError, match=r"model.mixer.norm is 'none' there, 'tokens' now; train.epochs is 3 there, 5 now"
+    ):
         train.run(toy, tmp_path)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
@@ -251,7 +302,9 @@ def test_directories_that_cannot_be_used(toy: ConfigDict, tmp_path: Path) -> Non
         ("optim.learning_rate", -1.0, "optim.learning_rate=-1.0 must be positive"),
     ],
 )
-def test_a_bad_configuration_leaves_no_trace(key: str, value: object, message: str, toy: ConfigDict, tmp_path: Path) -> None:
+def test_a_bad_configuration_leaves_no_trace(
+    key: str, value: object, message: str, toy: ConfigDict, tmp_path: Path
+) -> None:
     toy.update_from_flattened_dict({key: value})
     with pytest.raises(ValueError, match=message):
         train.run(toy, tmp_path / "run")

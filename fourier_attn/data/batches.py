@@ -51,10 +51,14 @@ class Batches:
             raise ValueError(f"data.buckets={tuple(buckets)} must be positive and rise")
         lengths = np.array([len(row) for row in rows])
         if lengths.max() > buckets[-1]:
-            raise ValueError(f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}")
+            raise ValueError(
+                f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}"
+            )
         self.rows, self.labels, self.batch, self.seed = rows, np.asarray(labels, np.int32), batch, seed
         bucket = np.searchsorted(buckets, lengths)
-        self.members = [(t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()]
+        self.members = [
+            (t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()
+        ]
         self.steps_per_epoch = sum(-(-len(members) // batch) for _, members in self.members)
         self.epochs = epochs
         self.epoch = functools.lru_cache(maxsize=2)(self._epoch)
@@ -62,16 +66,16 @@ class Batches:
     def __len__(self) -> int:
         return self.epochs * self.steps_per_epoch
 
-    def __getitem__(self, step: int) -> Batch:
-        epoch, place = divmod(int(step), self.steps_per_epoch)
-        t, index = self.epoch(epoch)[place]
+    def __getitem__(self, index: int) -> Batch:
+        epoch, place = divmod(int(index), self.steps_per_epoch)
+        t, members = self.epoch(epoch)[place]
         weight = np.zeros(self.batch, np.float32)
-        weight[: len(index)] = 1.0
-        index = np.concatenate([index, np.repeat(index[:1], self.batch - len(index))])
+        weight[: len(members)] = 1.0
+        members = np.concatenate([members, np.repeat(members[:1], self.batch - len(members))])
         tokens = np.full((self.batch, t), PAD, np.int32)
-        for row, example in zip(tokens, index, strict=True):
+        for row, example in zip(tokens, members, strict=True):
             row[: len(self.rows[example])] = self.rows[example]
-        return {"tokens": tokens, "label": self.labels[index], "weight": weight, "index": index}
+        return {"tokens": tokens, "label": self.labels[members], "weight": weight, "index": members}
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         """Padded length and example numbers of every batch of an epoch, in order."""

@@ -11,7 +11,9 @@ import re
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tensorflow_datasets as tfds
 from absl import flags
@@ -36,7 +38,7 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
     source = Path(source)
     if not source.exists():
         raise ValueError(f"source={source} does not exist; name the folder or the archive of {dataset}")
-    builder = tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
+    builder: Any = tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
     if builder.is_prepared():
         print(f"{dataset} is already in {builder.data_path}; move that folder away to build it again")
         return builder
@@ -50,22 +52,22 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
     return builder
 
 
-def imdb(builder: tfds.core.DatasetBuilder, source: Path) -> dict[str, Iterator]:
+def imdb(builder: Any, source: Path) -> dict[str, Iterator]:
     """The splits of imdb_reviews from the folder aclImdb, its tar.gz, or {train,test,unsup}.jsonl[.xz]."""
     tar = [source] if source.is_file() else sorted(source.glob("aclImdb*.tar.gz"))
     rows = {} if source.is_file() else {p.name.partition(".")[0]: p for p in sorted(source.glob("*.jsonl*"))}
     folders = [p for p in (source, source / "aclImdb") if (p / "train").is_dir() and (p / "test").is_dir()]
     read: Callable[[str], Iterator[File]]
     if folders:
-        read = lambda split: _folder(folders[0], split)
+        read = partial(_folder, folders[0])
     elif {"train", "test"} <= rows.keys():
-        read = lambda split: _rows(rows["unsup" if split == "unsupervised" else split], split)
+        read = partial(_rows, rows)
     elif tar and tarfile.is_tarfile(tar[0]):
-        read = lambda split: _archive(tar[0])
+        read = partial(_archive, tar[0])
     else:
         raise ValueError(
-            f"source={source} is no copy of imdb_reviews; expected the unpacked folder aclImdb, aclImdb_v1.tar.gz, "
-            "or a folder with train.jsonl and test.jsonl (or .jsonl.xz)"
+            f"source={source} is no copy of imdb_reviews; expected the unpacked folder aclImdb, "
+            "aclImdb_v1.tar.gz, or a folder with train.jsonl and test.jsonl (or .jsonl.xz)"
         )
     labelled_only = bool(rows) and not folders and "unsup" not in rows
     splits = {}
@@ -85,30 +87,38 @@ def _folder(folder: Path, split: str) -> Iterator[File]:
             yield f"aclImdb/{directory}/{label}/{path.name}", path.read_bytes()
 
 
-def _archive(path: Path) -> Iterator[File]:
-    """All reviews of the archive; nothing is unpacked, names are compared with a pattern only."""
+def _archive(path: Path, split: str) -> Iterator[File]:
+    """The reviews of all splits; nothing is unpacked, and names are only compared with a pattern."""
     with tarfile.open(path) as archive:
         for member in archive:
-            if member.isfile() and (match := IMDB_NAME.fullmatch(member.name)):
-                yield match[1], archive.extractfile(member).read()
+            match, file = IMDB_NAME.fullmatch(member.name), archive.extractfile(member)
+            if match and file:
+                yield match[1], file.read()
 
 
-def _rows(path: Path, split: str) -> Iterator[File]:
+def _rows(paths: dict[str, Path], split: str) -> Iterator[File]:
     """One JSON object per line: text, label (0 or 1; not in unsup), and id and rating where known."""
     directory, labelled = IMDB_SPLITS[split]
+    path = paths["unsup" if split == "unsupervised" else split]
     with (lzma.open if path.suffix == ".xz" else open)(path, "rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path}, line {number}"
             try:
                 row = json.loads(line.decode("utf-8"))
             except UnicodeDecodeError as error:
-                raise ValueError(f"{where} is not UTF-8 ({error.reason} at byte {error.start}); convert the file") from error
+                raise ValueError(
+                    f"{where} is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
+                ) from error
             except json.JSONDecodeError as error:
-                raise ValueError(f"{where} is not a JSON object ({error}); mend or remove that line") from error
+                raise ValueError(
+                    f"{where} is not a JSON object ({error}); mend or remove that line"
+                ) from error
             if not isinstance(row, dict) or not isinstance(row.get("text"), str):
                 raise ValueError(f"{where} has no text; give every row a 'text'")
             if labelled and row.get("label") not in (0, 1):
-                raise ValueError(f"{where} has label={row.get('label')!r}; give every row a 'label' of 0 or 1")
+                raise ValueError(
+                    f"{where} has label={row.get('label')!r}; give every row a 'label' of 0 or 1"
+                )
             label = ("neg", "pos")[row["label"]] if labelled else "unsup"
             name = f"{row.get('id', number)}_{row.get('rating', 0)}.txt"
             yield f"aclImdb/{directory}/{label}/{name}", row["text"].encode()
@@ -121,7 +131,9 @@ def _checked(files: Iterator[File], what: str) -> Iterator[tuple[str, io.BytesIO
         try:
             contents.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}); convert or remove it") from error
+            raise ValueError(
+                f"{name} is not UTF-8 ({error.reason} at byte {error.start}); convert or remove it"
+            ) from error
         yield name, io.BytesIO(contents)
     if name is None:
         raise ValueError(f"{what} has no reviews; check the copy")
@@ -129,7 +141,9 @@ def _checked(files: Iterator[File], what: str) -> Iterator[tuple[str, io.BytesIO
 
 def main() -> None:
     if not DATASET.value or not SOURCE.value:
-        raise ValueError("--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb")
+        raise ValueError(
+            "--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb"
+        )
     prepare(DATASET.value, SOURCE.value, DATA_DIR.value)
 
 

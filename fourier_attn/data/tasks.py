@@ -84,7 +84,9 @@ def _letters(text: str) -> str:
 
 
 def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    make = task.builder or (lambda where: tfds.builder(task.dataset, data_dir=where, file_format="array_record"))
+    make = task.builder or (
+        lambda where: tfds.builder(task.dataset, data_dir=where, file_format="array_record")
+    )
     builder = make(data_dir)
     if builder.is_prepared():
         return builder
@@ -100,10 +102,10 @@ def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
     return builder
 
 
-def _split(builder: tfds.core.DatasetBuilder, split: str) -> Examples:
+def _split(builder: Any, split: str) -> Examples:
     try:
         expected = builder.info.splits[split].num_examples
-        source = builder.as_data_source(split=split)
+        source = builder.as_data_source(split)
         rows = source.__getitems__(range(len(source)))
         if len(rows) != expected:
             raise ValueError(f"{len(rows)} of {expected} examples")

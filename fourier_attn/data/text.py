@@ -15,7 +15,9 @@ def words(texts: Iterable[str], vocab: int) -> Tokenizer:
         [normalizers.NFC(), normalizers.Replace("<br />", " "), normalizers.Lowercase()]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=["[PAD]", "[UNK]"], show_progress=False)
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab, special_tokens=["[PAD]", "[UNK]"], show_progress=False
+    )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 

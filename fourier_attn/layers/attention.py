@@ -42,7 +42,7 @@ class Attention(nn.Module):
         d = x.shape[-1]
         if self.heads < 1 or (self.head_width == "split" and d % self.heads):
             raise ValueError(
-                f"heads={self.heads} must divide d={d}; change heads or the model's width, or use head_width='full'"
+                f"heads={self.heads} must divide d={d}; change one of them or use head_width='full'"
             )
         if self.head_width not in ("full", "split"):
             raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")

@@ -6,6 +6,7 @@ from jaxtyping import Array, Bool, Float
 
 IMPLEMENTATIONS = ("xla", "cudnn")
 
+
 def attention(
     query: Float[Array, "b t h k"],
     key: Float[Array, "b s h k"],
@@ -31,7 +32,9 @@ def attention(
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     if implementation not in IMPLEMENTATIONS:
-        raise ValueError(f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}")
+        raise ValueError(
+            f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}"
+        )
     if implementation == "cudnn":
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
         return jax.nn.dot_product_attention(

@@ -12,7 +12,7 @@ Dimensions = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...
 def matrix_dot_general(
     lhs: Float[Array, "..."], rhs: Float[Array, "..."], dimension_numbers: Dimensions, **options: Any
 ) -> Float[Array, "..."]:
-    """`jax.lax.dot_general` for the trailing axes of `lhs` and the leading axes of `rhs`, as one matrix product.
+    """`jax.lax.dot_general` for trailing axes of `lhs` and leading axes of `rhs`, as one matrix product.
 
         y[i.., j..] = sum_{n..} lhs[i.., n..] rhs[n.., j..]
 
@@ -26,7 +26,9 @@ def matrix_dot_general(
     (left, right), batch = dimension_numbers
     n = len(left)
     if batch != ((), ()) or left != tuple(range(lhs.ndim - n, lhs.ndim)) or right != tuple(range(n)):
-        raise ValueError(f"dimension_numbers={dimension_numbers} must contract trailing with leading axes, without batch")
+        raise ValueError(
+            f"dimension_numbers={dimension_numbers} must contract trailing with leading axes, without batch"
+        )
     inner = math.prod(rhs.shape[:n])
     matrix = (((1,), (0,)), ((), ()))
     y = jax.lax.dot_general(lhs.reshape(-1, inner), rhs.reshape(inner, -1), matrix, **options)
