@@ -17,7 +17,7 @@ Sums = dict[str, Any]
 
 def zeros() -> Sums:
     """The sums over no example."""
-    return {"loss": jnp.zeros(()), "correct": jnp.zeros(()), "count": jnp.zeros(())}
+    return {name: jnp.zeros((), jnp.float32) for name in ("loss", "correct", "count")}
 
 
 def sums(logits: Float[Array, "b c"], label: Int[Array, " b"], weight: Float[Array, " b"]) -> Sums:

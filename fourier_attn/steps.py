@@ -42,11 +42,9 @@ def make_init(
 
     def init(key: Key) -> State:
         params = network.init(key, jnp.zeros((1, 1), jnp.int32))["params"]
-        best = jax.tree.map(jnp.copy, params)
+        best, none = jax.tree.map(jnp.copy, params), jnp.full((), -1.0, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
-        return State(
-            counter, params, optimizer.init(params), metrics.zeros(), best, jnp.full((), -1.0), counter
-        )
+        return State(counter, params, optimizer.init(params), metrics.zeros(), best, none, counter)
 
     return jax.jit(jax.vmap(init) if seeds > 1 else init)
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import re
+import sys
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +92,16 @@ def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
     builder = make(data_dir)
     if builder.is_prepared():
         return builder
+    if builder.data_path.exists():
+        raise ValueError(
+            f"the data set in {builder.data_path} is half-written (it has no dataset_info.json, so it "
+            "cannot be read); move that folder away and prepare it again"
+        )
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
     try:
+        for url in builder.url_infos or ():  # TFDS tries for minutes before it gives up
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
         download = tfds.download.DownloadConfig(force_checksums_validation=True)
         builder.download_and_prepare(download_config=download)
     except OSError as error:  # no network, no space: requests and urllib raise its subclasses
