@@ -94,7 +94,8 @@ class Run:
         )
         self.eval_step = steps.make_eval_step(self.network, self.seeds)
         self.checkpoints = Checkpoints(directory)
-        workdir.save(directory, self.config.to_dict())
+        if not (directory / "config.json").exists():
+            workdir.save(directory, self.config.to_dict())
         init_keys, self.keys = steps.keys(config.seed, self.seeds)
         init = steps.make_init(self.network, self.optimizer, self.seeds)
         restored = self.checkpoints.restore(jax.eval_shape(init, init_keys))
@@ -152,6 +153,7 @@ class Run:
                 if self.step % self.per_epoch == 0:
                     self.stop.poll()
                     self.close_epoch()
+                    bar.update(self.step - bar.n)
                 else:
                     if self.step % every.log_every == 0:
                         self.log(bar)
