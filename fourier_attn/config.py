@@ -35,8 +35,8 @@ TASKS = {
     "imdb": {
         "model.depth": 4,
         "model.dropout": 0.2,
-        "model.token_dropout": 0.4,
-        "train.epochs": 4,
+        "model.token_dropout": 0.2,
+        "train.epochs": 3,
     },
 }
 
