@@ -1,7 +1,9 @@
-"""The articles' standard self-attention: every head as wide as the model, scores divided by sqrt(d).
+"""The articles' standard transformer: 6 blocks, 8 heads as wide as the model, no dropout.
 
 `python -m fourier_attn.main --config=configs/attention.py` (synthetic reviews), or
-`configs/attention.py:imdb`.
+`configs/attention.py:imdb`: the recipe that the articles repeat (Adam, rate 1e-4, batch 4, 2,500 steps
+of warm-up, 20 epochs); they give 83 % validation accuracy. On IMDb not yet run here.
+@ATTENTION@
 """
 
 from fourier_attn.config import Config, default
@@ -10,4 +12,9 @@ from fourier_attn.config import Config, default
 def get_config(task: str = "reviews") -> Config:
     config = default("attention", task)
     config.model.mixer.heads = 8 if task == "imdb" else 4
+    if task == "imdb":
+        config.data.batch = 4
+        config.optim.name, config.optim.schedule = "adam", "constant"
+        config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 2500
+        config.train.epochs, config.train.patience = 20, 0
     return config

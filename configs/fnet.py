@@ -1,6 +1,7 @@
-"""FNet-style text classifier: Fourier mixing instead of attention.
+"""FNet-style text classifier: Fourier mixing (Lee-Thorpe et al., arXiv 2105.03824) instead of attention.
 
 `python -m fourier_attn.main --config=configs/fnet.py` (synthetic reviews) or `configs/fnet.py:imdb`.
+@FNET@
 """
 
 from fourier_attn.config import Config, default
@@ -8,5 +9,10 @@ from fourier_attn.config import Config, default
 
 def get_config(task: str = "reviews") -> Config:
     config = default("fourier", task)
-    config.model.mixer.norm = "tokens" if task == "imdb" else "none"
+    if task == "imdb":
+        config.model.mixer.norm = "tokens"
+        config.model.depth = 4
+        config.model.dropout = 0.2
+        config.model.token_dropout = 0.2
+        config.train.epochs = 3
     return config

@@ -1,6 +1,8 @@
 """Feed-forward only: the control without any mixing of tokens. It must fail where mixing is necessary.
 
-`python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews) or `configs/identity.py:imdb`.
+`python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews), or
+`configs/identity.py:imdb` (not yet run).
+@IDENTITY@
 """
 
 from fourier_attn.config import Config, default

@@ -15,11 +15,13 @@ class Checkpoints:
     """The checkpoints of one run, in `workdir/checkpoints/STEP`; the newest two are kept.
 
     Saving is asynchronous and atomic. Beside the arrays stands the SHA-256 sum of each, which is
-    compared when they are restored: Orbax itself restores flipped bits without a word.
+    compared when they are restored: Orbax itself restores flipped bits without a word. With
+    `read_only` nothing is created or cleaned up, so that a run that is still going on is not disturbed.
     """
 
-    def __init__(self, workdir: Path):
-        options = ocp.CheckpointManagerOptions(max_to_keep=2, create=True, cleanup_tmp_directories=True)
+    def __init__(self, workdir: Path, *, read_only: bool = False):
+        writing = {"max_to_keep": 2, "create": True, "cleanup_tmp_directories": True}
+        options = ocp.CheckpointManagerOptions(**({"read_only": True} if read_only else writing))
         self.directory = workdir.resolve() / "checkpoints"
         self.manager = ocp.CheckpointManager(self.directory, options=options)
 
@@ -30,6 +32,10 @@ class Checkpoints:
         copy = jax.tree.map(np.array, state)  # a copy: the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
         self.manager.save(step, args=items)
+
+    def delete(self, step: int) -> None:
+        """Removes the state of `step`, so that another one can be saved for it."""
+        self.manager.delete(step)
 
     def restore(self, like: T) -> T | None:
         """The newest state, with the structure, shapes and dtypes of `like`; None if there is none.

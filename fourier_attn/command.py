@@ -15,14 +15,15 @@ def run(main: Callable[[], None]) -> int:
     """Parses the flags, calls `main` and returns the exit code."""
     app.define_help_flags()
     try:
-        rest = flags.FLAGS(sys.argv)[1:]
+        try:
+            rest = flags.FLAGS(sys.argv)[1:]
+        except SystemExit:  # --help has been answered
+            return 0
         if rest:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
         if not _verbose():
             logging.set_verbosity(logging.ERROR)
         main()
-        return 0
-    except SystemExit:  # --help has been answered
         return 0
     except KeyboardInterrupt as stop:  # train.Interrupted knows its signal
         return 128 + getattr(stop, "signum", 2)

@@ -32,12 +32,7 @@ TASKS = {
         "optim.learning_rate": 1e-3,
         "train.epochs": 4,
     },
-    "imdb": {
-        "model.depth": 4,
-        "model.dropout": 0.2,
-        "model.token_dropout": 0.2,
-        "train.epochs": 3,
-    },
+    "imdb": {},  # the articles' sizes are the defaults
 }
 
 
@@ -95,7 +90,7 @@ def _optim() -> ConfigDict:
     part.name = "adamw"  # "adam" or "adamw"
     part.learning_rate = 5e-4  # at its peak
     part.schedule = "cosine"  # after the warm-up: "cosine" to zero, or "constant"
-    part.warmup_steps = 100  # linear from zero
+    part.warmup_steps = 100  # linear, to the peak
     part.steps = 10_000  # of the whole schedule; `train.run` sets epochs x steps per epoch
     part.weight_decay = 0.01  # decoupled, on matrices only ("adamw")
     part.clip_norm = 1.0  # global norm of the gradient; 0: not clipped

@@ -8,6 +8,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command
+from fourier_attn.config import Config, from_dict
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="configuration, for example configs/fnet.py:imdb"
@@ -22,20 +23,22 @@ def main() -> None:
 
     config = given_config()
     if MODE.value == "train":
+        if config is None and WORKDIR.value:  # go on with what the directory says
+            config = from_dict(workdir.load(Path(WORKDIR.value)))
         train.run(config or missing("--config=configs/fnet.py"), WORKDIR.value or new_workdir())
         return
     directory = Path(WORKDIR.value or missing("--workdir=DIR, the directory of a trained run"))
     if config:
         workdir.check(directory, config.to_dict())
     if MODE.value == "eval":
-        for split, values in inference.evaluate(directory).items():
+        for split, values in inference.evaluate(directory, config and config.data.dir).items():
             print(f"{split} loss {values['loss']:.4f} accuracy {train.percent(values)}")
     else:
         label, probability = inference.predict(directory, TEXT.value or "")
         print(f"{label} {probability:.4f}")
 
 
-def given_config() -> ConfigDict | None:
+def given_config() -> Config:
     """The configuration of the command line, or None if there is none."""
     if CONFIG.value is not None and not isinstance(CONFIG.value, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])

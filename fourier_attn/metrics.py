@@ -79,10 +79,16 @@ class Writer:
 
 
 def read(workdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`; a line cut off by a kill is left out."""
+    """The lines of a run's `metrics.jsonl`; a line cut off by a kill is left out.
+
+    Raises: ValueError for a line that is no JSON.
+    """
     path = workdir / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    try:
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged ({error}); mend it or move it away") from error
 
 
 def plot_curves(workdir: Path) -> None:

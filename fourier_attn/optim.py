@@ -25,6 +25,11 @@ def build(config: Any) -> optax.GradientTransformation:
     for key in ("warmup_steps", "weight_decay", "clip_norm"):
         if config[key] < 0:
             raise ValueError(f"optim.{key}={config[key]} must not be negative")
+    for key in ("b1", "b2"):
+        if not 0 <= config[key] < 1:
+            raise ValueError(f"optim.{key}={config[key]} must lie in [0, 1)")
+    if config["eps"] <= 0:
+        raise ValueError(f"optim.eps={config['eps']} must be positive")
     warmup = min(config["warmup_steps"], config["steps"])
     rate = schedule(config["schedule"], config["learning_rate"], warmup, config["steps"])
     decay = config["weight_decay"] if config["name"] == "adamw" else 0.0

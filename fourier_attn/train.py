@@ -47,8 +47,14 @@ def run(config: Config, directory: str | Path) -> dict[str, Any]:
         if line["split"] == "test":
             tqdm.write(f"{directory} is finished. {summary(line)}")
             return line
-    with workdir.lock(directory):
-        return Run(config, directory).finish()
+    with workdir.lock(directory), StopSignals() as stop:
+        if not (directory / "config.json").exists():
+            workdir.save(directory, config.to_dict())
+        try:
+            return Run(config, directory, stop).finish()
+        except Interrupted:
+            tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
+            raise
 
 
 def check(config: Config) -> None:
@@ -59,14 +65,13 @@ def check(config: Config) -> None:
     for key in ("epochs", "seeds", "accumulate", "log_every", "save_every"):
         if config.train[key] < 1:
             raise ValueError(f"train.{key}={config.train[key]} must be at least 1")
+    if config.train.patience < 0:
+        raise ValueError(f"train.patience={config.train.patience} must not be negative; 0 means never stop")
+    data.check(config.data)
     if config.data.batch % config.train.accumulate:
         raise ValueError(
             f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
         )
-    if config.data.task not in data.TASKS:
-        raise ValueError(f"data.task={config.data.task!r} is unknown; choose one of {', '.join(data.TASKS)}")
-    if config.data.length < 1:
-        raise ValueError(f"data.length={config.data.length} must be at least 1")
     optim.build(config.optim)
     longest = jax.ShapeDtypeStruct((1, config.data.length), jnp.int32)
     jax.eval_shape(model.build(config.model).init, jax.random.key(0), longest)
@@ -75,14 +80,15 @@ def check(config: Config) -> None:
 class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
-    def __init__(self, config: Config, directory: Path):
-        self.directory = directory
+    def __init__(self, config: Config, directory: Path, stop: "StopSignals"):
+        self.directory, self.stop = directory, stop
         self.data = data.load(
             config.data,
             tokenizer_file=directory / "tokenizer.json",
             seed=config.seed,
             epochs=config.train.epochs,
         )
+        stop.poll()
         self.config = copy.deepcopy(config)
         self.config.model.vocab = self.data.tokenizer.get_vocab_size()
         self.config.model.classes = len(data.TASKS[config.data.task].labels)
@@ -94,31 +100,26 @@ class Run:
         )
         self.eval_step = steps.make_eval_step(self.network, self.seeds)
         self.checkpoints = Checkpoints(directory)
-        if not (directory / "config.json").exists():
-            workdir.save(directory, self.config.to_dict())
         init_keys, self.keys = steps.keys(config.seed, self.seeds)
         init = steps.make_init(self.network, self.optimizer, self.seeds)
         restored = self.checkpoints.restore(jax.eval_shape(init, init_keys))
         self.state = init(init_keys) if restored is None else restored
+        if restored is None:
+            workdir.save(directory, self.config.to_dict())
         self.step = int(np.max(self.state.step))
-        self.stop = StopSignals()
         self.writer = metrics.Writer(directory, self.step)
 
     def finish(self) -> dict[str, Any]:
         """Trains to the end, or as far as a signal allows, then reads the test set."""
         try:
             self.introduce()
-            with self.stop:
-                self.train()
-                result = self.test()
+            self.train()
+            result = self.test()
             tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
             self.checkpoints.save(self.step, self.state)
-            tqdm.write(
-                f"Stopped at step {self.step} of {len(self.data.train)} and saved. "
-                f"Give --workdir={self.directory} again to go on."
-            )
+            tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
         finally:
             self.checkpoints.close()
@@ -139,48 +140,43 @@ class Run:
 
     def train(self) -> None:
         """Training steps until all epochs are done or validation stops getting better."""
-        train, every = self.data.train, self.config.train
+        train = self.data.train
         self.clock = Clock(self.step)
+        if self.step and self.step % self.per_epoch == 0 and np.max(self.state.sums["count"]) > 0:
+            self.checkpoints.delete(self.step)  # a signal came before the validation was through
+            self.close_epoch()
+        batches = prefetch(train, self.step)
         with tqdm(total=len(train), initial=self.step, unit="step", disable=None, dynamic_ncols=True) as bar:
-            if self.step and self.step % self.per_epoch == 0 and np.max(self.state.sums["count"]) > 0:
-                self.close_epoch()  # a signal came before the validation was through
-            batches = prefetch(train, self.step)
             while self.step < len(train) and not self.stale():
                 with self.clock.waiting():
                     batch = next(batches)
                 self.state = self.train_step(self.state, batch, self.keys)
                 self.step += 1
-                if self.step % self.per_epoch == 0:
-                    self.stop.poll()
-                    self.close_epoch()
-                    bar.update(self.step - bar.n)
-                else:
-                    if self.step % every.log_every == 0:
-                        self.log(bar)
-                    if self.step % every.save_every == 0:
-                        self.checkpoints.save(self.step, self.state)
                 self.stop.poll()
+                self.after_step(bar)
 
-    def log(self, bar: tqdm) -> None:
-        """Writes the means over the epoch so far, and how fast it goes."""
-        values = metrics.mean(jax.device_get(self.state.sums)) | self.clock.read(
-            self.step, self.config.data.batch
-        )
-        self.writer.write("train", self.step, self.step / self.per_epoch, values)
-        bar.set_postfix(
-            loss=f"{values['loss']:.3f}",
-            accuracy=f"{values['accuracy']:.3f}",
-            examples_per_s=f"{values['examples_per_s']:.0f}",
-            refresh=False,
-        )
-        bar.update(self.step - bar.n)
+    def after_step(self, bar: tqdm) -> None:
+        """Whatever is due at this step: the end of an epoch, a line of metrics, a checkpoint."""
+        if self.step % self.per_epoch == 0:
+            self.close_epoch()
+        elif self.step % self.config.train.log_every == 0:
+            values = self.progress()
+            self.writer.write("train", self.step, self.step / self.per_epoch, values)
+            shown = {"loss": ".3f", "accuracy": ".3f", "examples_per_s": ".0f"}
+            bar.set_postfix({name: format(values[name], form) for name, form in shown.items()}, refresh=False)
+            bar.update(self.step - bar.n)
+        if self.step % self.config.train.save_every == 0:
+            self.checkpoints.save(self.step, self.state)
+
+    def progress(self) -> dict[str, Any]:
+        """Means over the epoch so far, and how fast it goes."""
+        means = metrics.mean(jax.device_get(self.state.sums))
+        return means | self.clock.read(self.step, self.config.data.batch)
 
     def close_epoch(self) -> None:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
         epoch = self.step // self.per_epoch
-        train = metrics.mean(jax.device_get(self.state.sums)) | self.clock.read(
-            self.step, self.config.data.batch
-        )
+        train = self.progress()
         total, _ = steps.evaluate(self.eval_step, self.state.params, self.data.validation, self.stop.poll)
         validation = metrics.mean(total)
         self.state = steps.close_epoch(self.state, jnp.asarray(total["correct"] / total["count"]))
@@ -209,9 +205,9 @@ class Run:
             right = (probability.argmax(-1) == batches.labels)[..., ~in_train]
             unseen = {"loss": total["loss"], "correct": right.sum(-1), "count": np.float64((~in_train).sum())}
             kept = {k: v for k, v in metrics.mean(unseen).items() if k.startswith("accuracy")}
-            result |= {"in_train": int(in_train.sum())} | {
-                f"{k}_without_in_train": v for k, v in kept.items()
-            }
+            name = "accuracy_without_in_train"
+            result |= {"in_train": int(in_train.sum())}
+            result |= {key.replace("accuracy", name): value for key, value in kept.items()}
         write_predictions(self.directory / "predictions.jsonl", probability, batches)
         self.writer.write("test", self.step, self.step / self.per_epoch, result)
         return {"split": "test", "step": self.step, "epoch": self.step / self.per_epoch, **result}
@@ -223,11 +219,12 @@ class StopSignals:
     def __init__(self) -> None:
         self.received = 0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "StopSignals":
         self.previous = {}
         if threading.current_thread() is threading.main_thread():  # Python allows handlers there only
             for signum in (signal.SIGTERM, signal.SIGINT):
                 self.previous[signum] = signal.signal(signum, self.receive)
+        return self
 
     def __exit__(self, *exception: object) -> None:
         for signum, handler in self.previous.items():
@@ -244,7 +241,7 @@ class StopSignals:
 
 
 class Clock:
-    """How many examples a second since `step`, and which share of the time went to waiting for data."""
+    """Rows of batches a second since `step`, and which share of the time went to waiting for data."""
 
     def __init__(self, step: int, start: float | None = None):
         self.first, self.begin, self.waited = step, time.perf_counter(), 0.0

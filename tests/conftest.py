@@ -8,7 +8,8 @@ import jax
 import pytest
 from ml_collections import ConfigDict
 
-from fourier_attn import config
+from fourier_attn import config, model, optim, steps, workdir
+from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.data import reviews
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -54,3 +55,13 @@ def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
     c.model.depth, c.model.d, c.model.mlp = 1, 8, 16
     c.train.epochs, c.train.log_every, c.train.save_every = 3, 2, 4
     return c
+
+
+def final_state(directory: Path) -> steps.State:
+    """The newest checkpoint of a run."""
+    c = config.from_dict(workdir.load(directory))
+    init = steps.make_init(model.build(c.model), optim.build(c.optim), c.train.seeds)
+    checkpoints = Checkpoints(directory)
+    state = checkpoints.restore(jax.eval_shape(init, steps.keys(c.seed, c.train.seeds)[0]))
+    checkpoints.close()
+    return state

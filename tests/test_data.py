@@ -50,7 +50,7 @@ def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.Mo
 
 
 def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = tasks._split
+    read = tasks.read_split
 
     def with_copy(builder: object, split: str) -> tasks.Examples:
         examples = read(builder, split)
@@ -58,7 +58,7 @@ def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch:
             examples.texts[7] = read(builder, "train").texts[3].upper().replace(" .", "!!")
         return examples
 
-    monkeypatch.setattr(tasks, "_split", with_copy)
+    monkeypatch.setattr(tasks, "read_split", with_copy)
     assert np.flatnonzero(tasks.read(settings(data_dir))["test"].in_train).tolist() == [7]
 
 

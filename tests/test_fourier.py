@@ -112,4 +112,4 @@ def test_layer_masking() -> None:
 
 def test_layer_refuses_an_unknown_norm() -> None:
     with pytest.raises(ValueError, match="norm='ortho' is unknown"):
-        FourierMixing(norm="ortho").apply({}, normal(1, 2, 2))  # pyright: ignore
+        FourierMixing(norm="ortho").apply({}, normal(1, 2, 2))

@@ -10,6 +10,7 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "fourier_attn"
 FILES = sorted(PACKAGE.rglob("*.py"))
+EVERYTHING = [*FILES, *(p for room in ("configs", "benchmarks", "tests") for p in (ROOT / room).glob("*.py"))]
 LEVEL = {  # a module imports from lower levels only
     **dict.fromkeys(("ops", "config", "command"), 0),
     **dict.fromkeys(("layers", "data", "workdir", "checkpoint", "optim", "metrics"), 1),
@@ -52,15 +53,24 @@ def test_imports_point_down(path: Path) -> None:
         assert name != "__future__.annotations", "jaxtyping does not see shapes then"
 
 
-@pytest.mark.parametrize(
-    "path", [*FILES, *(ROOT / "configs").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")], ids=str
-)
+@pytest.mark.parametrize("path", EVERYTHING, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_and_functions_are_short(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= 300
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < 50, f"{path}: {node.name}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.py")), ids=lambda p: p.name)
+def test_configs_import_the_defaults_only(path: Path) -> None:
+    assert imported(path) <= {"fourier_attn.config.Config", "fourier_attn.config.default"}
+
+
+def test_jit_stands_at_the_outermost_caller() -> None:
+    jitting = {str(p.relative_to(PACKAGE)) for p in FILES if "jax.jit" in p.read_text()}
+    assert jitting == {"steps.py"}
+    assert not [path for path in FILES if "jax.config.update" in path.read_text()]
 
 
 def test_importing_changes_nothing_and_needs_no_tensorflow() -> None:

@@ -92,6 +92,7 @@ def test_a_prepared_data_set_is_left_alone(tmp_path: Path, capsys: pytest.Captur
         ),
         (b'{"text": "no label"}\n', "train.jsonl, line 1 has label=None; give every row a 'label' of 0 or 1"),
         (b'{"text": "odd", "label": 7}\n', "train.jsonl, line 1 has label=7"),
+        (b'{"text": "a float", "label": 1.0}\n', "train.jsonl, line 1 has label=1.0"),
         (b'{"label": 1}\n', "train.jsonl, line 1 has no text"),
         (b"no json\n", "train.jsonl, line 1 is not a JSON object"),
         (b"", "split 'train' in .* has no reviews"),
@@ -133,3 +134,24 @@ def test_real_imdb_has_123_test_texts_in_train(imdb_source: Path, tmp_path: Path
     }
     assert examples["test"].in_train.sum() == 123
     assert examples["test"].labels.sum() == 12_500
+
+
+def test_a_cut_off_file_is_named(tmp_path: Path) -> None:
+    source = jsonl(tmp_path / "source")
+    path = source / "train.jsonl.xz"
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ValueError, match=r"split 'train' in .*source cannot be read"):
+        prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+
+
+def test_other_files_in_the_folder_are_not_read(tmp_path: Path) -> None:
+    source = jsonl(tmp_path / "source")
+    (source / "train.jsonl.bak").write_text("nonsense")
+    prepare("imdb_reviews", source, str(tmp_path / "tfds"))
+    assert len(contents(tmp_path / "tfds")["train"]) == 8
+
+
+def test_a_half_written_data_set_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tfds" / "imdb_reviews" / "plain_text" / "1.0.0").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"imdb_reviews/plain_text/1.0.0 is half-written"):
+        prepare("imdb_reviews", jsonl(tmp_path / "source"), str(tmp_path / "tfds"))

@@ -7,10 +7,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from fourier_attn.data.batches import Batches
-from fourier_attn.data.tasks import TASKS, read
-from fourier_attn.data.text import encode, fit
+from fourier_attn.data.tasks import TASKS, check_task, read
+from fourier_attn.data.text import encode, fit, load_tokenizer, save_tokenizer
 
-__all__ = ["TASKS", "Splits", "load"]
+__all__ = ["TASKS", "Splits", "check", "load", "padded_lengths"]
 
 
 class Splits(NamedTuple):
@@ -33,15 +33,31 @@ def load(config: Any, *, tokenizer_file: Path, seed: int = 0, epochs: int = 1) -
     """
     examples = read(config)
     if tokenizer_file.exists():
-        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        tokenizer = load_tokenizer(tokenizer_file)
     else:
         tokenizer = fit(config["tokenizer"], examples["train"].texts, config["vocab"])
-        tokenizer.save(str(tokenizer_file))
-    buckets = (*(t for t in config["buckets"] if t < config["length"]), config["length"])
+        save_tokenizer(tokenizer, tokenizer_file)
 
     def batches(split: str, **order: int) -> Batches:
-        rows = encode(tokenizer, examples[split].texts, config["length"])
-        return Batches(rows, examples[split].labels, buckets=buckets, batch=config["batch"], **order)
+        rows, labels = encode(tokenizer, examples[split].texts, config["length"]), examples[split].labels
+        return Batches(rows, labels, buckets=padded_lengths(config), batch=config["batch"], **order)
 
     train = batches("train", seed=seed, epochs=epochs)
     return Splits(train, batches("validation"), batches("test"), tokenizer, examples["test"].in_train)
+
+
+def padded_lengths(config: Any) -> tuple[int, ...]:
+    """The lengths that texts are padded to: `buckets` below `length`, then `length`."""
+    return (*(t for t in config["buckets"] if t < config["length"]), config["length"])
+
+
+def check(config: Any) -> None:
+    """Finds what is wrong with the `data` part of a configuration without reading any data.
+
+    Raises: ValueError.
+    """
+    check_task(config)
+    if config["length"] < 1:
+        raise ValueError(f"data.length={config['length']} must be at least 1")
+    fit(config["tokenizer"], [], config["vocab"])
+    Batches([np.zeros(1, np.int32)], np.zeros(1), buckets=padded_lengths(config), batch=config["batch"])

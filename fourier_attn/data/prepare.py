@@ -10,7 +10,8 @@ import lzma
 import re
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import tensorflow_datasets as tfds
 from absl import flags
 
 from fourier_attn import command
+from fourier_attn.data.tasks import is_prepared, tfds_builder
 
 DATASET = flags.DEFINE_enum("dataset", None, ["imdb_reviews"], "TFDS name of the data set")
 SOURCE = flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
@@ -38,8 +40,8 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
     source = Path(source)
     if not source.exists():
         raise ValueError(f"source={source} does not exist; name the folder or the archive of {dataset}")
-    builder: Any = tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
-    if builder.is_prepared():
+    builder: Any = tfds_builder(dataset, data_dir)
+    if is_prepared(builder):
         print(f"{dataset} is already in {builder.data_path}; move that folder away to build it again")
         return builder
     if not sys.stderr.isatty():
@@ -55,9 +57,13 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
 def imdb(builder: Any, source: Path) -> dict[str, Iterator]:
     """The splits of imdb_reviews from the folder aclImdb, its tar.gz, or {train,test,unsup}.jsonl[.xz]."""
     tar = [source] if source.is_file() else sorted(source.glob("aclImdb*.tar.gz"))
-    rows = {} if source.is_file() else {p.name.partition(".")[0]: p for p in sorted(source.glob("*.jsonl*"))}
+    rows = {
+        name: path
+        for name in ("train", "test", "unsup")
+        for path in (source / f"{name}.jsonl.xz", source / f"{name}.jsonl")
+        if path.is_file()
+    }
     folders = [p for p in (source, source / "aclImdb") if (p / "train").is_dir() and (p / "test").is_dir()]
-    read: Callable[[str], Iterator[File]]
     if folders:
         read = partial(_folder, folders[0])
     elif {"train", "test"} <= rows.keys():
@@ -69,10 +75,9 @@ def imdb(builder: Any, source: Path) -> dict[str, Iterator]:
             f"source={source} is no copy of imdb_reviews; expected the unpacked folder aclImdb, "
             "aclImdb_v1.tar.gz, or a folder with train.jsonl and test.jsonl (or .jsonl.xz)"
         )
-    labelled_only = bool(rows) and not folders and "unsup" not in rows
     splits = {}
     for split, (directory, labelled) in IMDB_SPLITS.items():
-        if labelled_only and not labelled:
+        if read.func is _rows and not labelled and "unsup" not in rows:
             print("note: there is no unsup.jsonl, so the data set gets no split 'unsupervised'")
             continue
         files = _checked(read(split), f"split {split!r} in {source}")
@@ -115,7 +120,7 @@ def _rows(paths: dict[str, Path], split: str) -> Iterator[File]:
                 ) from error
             if not isinstance(row, dict) or not isinstance(row.get("text"), str):
                 raise ValueError(f"{where} has no text; give every row a 'text'")
-            if labelled and row.get("label") not in (0, 1):
+            if labelled and (type(row.get("label")) is not int or row["label"] not in (0, 1)):
                 raise ValueError(
                     f"{where} has label={row.get('label')!r}; give every row a 'label' of 0 or 1"
                 )
@@ -125,16 +130,18 @@ def _rows(paths: dict[str, Path], split: str) -> Iterator[File]:
 
 
 def _checked(files: Iterator[File], what: str) -> Iterator[tuple[str, io.BytesIO]]:
-    """Refuses text that is not UTF-8 and a split without a review."""
+    """Refuses text that is not UTF-8, files that cannot be read and a split without a review."""
     name = None
-    for name, contents in files:
-        try:
+    try:
+        for name, contents in files:
             contents.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name} is not UTF-8 ({error.reason} at byte {error.start}); convert or remove it"
-            ) from error
-        yield name, io.BytesIO(contents)
+            yield name, io.BytesIO(contents)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 ({error.reason} at byte {error.start}); convert or remove it"
+        ) from error
+    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zlib.error) as error:
+        raise ValueError(f"{what} cannot be read ({error}); get the copy again") from error
     if name is None:
         raise ValueError(f"{what} has no reviews; check the copy")
 

@@ -1,6 +1,7 @@
 """The table of tasks, and their texts through TFDS (without TensorFlow)."""
 
 import dataclasses
+import errno
 import re
 import sys
 import urllib.request
@@ -60,19 +61,16 @@ def read(config: Any) -> dict[str, Examples]:
     Raises: ValueError for an unknown task, a holdout outside (0, 1), a data set that is missing and
       cannot be had, or one that cannot be read.
     """
-    if config["task"] not in TASKS:
-        raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
+    check_task(config)
     task = TASKS[config["task"]]
     builder = _prepared(task, config["dir"] or None)
-    train, test = _split(builder, "train"), _split(builder, "test")
+    train, test = read_split(builder, "train"), read_split(builder, "test")
     seen = {_letters(text) for text in train.texts}
     test = dataclasses.replace(test, in_train=np.array([_letters(text) in seen for text in test.texts]))
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
     if task.validation:
-        validation = _split(builder, task.validation)
+        validation = read_split(builder, task.validation)
     else:
-        if not 0.0 < config["holdout"] < 1.0:
-            raise ValueError(f"data.holdout={config['holdout']} must lie between 0 and 1")
         held = round(config["holdout"] * len(train))
         validation, order = train.take(order[:held]), order[held:]
     if config["train_examples"]:
@@ -80,23 +78,50 @@ def read(config: Any) -> dict[str, Examples]:
     return {"train": train.take(order), "validation": validation, "test": test}
 
 
+def check_task(config: Any) -> None:
+    """Finds what is wrong with the choice of data. Raises: ValueError."""
+    if config["task"] not in TASKS:
+        raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
+    if not 0.0 < config["holdout"] < 1.0:
+        raise ValueError(f"data.holdout={config['holdout']} must lie between 0 and 1")
+    if config["train_examples"] < 0:
+        raise ValueError(f"data.train_examples={config['train_examples']} must not be negative; 0 means all")
+
+
 def _letters(text: str) -> str:
     """What makes two texts the same: their letters and digits, in lower case."""
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
 
 
-def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    make = task.builder or (
-        lambda where: tfds.builder(task.dataset, data_dir=where, file_format="array_record")
-    )
-    builder = make(data_dir)
-    if builder.is_prepared():
-        return builder
-    if builder.data_path.exists():
+def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """TFDS's builder of a data set it knows, for array_record files.
+
+    Raises: ValueError where it has been prepared in another file format.
+    """
+    try:
+        return tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
+    except Exception as error:  # TFDS wraps what went wrong in errors of changing kinds
+        where, reason = data_dir or "the default TFDS directory", str(error).splitlines()[-1]
+        raise ValueError(
+            f"the data set {dataset} in {where} cannot be used ({reason}); "
+            "name another directory (--config.data.dir, --data_dir or TFDS_DATA_DIR)"
+        ) from error
+
+
+def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
+    """Whether the data set is there. Raises: ValueError for one that is half-written."""
+    if not builder.is_prepared() and builder.data_path.exists():
         raise ValueError(
             f"the data set in {builder.data_path} is half-written (it has no dataset_info.json, so it "
             "cannot be read); move that folder away and prepare it again"
         )
+    return builder.is_prepared()
+
+
+def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    builder = task.builder(data_dir) if task.builder else tfds_builder(task.dataset, data_dir)
+    if is_prepared(builder):
+        return builder
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
     try:
@@ -104,16 +129,21 @@ def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
             urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
         download = tfds.download.DownloadConfig(force_checksums_validation=True)
         builder.download_and_prepare(download_config=download)
-    except OSError as error:  # no network, no space: requests and urllib raise its subclasses
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or task.builder:
+            raise ValueError(
+                f"the data set {task.dataset} cannot be written to {builder.data_path} ({error}); "
+                "name another directory (--config.data.dir or TFDS_DATA_DIR)"
+            ) from error
         raise ValueError(
-            f"the data set {task.dataset} is not in {builder.data_path} and cannot be downloaded "
-            f"({type(error).__name__}). Build it from a local copy: python -m fourier_attn.data.prepare "
+            f"the data set {task.dataset} is not in {builder.data_path} and cannot be downloaded ({error}). "
+            "Build it from a local copy: python -m fourier_attn.data.prepare "
             f"--dataset={task.dataset} --source=DIR"
         ) from error
     return builder
 
 
-def _split(builder: Any, split: str) -> Examples:
+def read_split(builder: Any, split: str) -> Examples:
     try:
         expected = builder.info.splits[split].num_examples
         source = builder.as_data_source(split)

@@ -1,6 +1,7 @@
 """Tokenizers: text to integers, through the `tokenizers` library."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -41,6 +42,24 @@ def fit(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
     if vocab < 3:
         raise ValueError(f"data.vocab={vocab} must be at least 3: padding, unknown and one word")
     return words(texts, vocab) if kind == "words" else utf8()
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Reads a saved tokenizer.
+
+    Raises: ValueError where there is none or it cannot be read.
+    """
+    try:
+        return Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises nothing more special for a damaged file
+        raise ValueError(f"{path} is missing or damaged ({error}); train the run anew") from error
+
+
+def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
+    """Writes the tokenizer; after an interruption there is a whole file or none."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(tokenizer.to_str(), encoding="utf-8")
+    temporary.replace(path)
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> list[np.ndarray]:

@@ -28,7 +28,7 @@ def attention(
         or float16), which is given the mask as lengths. Not yet run on a GPU.
     Masking: a masked source token gets no weight. "cudnn" counts the mask, so that there all
       padding must follow the real tokens.
-    Raises: ValueError for an unknown implementation.
+    Raises: ValueError for an unknown implementation, or cuDNN where it cannot run.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     if implementation not in IMPLEMENTATIONS:
@@ -36,6 +36,11 @@ def attention(
             f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}"
         )
     if implementation == "cudnn":
+        if query.dtype == jnp.float32 or jax.default_backend() != "gpu":
+            raise ValueError(
+                f"implementation='cudnn' needs an NVIDIA GPU and bfloat16 or float16, not {query.dtype} on "
+                f"{jax.default_backend()}; use 'xla' or change model.dtype"
+            )
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
         return jax.nn.dot_product_attention(
             query, key, value, key_value_seq_lengths=lengths, implementation="cudnn"

@@ -1,0 +1,126 @@
+"""A run that was stopped or killed ends as the unbroken one, bit for bit."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import ROOT, final_state, shrink
+
+from fourier_attn import config, metrics, train
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+def numbers(directory: Path) -> list[dict]:
+    """What metrics.jsonl says, without the timings."""
+    return [
+        {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait")}
+        for line in metrics.read(directory)
+    ]
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    jax.tree.map(np.testing.assert_array_equal, final_state(a), final_state(b))
+    assert numbers(a) == numbers(b)
+    assert (a / "predictions.jsonl").read_text() == (b / "predictions.jsonl").read_text()
+
+
+def test_a_run_repeats_bit_for_bit_and_the_loss_falls(toy: config.Config, tmp_path: Path) -> None:
+    toy.optim.learning_rate, toy.optim.warmup_steps = 1e-2, 0
+    for name in ("a", "b"):
+        train.run(toy, tmp_path / name)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+    losses = [line["loss"] for line in metrics.read(tmp_path / "a") if line["split"] == "train"]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.fixture(scope="module")
+def whole(data_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of an unbroken toy run with dropout."""
+    where = tmp_path_factory.mktemp("whole")
+    with jax.numpy_dtype_promotion("standard"):
+        train.run(with_dropout(shrink(config.default(), data_dir)), where)
+    return where
+
+
+def with_dropout(c: config.Config) -> config.Config:
+    c.model.dropout = 0.3
+    return c
+
+
+@pytest.mark.parametrize("stop_at", [4, 5, 6, 18])
+def test_a_run_stopped_at_any_step_ends_the_same(
+    stop_at: int,
+    whole: Path,
+    toy: config.Config,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Stopped by a signal between saves, at a save, and at the end of an epoch before its validation."""
+    with_dropout(toy)
+    poll = train.StopSignals.poll
+
+    def interrupt(signals: train.StopSignals) -> None:
+        if running.step == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        poll(signals)
+
+    made = train.Run.__init__
+
+    def remember(run: train.Run, *arguments: object) -> None:
+        nonlocal running
+        made(run, *arguments)
+        running = run
+
+    running = None
+    monkeypatch.setattr(train.Run, "__init__", remember)
+    monkeypatch.setattr(train.StopSignals, "poll", interrupt)
+    with pytest.raises(train.Interrupted):
+        train.run(toy, tmp_path / "stopped")
+    monkeypatch.undo()
+    assert int(final_state(tmp_path / "stopped").step) == stop_at
+    train.run(toy, tmp_path / "stopped")
+    assert f"going on from step {stop_at}" in capsys.readouterr().out  # not from the start
+    assert_same_run(whole, tmp_path / "stopped")
+
+
+PROGRAM = """
+import sys
+import json
+from fourier_attn import config, train
+train.run(config.from_dict(json.loads(sys.argv[1])), sys.argv[2])
+"""
+
+
+def test_a_killed_run_ends_the_same(whole: Path, toy: config.Config, tmp_path: Path) -> None:
+    """Killed while it trains, and again after it has gone on."""
+    arguments = [sys.executable, "-c", PROGRAM, json.dumps(with_dropout(toy).to_dict()), str(tmp_path)]
+
+    def go() -> subprocess.Popen:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)
+
+    for kill_after in (8, 14):
+        process = go()
+        while process.poll() is None and not any(
+            line["step"] >= kill_after for line in metrics.read(tmp_path)
+        ):
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    assert metrics.read(tmp_path)[-1]["split"] != "test"
+    process = go()
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
+    assert int(re.search(r"going on from step (\d+)", out)[1]) >= 4
+    assert_same_run(whole, tmp_path)
