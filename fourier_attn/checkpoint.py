@@ -20,8 +20,9 @@ class Checkpoints:
     """
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
-        writing = {"max_to_keep": 2, "create": True, "cleanup_tmp_directories": True}
-        options = ocp.CheckpointManagerOptions(**({"read_only": True} if read_only else writing))
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=2, create=not read_only, cleanup_tmp_directories=not read_only, read_only=read_only
+        )
         self.directory = workdir.resolve() / "checkpoints"
         self.manager = ocp.CheckpointManager(self.directory, options=options)
 
