@@ -30,7 +30,7 @@ TASKS = {
         "model.d": 64,
         "model.mlp": 256,
         "optim.learning_rate": 1e-3,
-        "train.epochs": 4,
+        "train.epochs": 3,
     },
     "imdb": {},  # the articles' sizes are the defaults
 }

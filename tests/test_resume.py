@@ -70,7 +70,7 @@ def test_a_run_stopped_at_any_step_ends_the_same(
     poll = train.StopSignals.poll
 
     def interrupt(signals: train.StopSignals) -> None:
-        if running.step == stop_at:
+        if running and running.step == stop_at:
             os.kill(os.getpid(), signal.SIGTERM)
         poll(signals)
 
