@@ -44,6 +44,7 @@ class Interleaved(Run):
         self.waits.append(self.clock.waited / self.loop[-1])
         super().close_epoch()
         self.compilations.append(self.compiled)
+        self.checkpoints.manager.wait_until_finished()  # else it would write beside the bare steps
         first = self.step - self.per_epoch
         batches = [self.data.train[i] for i in range(first, self.step)]
         state = jax.tree.map(lambda x: x.copy(), self.state)
@@ -58,7 +59,7 @@ class Interleaved(Run):
         self.saves.append(time.perf_counter() - begin)
         self.checkpoints.manager.wait_until_finished()
         self.checkpoints.delete(self.step + 1_000_000)
-        self.clock = Clock(self.step, self.clock.start)
+        self.clock, self.compiled = Clock(self.step, self.clock.start), 0
 
 
 def loop() -> tuple[list[dict[str, Any]], Run]:
@@ -84,9 +85,11 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
             "range": f"{100 * min(run.waits[1:]):.2f} .. {100 * max(run.waits[1:]):.2f} %",
         },
         {
-            "what": "compilations after the first epoch",
-            "median": str(run.compilations[-1] - run.compilations[0]),
+            "what": f"a save holds up the loop; share of its interval, {config.train.save_every} steps",
+            "median": f"{1e3 * statistics.median(run.saves):.0f} ms",
+            "range": f"{100 * statistics.median(run.saves) / save_interval:.2f} %",
         },
+        {"what": "compilations after the first epoch", "median": str(sum(run.compilations[1:]))},
     ]
     return rows, run
 

@@ -3,7 +3,7 @@
 `python -m fourier_attn.main --config=configs/attention.py` (synthetic reviews), or
 `configs/attention.py:imdb`: the recipe that the articles repeat (Adam, rate 1e-4, batch 4, 2,500 steps
 of warm-up, 20 epochs); they give 83 % validation accuracy. On IMDb not yet run here.
-@ATTENTION@
+Measured on 2 CPU cores, one seed: synthetic reviews 98.40 % test accuracy in 37 seconds.
 """
 
 from fourier_attn.config import Config, default

@@ -2,7 +2,7 @@
 
 `python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews), or
 `configs/identity.py:imdb` (not yet run).
-@IDENTITY@
+Measured on 2 CPU cores, one seed: synthetic reviews 60.55 % test accuracy in 9 seconds.
 """
 
 from fourier_attn.config import Config, default
