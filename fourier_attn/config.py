@@ -20,7 +20,7 @@ MIXERS = {
 }
 
 # What a task wants otherwise than the defaults below. One padded length for `reviews`: each bucket has
-# frequencies of its own, which a short training on short texts does not learn (97 % instead of 99.9 % after 8 and 5 epochs).
+# frequencies of its own, which a short training on short texts does not learn.
 TASKS = {
     "reviews": {
         "data.length": 48,
