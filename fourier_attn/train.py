@@ -152,8 +152,8 @@ class Run:
                     batch = next(batches)
                 self.state = self.train_step(self.state, batch, self.keys)
                 self.step += 1
-                self.stop.poll()
                 self.after_step(bar)
+                self.stop.poll()  # after the step's line and save, or they would be missing on resume
 
     def after_step(self, bar: tqdm) -> None:
         """Whatever is due at this step: the end of an epoch, a line of metrics, a checkpoint."""
