@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.transforms import batchwise
+
 METHODS = ("auto", "fft", "rfft")
 
 
@@ -21,9 +23,12 @@ def _rfft(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     return jnp.concatenate([half, jnp.roll(rest, 1, axis=-2)], axis=-1)
 
 
+_TRANSFORMS = {"fft": batchwise(_fft, 2), "rfft": batchwise(_rfft, 2)}
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _mix(x: Float[Array, "*b t d"], method: str) -> Float[Array, "*b t d"]:
-    transform = _fft if method == "fft" else _rfft
+    transform = _TRANSFORMS["rfft" if method == "auto" else method]
     return transform(x.astype(jnp.float32)).astype(x.dtype)
 
 
@@ -40,8 +45,8 @@ def fourier_mix(x: Float[Array, "*b t d"], *, method: str = "auto") -> Float[Arr
     Forward sign, no normalisation (white noise comes out sqrt(t d / 2) times larger), any t and
     d. Transforms run in float32 whatever the input; the result has the input's dtype. The map is
     linear and self-adjoint; its reverse-mode derivative is the same transform and saves no
-    activations. Forward-mode differentiation (`jax.jvp`) of the op itself is refused by JAX, as
-    for every `jax.custom_vjp`.
+    activations. A batch that is sharded over devices stays where it is. Forward-mode
+    differentiation (`jax.jvp`) of the op itself is refused by JAX, as for every `jax.custom_vjp`.
 
     Args:
       x: the tokens.

@@ -1,0 +1,82 @@
+"""Attention with convolutional queries, keys and values."""
+
+import math
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops.circular import circular_attention
+from fourier_attn.ops.dense import matrix_dot_general
+
+
+class CircularAttention(nn.Module):
+    """Self-attention whose projections are circular correlations of each token, one kernel per head.
+
+        y = sum_a softmax(q_a k_a^T / sqrt(d)) v_a      `fourier_attn.ops.circular.circular_attention`
+
+    All heads are as wide as the token. By default heads are summed and there is no output projection, so
+    that the kernels are all the weights: 3 h r of them, where dense projections have 4 h d^2.
+
+    Parameters: `query`, `key`, `value`, (h, r) or (h, r1, r2), uniform within 1 / sqrt(taps); with
+    merge="project" also `out/kernel` (h, p, d) and `out/bias` (d).
+
+    Args:
+      heads: number of heads h.
+      shape: (d1, d2) makes each token an image, row by row; None or () a signal of d values.
+      boundary: "circular", "zero" or "valid", see `circular_correlate`; "valid" makes tokens shorter and
+        needs merge="project".
+      kernel: taps, (r,) or (r1, r2); None or () is as many as the token has, as in the articles.
+      merge: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention does.
+      method: "auto", "literal" (three correlations) or "merged" (the exact identity: keys and values are the
+        tokens, the same for all heads), see `circular_attention`.
+      dtype: of the computation; parameters stay float32.
+    Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
+    Raises: ValueError where shape or kernel do not fit d, or for an unknown option.
+    Source: Optalysys' articles on transformers by convolution.
+    """
+
+    heads: int = 8
+    shape: tuple[int, ...] | None = None
+    boundary: str = "circular"
+    kernel: tuple[int, ...] | None = None
+    merge: str = "sum"
+    method: str = "auto"
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+    ) -> Float[Array, "b t d"]:
+        d = x.shape[-1]
+        axes = tuple(self.shape or (d,))
+        taps = tuple(self.kernel or axes)
+        if self.merge not in ("sum", "project"):
+            raise ValueError(f"merge={self.merge!r} is unknown; choose 'sum' or 'project'")
+        if self.heads < 1 or len(taps) != len(axes) or min(taps) < 1:
+            raise ValueError(
+                f"heads={self.heads} and kernel={taps} must be positive, kernel with {len(axes)} axes"
+            )
+        if self.boundary == "valid" and math.prod(taps) > 1 and self.merge == "sum":
+            raise ValueError("boundary='valid' makes tokens shorter than d; use merge='project' or 'zero'")
+        bound = math.prod(taps) ** -0.5
+
+        def init(key: Array, shape: tuple[int, ...]) -> Array:
+            return nn.initializers.uniform(2 * bound)(key, shape) - bound
+
+        kernels = [self.param(name, init, (self.heads, *taps)) for name in ("query", "key", "value")]
+        y = circular_attention(
+            x.astype(self.dtype),
+            *kernels,
+            shape=tuple(self.shape or ()) or None,
+            boundary=self.boundary,
+            mask=mask,
+            merge="sum" if self.merge == "sum" else "none",
+            method=self.method,
+        )
+        if self.merge == "sum":
+            return y
+        dense = nn.DenseGeneral(
+            d, axis=(-2, -1), dtype=self.dtype, dot_general=matrix_dot_general, name="out"
+        )
+        return dense(y)

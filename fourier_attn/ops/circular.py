@@ -1,0 +1,263 @@
+"""Circular correlation of token vectors, and attention whose projections are such correlations.
+
+Let C_w be the matrix that correlates a token with the kernel w. Then, for tokens x_i and one head,
+
+    q_i . k_j = (C_k^T C_q x_i) . x_j          one merged map per head; the keys are the tokens themselves
+    y_i = C_v (sum_j A[i, j] x_j)              the values are the tokens, one map after the average
+
+so that all heads share the tokens as keys and values, for every boundary. For the circular one the C are
+diagonal in the Fourier basis: tokens are transformed once, filtered by conj(W_q) W_k for each head, attended
+to there, since the basis is orthonormal, filtered by conj(W_v), summed over heads and transformed back once.
+It follows that query and key kernels act only through their cross-correlation: shifting both alike, or
+moving phase from one to the other, changes nothing. The identity holds only where there is no bias,
+normalisation or noise between correlation and product.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops import hartley
+from fourier_attn.ops.attention import attention, shared_attention
+from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
+
+BOUNDARIES = ("circular", "zero", "valid")
+METHODS = ("auto", "fft", "matmul", "direct")
+ATTENTION_METHODS = ("auto", "literal", "merged")
+
+
+def _axes(x: Array, kernel: Array, shape: tuple[int, ...] | None, boundary: str) -> tuple[int, ...]:
+    """The axes that a token vector has as a signal, (d,) or (d1, d2), after checking everything."""
+    d = x.shape[-1]
+    if kernel.ndim not in (2, 3):
+        raise ValueError(f"kernel of shape {kernel.shape} must be (h, r) or (h, r1, r2)")
+    if (kernel.ndim == 3) != (shape is not None):
+        raise ValueError(
+            f"kernel of shape {kernel.shape} does not fit shape={shape}; a kernel (h, r1, r2) needs "
+            "shape=(d1, d2), a kernel (h, r) none"
+        )
+    axes = (d,) if shape is None else tuple(shape)
+    if len(axes) != kernel.ndim - 1 or math.prod(axes) != d:
+        raise ValueError(f"shape={shape} must be (d1, d2) with d1 * d2 = d = {d}")
+    if any(not 1 <= r <= n for r, n in zip(kernel.shape[1:], axes, strict=True)):
+        raise ValueError(f"kernel has taps r={kernel.shape[1:]} on axes d={axes}; r must lie between 1 and d")
+    if boundary not in BOUNDARIES:
+        raise ValueError(f"boundary={boundary!r} is unknown; choose one of {', '.join(BOUNDARIES)}")
+    return axes
+
+
+def _ends(taps: tuple[int, ...], boundary: str, convolution: bool) -> list[tuple[int, int]]:
+    """How many cells the window reaches before and after its place, on each axis."""
+    first = {"circular": lambda r: 0, "zero": lambda r: r // 2, "valid": lambda r: 0}[boundary]
+    before = [r - 1 - first(r) if convolution and boundary != "valid" else first(r) for r in taps]
+    return [(n, r - 1 - n) for n, r in zip(before, taps, strict=True)]
+
+
+def _pad(x: Array, ends: list[tuple[int, int]], mode: str = "constant") -> Array:
+    return jnp.pad(x, [(0, 0)] * (x.ndim - len(ends)) + ends, mode=mode)
+
+
+def _fit(kernel: Array, sizes: tuple[int, ...], ends: list[tuple[int, int]], boundary: str) -> Array:
+    """The kernel as wide as the signal."""
+    full = _pad(kernel, [(0, n - r) for n, r in zip(sizes, kernel.shape[1:], strict=True)])
+    turn = [-before for before, _ in ends] if boundary == "circular" else [0]
+    return jnp.roll(full, turn, tuple(range(1, full.ndim))) if any(turn) else full
+
+
+def _fft(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: str) -> Array:
+    """One transform of the signal, shared by all kernels; places that wrap are cut off again."""
+    signal = _pad(signal, ends) if boundary == "zero" else signal
+    sizes, places = signal.shape[1:], signal.shape[1:]
+    if boundary != "circular":
+        places = tuple(n - before - after for n, (before, after) in zip(sizes, ends, strict=True))
+        sizes = tuple(fast_size(n) for n in sizes)
+    spectrum = jnp.conj(rfftn(_fit(kernel, sizes, ends, boundary), sizes))
+    y = irfftn(rfftn(signal, sizes)[:, None] * spectrum[None], sizes)
+    return y[(..., *(slice(n) for n in places))]
+
+
+def _direct(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: str) -> Array:
+    if boundary != "valid":
+        signal = _pad(signal, ends, "wrap" if boundary == "circular" else "constant")
+    return jax.lax.conv_general_dilated(signal[:, None], kernel[:, None], (1,) * len(ends), "VALID")
+
+
+def _windows(kernel: Array, axis: int) -> Array:
+    """Axis n becomes axes (p, n) with entries w[(n - p) mod size]: tiled and reshaped, without a scatter."""
+    n = kernel.shape[axis]
+    tiled = jnp.concatenate([kernel] * (2 * n), axis)
+    rows = jax.lax.slice_in_dim(tiled, 0, n * (2 * n - 1), axis=axis)
+    rows = rows.reshape(*kernel.shape[:axis], n, 2 * n - 1, *kernel.shape[axis + 1 :])
+    return jax.lax.slice_in_dim(rows, 0, n, axis=axis + 1)
+
+
+def _matrix(kernel: Array, axes: tuple[int, ...], ends: list[tuple[int, int]], boundary: str) -> Array:
+    """The matrices (h, p, d) of the kernels; circulant, or Toeplitz, on each axis."""
+    padded = tuple(n + (sum(end) if boundary == "zero" else 0) for n, end in zip(axes, ends, strict=True))
+    full = _fit(kernel, padded, ends, boundary)
+    for axis, (before, after) in reversed(list(enumerate(ends))):  # (h, n1, n2) -> (h, p1, n1, p2, n2)
+        full = _windows(full, axis + 1)
+        size = axes[axis] - before - after if boundary == "valid" else axes[axis]
+        begin = before if boundary == "zero" else 0
+        full = jax.lax.slice_in_dim(full, 0, size, axis=axis + 1)
+        full = jax.lax.slice_in_dim(full, begin, begin + axes[axis], axis=axis + 2)
+    places, cells = range(1, full.ndim, 2), range(2, full.ndim, 2)
+    return full.transpose(0, *places, *cells).reshape(kernel.shape[0], -1, math.prod(axes))
+
+
+def _matmul(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: str) -> Array:
+    matrix = _matrix(kernel, signal.shape[1:], ends, boundary)
+    y = signal.reshape(signal.shape[0], -1) @ matrix.reshape(-1, matrix.shape[-1]).T
+    return y.reshape(-1, *matrix.shape[:2])
+
+
+def circular_correlate(
+    x: Float[Array, "*b d"],
+    kernel: Float[Array, "..."],
+    *,
+    shape: tuple[int, ...] | None = None,
+    boundary: str = "circular",
+    convolution: bool = False,
+    method: str = "auto",
+) -> Float[Array, "*b h _"]:
+    """Correlates each vector with h kernels, along its features: tokens do not meet.
+
+        y[.., a, p] = sum_{j < r} w[a, j] x[.., (p + j) mod d]            boundary "circular"
+        y[.., a, p] = sum_{j < r} w[a, j] x[.., p + j - r // 2]           "zero": x is zero outside
+        y[.., a, p] = sum_{j < r} w[a, j] x[.., p + j],  p <= d - r       "valid"
+
+    Cross-correlation, as the articles' "convolution" is: tap 0 stands at p and the window runs forward;
+    for "zero" tap r // 2 stands at p. With `shape=(d1, d2)` the vector is an image, row by row, and all
+    of the above holds on both axes. Any d and any r from 1 to d.
+
+    Args:
+      x: vectors, for example tokens (b, t, d).
+      kernel: (h, r), or (h, r1, r2) with `shape`.
+      convolution: p - j instead of p + j; the centre tap of "zero" stays at p, and "valid" keeps the
+        places where the whole window lies inside.
+      method: "fft" transforms x once for all kernels, in float32; "matmul" is a product with the
+        (circulant) matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 256 and "fft" above:
+        in `python -m benchmarks.mixers` on CPU they cross about there; on other backends 512 (not yet run).
+    Masking: none needed; each vector stands alone.
+    Raises: ValueError for kernels that do not fit, and for an unknown boundary or method.
+    Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
+    """
+    axes = _axes(x, kernel, shape, boundary)
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
+    if method == "auto":
+        most = 256 if jax.default_backend() == "cpu" else 512
+        method = "matmul" if x.shape[-1] <= most else "fft"
+    taps = kernel.shape[1:]
+    if convolution:
+        kernel = jnp.flip(kernel, tuple(range(1, kernel.ndim)))
+    compute = {"fft": _fft, "matmul": _matmul, "direct": _direct}[method]
+    dtype = jnp.float32 if method == "fft" else x.dtype  # there is no transform in low precision
+    signal = x.astype(dtype).reshape(-1, *axes)
+    y = compute(signal, kernel.astype(dtype), _ends(taps, boundary, convolution), boundary)
+    return y.reshape(*x.shape[:-1], kernel.shape[0], math.prod(y.shape[2:])).astype(x.dtype)
+
+
+def circular_attention(
+    x: Float[Array, "*b t d"],
+    query: Float[Array, "..."],
+    key: Float[Array, "..."],
+    value: Float[Array, "..."],
+    *,
+    shape: tuple[int, ...] | None = None,
+    boundary: str = "circular",
+    mask: Bool[Array, "..."] | None = None,
+    merge: str = "sum",
+    method: str = "auto",
+) -> Float[Array, "..."]:
+    """Self-attention whose queries, keys and values are correlations of each token with a kernel per head.
+
+        q, k, v = query * x, key * x, value * x           `circular_correlate`, each (t, h, p)
+        y[i] = sum_a sum_j softmax_j(q[i, a] . k[j, a] / sqrt(p)) v[j, a]
+
+    Every head is as wide as the token. See the module for the identity behind `method="merged"`, and for
+    what it says of query and key kernels.
+
+    Args:
+      x: the tokens.
+      query, key, value: kernels (h, r), or (h, r1, r2) with `shape=(d1, d2)`.
+      shape, boundary: see `circular_correlate`.
+      mask: (*b, t), True for the tokens that may be attended to.
+      merge: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
+      method: "literal" computes the lines above; "merged" uses the identity, with matrices where the
+        boundary is not circular. "auto" is "merged" up to d = 512, or 256 where it needs matrices: there it
+        was the faster one in `python -m benchmarks.mixers`.
+    Masking: a masked token gets no weight.
+    Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
+    Source: Optalysys' articles; the identity is derived here, and the methods are tested to be equal.
+    """
+    axes = _axes(x, query, shape, boundary)
+    _check_attention(x, (query, key, value), mask, merge, method)
+    *lead, t, d = x.shape
+    tokens, mask = x.reshape(-1, t, d), None if mask is None else mask.reshape(-1, t)
+    if method == "auto":
+        method = "merged" if d <= (512 if boundary == "circular" else 256) else "literal"
+    if method == "literal":
+        kernels = jnp.concatenate([query, key, value])
+        projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)
+        y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
+        y = y.sum(axis=-2) if merge == "sum" else y
+    elif boundary == "circular":
+        y = _merged_in_hartley_basis(tokens, (query, key, value), axes, mask, merge)
+    else:
+        y = _merged(tokens, (query, key, value), axes, boundary, mask, merge)
+    return y.reshape(*lead, *y.shape[1:])
+
+
+def _check_attention(
+    x: Array, kernels: tuple[Array, ...], mask: Array | None, merge: str, method: str
+) -> None:
+    query, key, value = (kernel.shape for kernel in kernels)
+    if not query == key == value:
+        raise ValueError(f"query {query}, key {key} and value {value} must have one shape")
+    if mask is not None and mask.shape != x.shape[:-1]:
+        raise ValueError(f"mask of shape {mask.shape} must be (*b, t) = {x.shape[:-1]}")
+    if merge not in ("sum", "none"):
+        raise ValueError(f"merge={merge!r} is unknown; choose 'sum' or 'none'")
+    if method not in ATTENTION_METHODS:
+        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(ATTENTION_METHODS)}")
+
+
+def _attend(queries: Array, tokens: Array, mask: Array | None, width: int) -> Array:
+    """Heads (b, t, h, d) of queries to shared tokens (b, s, d)."""
+    b, t, h, d = queries.shape
+    if mask is None:
+        mask = jnp.ones(tokens.shape[:2], bool)
+    scaled = queries * jnp.asarray(1 / math.sqrt(width), queries.dtype)
+    return shared_attention(scaled.reshape(b, t * h, d), tokens, mask).reshape(b, t, h, d)
+
+
+def _merged(tokens: Array, kernels: tuple[Array, ...], axes, boundary: str, mask, merge: str) -> Array:
+    """The identity with matrices, for any boundary."""
+    b, t, d = tokens.shape
+    ends = _ends(kernels[0].shape[1:], boundary, convolution=False)
+    query, key, value = (_matrix(w, axes, ends, boundary) for w in kernels)
+    h, p, _ = query.shape
+    merged = jnp.einsum("hpd,hpe->dhe", query, key).reshape(d, h * d).astype(tokens.dtype)
+    averages = _attend((tokens.reshape(b * t, d) @ merged).reshape(b, t, h, d), tokens, mask, p)
+    value = value.astype(tokens.dtype)
+    if merge == "none":
+        return jnp.einsum("bthd,hpd->bthp", averages, value)
+    return (averages.reshape(b * t, h * d) @ value.swapaxes(1, 2).reshape(h * d, p)).reshape(b, t, p)
+
+
+def _merged_in_hartley_basis(tokens: Array, kernels: tuple[Array, ...], axes, mask, merge: str) -> Array:
+    """The identity for the circular boundary; the products of spectra are those of `hartley.spectrum`."""
+    (qr, qi), (kr, ki), (vr, vi) = (hartley.spectrum(w, axes) for w in kernels)
+    dtype, one = tokens.dtype, (None, None)
+    re, im = ((s.astype(dtype)[:, *one]) for s in (qr * kr + qi * ki, qi * kr - qr * ki))
+    plus, minus = jnp.split(hartley.transform(tokens, axes), 2, axis=-1)
+    # Head by head: products that broadcast over heads have a slow derivative on CPU.
+    queries = jnp.stack([r * plus - i * minus for r, i in zip(re, im, strict=True)], axis=2)
+    averages = _attend(queries, plus, mask, tokens.shape[-1])
+    heads = [averages[:, :, a] for a in range(len(vr))]
+    halves = ([y * w for y, w in zip(heads, part.astype(dtype)[:, *one], strict=True)] for part in (vr, vi))
+    merged = (sum(half) if merge == "sum" else jnp.stack(half, axis=2) for half in halves)
+    return hartley.adjoint(jnp.concatenate(list(merged), axis=-1), axes)

@@ -1,0 +1,55 @@
+"""The discrete Hartley transform as a matrix product, and circular correlation in its basis.
+
+The Hartley transform is the real relative of the Fourier transform, X_H = Re X - Im X. Its basis is
+orthonormal, symmetric and exactly as wide as the signal, whatever the parity and the number of axes, so
+that inner products and attention can be computed in it as they stand. Being a matrix product it runs in
+low precision, on matrix units, and with a sharded batch.
+"""
+
+import math
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+@lru_cache
+def basis(axes: tuple[int, ...]) -> np.ndarray:
+    """Two bases side by side, (d, 2 d): cos + sin and cos - sin of 2 pi (f . n / axes), over sqrt(d).
+
+    The second one is the first at negated frequencies; f and n run over the cells of `axes`, row by row.
+    """
+    d = math.prod(axes)
+    cells = np.indices(axes).reshape(len(axes), d)
+    turns = sum(np.outer(n, n) % size / size for n, size in zip(cells, axes, strict=True))
+    cos, sin = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
+    return (np.concatenate([cos + sin, cos - sin], axis=1) / math.sqrt(d)).astype(np.float32)
+
+
+def transform(x: Float[Array, "*b d"], axes: tuple[int, ...]) -> Float[Array, "*b 2*d"]:
+    """x_H at all frequencies, then at all negated frequencies."""
+    *lead, d = x.shape
+    return (x.reshape(-1, d) @ jnp.asarray(basis(axes), x.dtype)).reshape(*lead, 2 * d)
+
+
+def adjoint(x: Float[Array, "*b _"], axes: tuple[int, ...]) -> Float[Array, "*b d"]:
+    """The adjoint of `transform`: the sum of what both halves stand for."""
+    *lead, d = x.shape
+    return (x.reshape(-1, d) @ jnp.asarray(basis(axes).T, x.dtype)).reshape(*lead, d // 2)
+
+
+def spectrum(
+    kernel: Float[Array, "h *r"], axes: tuple[int, ...]
+) -> tuple[Float[Array, "h d"], Float[Array, "h d"]]:
+    """Real part and negated imaginary part of each kernel's Fourier transform.
+
+        re[f] = sum_j w[j] cos(2 pi f . j / axes),    im[f] = sum_j w[j] sin(2 pi f . j / axes)
+
+    Kernels are zero-padded to `axes`. In the Hartley basis correlation is multiplication by conj(W) =
+    re + sqrt(-1) im:   y_H[f] = re[f] x_H[f] - im[f] x_H[-f].
+    """
+    padding = [(0, n - r) for n, r in zip(axes, kernel.shape[1:], strict=True)]
+    both = transform(jnp.pad(kernel, [(0, 0), *padding]).reshape(kernel.shape[0], -1), axes)
+    plus, minus = jnp.split(both * math.sqrt(math.prod(axes)), 2, axis=-1)
+    return (plus + minus) / 2, (plus - minus) / 2
