@@ -1,0 +1,143 @@
+"""Lambda layers and lambda convolutions with their weights."""
+
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.lambdas import lambda_layer
+
+NORMS, INITIALIZERS = ("layer", "none"), ("fan_in", "uniform")
+
+
+class LambdaLayer(nn.Module):
+    """Lambda layer: the context becomes a linear map, which is applied to the query.
+
+        q, key, v = x W_q, x W_k, x W_v       (t, h, k), (t, k, u), (t, v, u) with v = d / h
+        y = concat_a lambda_layer(norm(q), key, norm(v), R)_a       `fourier_attn.ops.lambdas.lambda_layer`
+
+    Parameters: `query/kernel` (d, h, k), `key/kernel` (d, k, u), `value/kernel` (d, v, u), `position`, and
+    with norm="layer" `query_norm` (k), `value_norm` (v u). There is no output projection, and in q the
+    layer is linear.
+
+    Args:
+      heads: number of query heads h; they share keys, values and positions.
+      k: depth of queries and keys.
+      u: intra-depth, the number of key and value sets that are summed.
+      context: taps r of the position table, odd unless causal; with `grid`, r by r. 0 is the whole
+        of `length` (or `grid`).
+      length: positions that a global table is made for, used where `context` is 0 and there is no grid.
+      grid: (rows, cols) for an image; () for a sequence.
+      causal: position n sees m <= n only; the taps are then the last r positions.
+      norm: "layer" normalises each query head and each value (LayerNorm with a scale); "none" does not. The
+        paper's BatchNorm needs running statistics, state that a mixer does not carry, and lets padding
+        and the rest of the batch into every token.
+      initializer: "fan_in" is normal with variance 1 / d, and 1 / (k r) for the table; "uniform" is
+        U(-0.5, 0.5) for all.
+      method: see `lambda_layer`.
+      dtype: of the computation; parameters stay float32, and so do softmax and sums over positions.
+    Masking: padding gets no weight in the softmax and no value; outputs at padded positions are meaningless.
+    Raises: ValueError where heads do not divide d, for an even context, or for an unknown option.
+    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles: `article_lambda`.
+    """
+
+    heads: int = 1
+    k: int = 16
+    u: int = 1
+    context: int = 3
+    length: int = 512
+    grid: tuple[int, ...] = ()
+    causal: bool = False
+    norm: str = "layer"
+    initializer: str = "fan_in"
+    method: str = "auto"
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+    ) -> Float[Array, "b t d"]:
+        b, t, d = x.shape
+        self._check(t, d)
+        uniform = self.initializer == "uniform"
+
+        def project(name: str, *features: int) -> Array:
+            init = _centred if uniform else nn.initializers.lecun_normal()
+            dense = nn.DenseGeneral(
+                features,
+                use_bias=False,
+                kernel_init=init,
+                dtype=self.dtype,
+                dot_general=matrix_dot_general,
+                name=name,
+            )
+            return dense(x)
+
+        def norm(name: str, y: Array) -> Array:
+            if self.norm == "none":
+                return y
+            return nn.LayerNorm(epsilon=1e-5, use_bias=False, dtype=self.dtype, name=name)(y)
+
+        query = norm("query_norm", project("query", self.heads, self.k))
+        key = project("key", self.k, self.u)
+        value = project("value", d // self.heads, self.u)
+        # One axis: over two, the derivative of the norm is more than twice as slow on CPU.
+        value = norm("value_norm", value.reshape(b, t, -1)).reshape(value.shape)
+        taps = self._taps()
+        scale = nn.initializers.normal((self.k * math.prod(taps)) ** -0.5)
+        position = self.param("position", _centred if uniform else scale, (*taps, self.k, self.u))
+        y = lambda_layer(
+            query,
+            key,
+            value,
+            (position[-t:] if self.causal else position).astype(self.dtype),
+            grid=tuple(self.grid) or None,
+            causal=self.causal,
+            mask=mask,
+            method=self.method,
+        )
+        return y.reshape(b, t, d)
+
+    def _taps(self) -> tuple[int, ...]:
+        if self.context:
+            return (self.context,) * (len(self.grid) or 1)
+        if self.causal:
+            return (self.length,)
+        return tuple(2 * n - 1 for n in self.grid or (self.length,))
+
+    def _check(self, t: int, d: int) -> None:
+        if self.heads < 1 or d % self.heads:
+            raise ValueError(f"heads={self.heads} must divide d={d}; change one of them")
+        if self.k < 1 or self.u < 1:
+            raise ValueError(f"k={self.k} and u={self.u} must be at least 1")
+        if self.causal and self.grid:
+            raise ValueError(f"causal=True needs a sequence, not grid={self.grid}; an image has no order")
+        if self.context < 0 or (self.context % 2 == 0 and self.context and not self.causal):
+            raise ValueError(f"context={self.context} must be odd, or 0 for the whole length")
+        if not self.context and not self.grid and t > self.length:
+            raise ValueError(f"a sequence of {t} positions exceeds length={self.length}; raise length")
+        width = d // self.heads * self.u
+        if self.norm == "layer" and 1 in (self.k, width):
+            raise ValueError(
+                f"k={self.k} and d / heads * u = {width} must exceed 1, since norm='layer' makes a single "
+                "number zero; use norm='none'"
+            )
+        for field, choices in (("norm", NORMS), ("initializer", INITIALIZERS)):
+            if getattr(self, field) not in choices:
+                raise ValueError(
+                    f"{field}={getattr(self, field)!r} is unknown; choose one of {', '.join(choices)}"
+                )
+
+
+def _centred(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
+    """U(-0.5, 0.5), the articles' initial values."""
+    return jax.random.uniform(key, shape, dtype, -0.5, 0.5)
+
+
+def article_lambda(**fields: Any) -> LambdaLayer:
+    """The articles' lambda layer: one head, context 3, all parameters U(-0.5, 0.5), nothing normalised."""
+    return LambdaLayer(**({"heads": 1, "context": 3, "norm": "none", "initializer": "uniform"} | fields))

@@ -1,0 +1,203 @@
+"""Lambda layers: linear maps made from the context and applied to the queries, never written out.
+
+With the scores taken first, (lambda[n]^T q)[v] = sum_m (q[n] . R[m - n + ..]) value[m, v]: the position
+lambdas (b, n, k, v) are not built, memory does not carry the factor k, and derivatives are sums of the same
+kind. The softmax and all sums over positions run in float32, whatever the inputs.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops import relative
+
+METHODS = ("auto", "shift", "matrix", "fft")
+NEVER = -1e30  # a logit that no real one comes near; finite, so that differences stay numbers
+CHUNK = 32  # positions; of the running sum
+
+
+def content_lambda(
+    query: Float[Array, "b t h k"], key: Float[Array, "b s k u"], value: Float[Array, "b s u v"]
+) -> Float[Array, "b t h v"]:
+    """y[n] = lambda^T q[n],  lambda = sum_m softmax_m(key[m]) value[m]^T: one map for all positions."""
+    b, t, h, k = query.shape
+    flat = key.astype(jnp.float32).reshape(b, key.shape[1], -1)
+    weights = jax.nn.softmax(flat, axis=1).astype(value.dtype).reshape(key.shape)
+    # Products of matrices: axes of size one in between are slow on CPU.
+    weights, value = weights.swapaxes(-1, -2).reshape(b, -1, k), value.reshape(b, -1, value.shape[-1])
+    content = jnp.einsum("bmk,bmv->bkv", weights, value, preferred_element_type=jnp.float32)
+    y = jnp.matmul(query.reshape(b, t * h, k), content.astype(value.dtype))
+    return y.reshape(b, t, h, -1)
+
+
+def causal_content_lambda(
+    query: Float[Array, "b t h k"], key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]
+) -> Float[Array, "b t h v"]:
+    """The same with the softmax over the positions m <= n, a running one.
+
+        y[n] = sum_{m <= n} sum_k q[n, k] (exp(key[m, k] - M[n, k]) / Z[n, k]) value[m]
+        M[n, k] = max_{m <= n} key[m, k],    Z[n, k] = sum_{m <= n} exp(key[m, k] - M[n, k])
+
+    In chunks: pairs of positions within a chunk, and running sums for all before it. No exponent is
+    positive and only keys are subtracted from keys, so that nothing overflows and an offset has no influence.
+    """
+    b, t, h, k = query.shape
+    u, v = value.shape[2:]
+    chunks = -(-t // CHUNK)
+
+    def split(x: Array, fill: float) -> Array:  # chunk after chunk, for the scan
+        pads = ((0, 0), (0, chunks * CHUNK - t), (0, 0), (0, 0))
+        x = jnp.pad(x.astype(jnp.float32), pads, constant_values=fill)
+        return x.reshape(b, chunks, CHUNK, *x.shape[2:]).swapaxes(0, 1)
+
+    start = (
+        jnp.zeros((b, k, u, v), jnp.float32),
+        jnp.zeros((b, k, u), jnp.float32),
+        jnp.full((b, k, u), NEVER, jnp.float32),
+    )
+    _, y = jax.lax.scan(_causal_chunk, start, (split(query, 0.0), split(key, NEVER), split(value, 0.0)))
+    return y.swapaxes(0, 1).reshape(b, chunks * CHUNK, h, v)[:, :t].astype(value.dtype)
+
+
+@jax.checkpoint
+def _causal_chunk(before: tuple[Array, ...], chunk: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
+    """Results of one chunk from sums of exp(key - highest) value and of exp(key - highest) before it."""
+    sums, total, highest = before  # (b, k, u, v), (b, k, u), (b, k, u)
+    query, key, value = chunk  # (b, n, h, k), (b, n, k, u), (b, n, u, v)
+    maximum = jax.lax.stop_gradient(jnp.maximum(jax.lax.cummax(key, axis=1), highest[:, None]))
+    earlier = jnp.tril(jnp.ones((CHUNK, CHUNK), bool))[None, :, :, None, None]
+    exponents = jnp.where(earlier, key[:, None] - maximum[:, :, None], jnp.full((), NEVER, jnp.float32))
+    pairs = jnp.exp(exponents)  # (b, n, m, k, u)
+    decay = jnp.exp(highest[:, None] - maximum)  # (b, n, k, u)
+    totals = decay * total[:, None] + pairs.sum(axis=2)
+    scaled = query[..., None] / totals[:, :, None]  # (b, n, h, k, u)
+    inside = jnp.einsum("bnhku,bnmku->bhnmu", scaled, pairs)
+    y = jnp.einsum("bhnmu,bmuv->bnhv", inside, value)
+    y = y + jnp.einsum("bnhku,bnku,bkuv->bnhv", scaled, decay, sums)
+    sums = decay[:, -1, ..., None] * sums + jnp.einsum("bmku,bmuv->bkuv", pairs[:, -1], value)
+    return (sums, totals[:, -1], maximum[:, -1]), y
+
+
+def lambda_layer(
+    query: Float[Array, "*b t h k"],
+    key: Float[Array, "..."],
+    value: Float[Array, "..."],
+    position: Float[Array, "..."],
+    *,
+    grid: tuple[int, ...] | None = None,
+    causal: bool = False,
+    mask: Bool[Array, "..."] | None = None,
+    method: str = "auto",
+) -> Float[Array, "*b t h v"]:
+    """Applies to each query a linear map that the context makes: a content lambda and a position lambda.
+
+        lambda = sum_m softmax_m(key[m]) value[m]^T                        over all positions m
+        lambda[n] = sum_m R[m - n + (r - 1) / 2] value[m]^T                cross-correlation, zero outside
+        y[n, a] = (lambda + lambda[n])^T q[n, a]                           for each head a
+
+    Products run over the intra-depth u too. The result has the dtype of `value`.
+
+    Args:
+      query: (*b, t, h, k), the heads of multi-query lambdas: they share key, value and position.
+      key: (*b, t, k, u), before the softmax over positions.
+      value: (*b, t, v, u).
+      position: R. (r, k, u) with an odd context r, where r = 2 t - 1 is global; with `grid`,
+        (r1, r2, k, u), both odd, on an image; without, (t, t, k, u) has an entry for each pair of
+        positions, query first. Taps that reach beyond every position are not used. With `causal`, the
+        taps (r, k, u) are the positions n - r + 1 to n, the last one being n itself; r = t is global.
+      grid: (rows, cols), the positions row by row.
+      causal: position n sees m <= n only: the softmax becomes a running one, normalised at each n.
+      mask: (*b, t), True for real positions.
+      method: of the position part. "shift" adds up shifted values, for few taps; "matrix" multiplies by
+        the (banded) matrix of scores, a block of queries at a time; "fft" filters the values with one
+        column of R after the other, in n log n steps. "auto" takes the cheapest by a count of operations
+        that `python -m benchmarks.mixers` bears out on CPU.
+    Masking: a masked position gets no weight in the softmax and its value counts as zero.
+    Raises: ValueError for shapes that do not fit, an even context, or an unknown method.
+    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles. Their listing permutes an image
+      in a way that scrambles channels and positions in its "tokens"; here, as their equations have it,
+      position n of the grid is token n.
+    """
+    _check(query, key, value, position, grid, causal, mask, method)
+    *lead, t, h, _ = query.shape
+    y = _apply(query, key, value, position, grid, causal, mask, method)
+    return y.astype(value.dtype).reshape(*lead, t, h, -1)
+
+
+def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
+    *_, t, h, k = query.shape
+    v, u = value.shape[-2:]
+    query, key = query.reshape(-1, t, h, k).astype(value.dtype), key.reshape(-1, t, k, u)
+    value = value.reshape(-1, t, v, u).swapaxes(-1, -2)
+    if mask is not None:
+        real = mask.reshape(-1, t, 1, 1)
+        key = jnp.where(real, key.astype(jnp.float32), jnp.full((), NEVER, jnp.float32))
+        value = jnp.where(real, value, jnp.zeros((), value.dtype))
+    content = (causal_content_lambda if causal else content_lambda)(query, key, value)
+    if position.ndim == 4 and grid is None:
+        y = relative.by_pairs(query, value, position)
+    else:
+        axes = (t,) if grid is None else grid
+        y = _relative(
+            query.reshape(-1, *axes, h, k), value.reshape(-1, *axes, u, v), position, causal, method
+        )
+    return content.astype(jnp.float32) + y.reshape(content.shape)
+
+
+def _relative(query: Array, value: Array, table: Array, causal: bool, method: str) -> Array:
+    """Cuts off the taps that reach beyond every position, then computes by the method, or by the cheapest."""
+    axes, (*heads, k) = query.shape[1:-2], query.shape[-2:]
+    before = []
+    for axis, n in enumerate(axes):
+        r = table.shape[axis]
+        first = r - 1 if causal else r // 2
+        used = min(first, n - 1)
+        table = jax.lax.slice_in_dim(table, first - used, min(r, first + n), axis=axis)
+        before.append(used)
+    taps, (u, v), n = table.shape[:-2], value.shape[-2:], math.prod(axes)
+    if method == "auto":
+        columns = math.prod(min(m, r + relative.BLOCK) for m, r in zip(axes, taps, strict=True))
+        # Multiply-adds of the matrix against those of the transforms, which run some 40 times slower.
+        dense, filtered = n * columns * u * heads[0] * (k + v), 40 * n * k * u * v * math.log2(2 * n)
+        few = math.prod(taps) <= 16 and math.prod(taps) * heads[0] * u <= 64
+        method = "shift" if few else "matrix" if dense <= filtered else "fft"
+    compute = {"shift": relative.by_shift, "matrix": relative.by_matrix, "fft": relative.by_fft}[method]
+    return compute(query, value, table, tuple(before))
+
+
+def _check(query, key, value, position, grid, causal, mask, method) -> None:
+    """Says what does not fit, its value and the cure."""
+    *lead, t, _, k = query.shape
+    if key.ndim != query.ndim or key.shape[:-1] != (*lead, t, k):
+        raise ValueError(f"key of shape {key.shape} must be (*b, t, k, u) = {(*lead, t, k)} and any u")
+    u = key.shape[-1]
+    if value.ndim != query.ndim or (*value.shape[:-2], value.shape[-1]) != (*lead, t, u):
+        raise ValueError(f"value of shape {value.shape} must be (*b, t, v, u) = {(*lead, t)}, any v, and {u}")
+    if mask is not None and mask.shape != (*lead, t):
+        raise ValueError(f"mask of shape {mask.shape} must be (*b, t) = {(*lead, t)}")
+    if position.ndim not in (3, 4) or position.shape[-2:] != (k, u):
+        raise ValueError(f"position of shape {position.shape} must be taps and then (k, u) = {(k, u)}")
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
+    _check_places(position.shape, t, grid, causal)
+
+
+def _check_places(shape: tuple[int, ...], t: int, grid: tuple[int, ...] | None, causal: bool) -> None:
+    dense = len(shape) == 4 and grid is None
+    if grid is not None and (len(grid) != 2 or math.prod(grid) != t):
+        raise ValueError(f"grid={grid} must be (rows, cols) with rows * cols = t = {t}")
+    if grid is not None and len(shape) != 4:
+        raise ValueError(f"position of shape {shape} must be (r1, r2, k, u) on a grid")
+    if 0 in shape:
+        raise ValueError(f"position of shape {shape} is empty; give it at least one tap")
+    if causal and (len(shape) == 4 or shape[0] > t):
+        raise ValueError(
+            f"position of shape {shape} is not causal: with causal=True pass (r, k, u), r <= t = {t}, for "
+            "the positions n - r + 1 to n"
+        )
+    if dense and shape[:2] != (t, t):
+        raise ValueError(f"position of shape {shape} must be (t, t, k, u) with t={t}, or pass its grid")
+    if not (dense or causal) and any(r % 2 == 0 for r in shape[:-2]):
+        raise ValueError(f"position has an even context, {shape[:-2]}; make it odd, so that it has a centre")

@@ -1,0 +1,181 @@
+"""The position part of lambda layers: neighbours weighted by what the query says of their relative place.
+
+    y[n, h] = sum_r sum_u S[n, h, u, r] v[n + r - before, u],    S[n, h, u, r] = q[n, h] . R[r, :, u]
+
+Three forms of one sum. `axes` are the axes of the positions, (t,) or (rows, cols), and `before` the taps
+before the query's own place on each of them, less than its size. Queries are (b, *axes, h, k), values
+(b, *axes, u, v), tables (*r, k, u), results (b, *axes, h, v). Values are zero outside. No form builds the
+position lambda, which would be (b, *axes, k, v).
+"""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
+
+BLOCK = 256  # positions; rows of the banded matrix at a time
+
+
+def _scores(query: Array, table: Array) -> Array:
+    """S[n, h, u, r] = q[n, h] . R[r, :, u]: what each neighbour's value is weighted with."""
+    k, u = table.shape[-2:]
+    flat = jnp.moveaxis(table, -1, 0).reshape(-1, k).astype(query.dtype)
+    return jnp.tensordot(query, flat.T, 1).reshape(*query.shape[:-1], u, *table.shape[:-2])
+
+
+def _neighbours(x: Array, first: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
+    """x at n + r - first for each tap r in turn, zero outside; positions are the axes after the first."""
+    pads = [(f, r - 1 - f) for f, r in zip(first, taps, strict=True)]
+    padded = jnp.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(taps))])
+    sizes = x.shape[1 : 1 + len(taps)]
+    return [
+        padded[(slice(None), *(slice(i, i + n) for i, n in zip(tap, sizes, strict=True)))]
+        for tap in np.ndindex(*taps)
+    ]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _shift(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:
+    """y[n, h] = sum_r sum_u S[n, h, u, r] v[n + r - before, u], for scores (b, *axes, h, u, prod(r))."""
+    heads, units = (range(n) for n in scores.shape[-3:-1])
+    near = _neighbours(value, before, taps)
+    terms = (
+        [scores[..., h, u, i, None] * x[..., u, :] for i, x in enumerate(near) for u in units] for h in heads
+    )
+    return jnp.stack([sum(term[1:], term[0]) for term in terms], axis=-2)
+
+
+def _shift_backward(before, taps, saved, g):
+    """Derivatives are shifts again, and written as such: JAX's own would be padded sums."""
+    scores, value = saved
+    heads, units = (range(n) for n in scores.shape[-3:-1])
+    near = _neighbours(value, before, taps)
+    by_scores = [jnp.sum(g[..., h, :] * x[..., u, :], axis=-1) for h in heads for u in units for x in near]
+    after = tuple(r - 1 - f for f, r in zip(before, taps, strict=True))
+    back = list(zip(_neighbours(scores, after, taps), _neighbours(g, after, taps), strict=True))[::-1]
+    terms = (
+        [s[..., h, u, i, None] * c[..., h, :] for i, (s, c) in enumerate(back) for h in heads] for u in units
+    )
+    by_value = jnp.stack([sum(term[1:], term[0]) for term in terms], axis=-2)
+    return jnp.stack(by_scores, axis=-1).reshape(scores.shape), by_value
+
+
+_shift.defvjp(lambda s, v, before, taps: (_shift(s, v, before, taps), (s, v)), _shift_backward)
+
+
+def by_shift(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+    taps = table.shape[:-2]
+    scores = _scores(query, table)
+    scores = scores.reshape(*scores.shape[: -len(taps)], -1)
+    return _shift(scores.astype(jnp.float32), value.astype(jnp.float32), before, taps)
+
+
+def _skew(scores: Array, axis: int, first: int, width: int) -> Array:
+    """Axes (n, r) become (n, m) with m = n + r - first, zero where there is no tap, without a gather.
+
+    Rows of n + width - 1 cells that hold every offset are read as rows of one cell less.
+    """
+    n, r = scores.shape[axis : axis + 2]
+    pads = [(0, 0, 0)] * scores.ndim
+    pads[axis + 1] = (n - 1 - first, width + first - r, 0)  # negative: cut off
+    full = jax.lax.pad(scores, jnp.zeros((), scores.dtype), pads)
+    if n == 1:
+        return full
+    length = n + width - 1
+    flat = full.reshape(*full.shape[:axis], n * length, *full.shape[axis + 2 :])
+    flat = jax.lax.slice_in_dim(flat, n - 1, n - 1 + n * (length - 1), axis=axis)
+    rows = flat.reshape(*full.shape[:axis], n, length - 1, *full.shape[axis + 2 :])
+    return jax.lax.slice_in_dim(rows, 0, width, axis=axis + 1)
+
+
+def _banded(query: Array, value: Array, table: Array, first: tuple[int, ...]) -> Array:
+    """y = A v with A[n, m] = S[n, m - n + first], for queries and values on grids of different sizes."""
+    b, *axes, h, _ = query.shape
+    count = len(axes)
+    source = value.shape[1 : 1 + count]
+    query = jnp.moveaxis(query, -2, 1)  # (b, h, *axes, k)
+    scores = jnp.tensordot(query, jnp.moveaxis(table, -2, 0), 1)  # (b, h, *axes, *r, u)
+    pairs = [axis for i in range(count) for axis in (2 + i, 2 + count + i)]
+    scores = scores.transpose(0, 1, *pairs, 2 + 2 * count)
+    for i in reversed(range(count)):
+        scores = _skew(scores, 2 + 2 * i, first[i], source[i])
+    rows, columns = range(2, 2 + 2 * count, 2), range(3, 3 + 2 * count, 2)
+    matrix = scores.transpose(0, 1, *rows, *columns, 2 + 2 * count).reshape(b, h * math.prod(axes), -1)
+    y = jnp.matmul(matrix, value.reshape(b, -1, value.shape[-1]), preferred_element_type=jnp.float32)
+    return jnp.moveaxis(y.reshape(b, h, *axes, -1), 1, -2)
+
+
+def by_matrix(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+    """y = A v, one block of rows after the other, so that memory grows with the block and not with n^2.
+
+    Where the window of a block is smaller than the whole, the values are cut, otherwise the table.
+    """
+    b, n, *rest = query.shape
+    r, f = table.shape[0], before[0]
+    across = math.prod(rest[:-2])
+    size = min(n, max(1, BLOCK // across))
+    if 2 * r < n:  # a window little wider than the block
+        size = min(size, max(r, 32 // across))
+    if size == n:
+        return _banded(query, value, table.astype(query.dtype), before)
+    blocks = -(-n // size)
+    query = jnp.pad(query, [(0, 0), (0, blocks * size - n)] + [(0, 0)] * len(rest))
+    query = query.reshape(b, blocks, size, *rest).swapaxes(0, 1)
+    local, table = size + r - 1 < n, table.astype(query.dtype)
+    if local:
+        value = jnp.pad(value, [(0, 0), (f, blocks * size - n + r - 1 - f)] + [(0, 0)] * (value.ndim - 2))
+    else:
+        left = blocks * size - 1 - f
+        table = jax.lax.pad(
+            table, jnp.zeros((), table.dtype), [(left, f + n - r, 0)] + [(0, 0, 0)] * (table.ndim - 1)
+        )
+
+    @jax.checkpoint
+    def one(block: tuple[Array, Array]) -> Array:
+        q, begin = block
+        if local:
+            near = jax.lax.dynamic_slice_in_dim(value, begin, size + r - 1, axis=1)
+            return _banded(q, near, table, (0, *before[1:]))
+        taps = jax.lax.dynamic_slice_in_dim(table, (blocks - 1) * size - begin, size + n - 1)
+        return _banded(q, value, taps, (size - 1, *before[1:]))
+
+    y = jax.lax.map(one, (query, size * jnp.arange(blocks)))
+    return y.swapaxes(0, 1).reshape(b, blocks * size, *rest[:-1], value.shape[-1])[:, :n]
+
+
+def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+    """y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^): one filter of all positions at a time, memory b n v."""
+    b, *axes, h, _ = query.shape
+    count, taps = len(axes), table.shape[:-2]
+    reach = [n + max(f, r - 1 - f) for n, r, f in zip(axes, taps, before, strict=True)]
+    sizes = tuple(fast_size(n) for n in reach)
+    places = tuple(range(1, 1 + count))
+    kernel = jnp.moveaxis(table.astype(jnp.float32), (-2, -1), (0, 1))  # (k, u, *r)
+    kernel = jnp.pad(kernel, [(0, 0), (0, 0), *((0, n - r) for n, r in zip(sizes, taps, strict=True))])
+    kernel = jnp.roll(kernel, [-f for f in before], tuple(range(2, 2 + count)))
+    filters = jnp.conj(rfftn(kernel, sizes))[:, None, :, None]  # (k, 1, u, 1, *f)
+    last = tuple(range(-count, 0))
+    values = rfftn(jnp.moveaxis(value.astype(jnp.float32), places, last), sizes)  # (b, u, v, *f)
+    queries = jnp.moveaxis(query.astype(jnp.float32), (-1, *places), (0, *last))[
+        :, :, :, None
+    ]  # (k, b, h, 1, *n)
+
+    @jax.checkpoint
+    def add(y: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
+        q, f = one
+        filtered = irfftn((f * values).sum(axis=1), sizes)[(..., *(slice(n) for n in axes))]
+        return y + q * filtered[:, None], None
+
+    y, _ = jax.lax.scan(add, jnp.zeros((b, h, value.shape[-1], *axes), jnp.float32), (queries, filters))
+    return jnp.moveaxis(y, last, places)
+
+
+def by_pairs(query: Array, value: Array, table: Array) -> Array:
+    """A table for each pair of positions, (t, s, k, u)."""
+    weights = jnp.einsum("bthk,tsku->bhtsu", query, table.astype(query.dtype))
+    return jnp.einsum("bhtsu,bsuv->bthv", weights, value, preferred_element_type=jnp.float32)

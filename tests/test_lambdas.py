@@ -1,0 +1,315 @@
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from fourier_attn.layers.lambdas import LambdaLayer, article_lambda
+from fourier_attn.ops import lambdas, relative
+from fourier_attn.ops.lambdas import METHODS, lambda_layer
+from fourier_attn.ops.tokens import token_convolve
+
+
+def normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+def run(arrays: list, **options: object) -> jax.Array:
+    return jax.jit(partial(lambda_layer, **options))(*arrays)
+
+
+def inputs(axes: tuple, taps: tuple, h: int = 1, k: int = 3, v: int = 2, u: int = 1, b: int = 2) -> list:
+    """Query, key, value and position."""
+    t = int(np.prod(axes))
+    shapes = (b, t, h, k), (b, t, k, u), (b, t, v, u), (*taps, k, u)
+    return [normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+
+
+def oracle(
+    query, key, value, position, axes: tuple, causal: bool = False, mask: np.ndarray | None = None
+) -> np.ndarray:
+    """Both lambdas written out for each position, by loops in float64; dense tables where taps = (t, t)."""
+    query, key, value, position = (np.asarray(a, np.float64) for a in (query, key, value, position))
+    b, t, h, _ = query.shape
+    mask = np.ones((b, t), bool) if mask is None else np.asarray(mask)
+    dense = position.ndim == 4 and len(axes) == 1
+    first = [r - 1 if causal else r // 2 for r in position.shape[:-2]]
+    place = np.array(list(np.ndindex(*axes)))
+    y = np.zeros((b, t, h, value.shape[2]))
+    for i, n in np.ndindex(b, t):
+        seen = [m for m in range(t) if mask[i, m] and (m <= n or not causal)]
+        if not seen:
+            continue
+        weights = np.exp(key[i, seen] - key[i, seen].max(axis=0))
+        content = np.einsum("mku,mvu->kv", weights / weights.sum(axis=0), value[i, seen])
+        for m in seen:
+            tap = place[m] - place[n] + first[: len(axes)]
+            inside = all(0 <= c < r for c, r in zip(tap, position.shape[:-2], strict=False))
+            if dense or inside:
+                table = position[n, m] if dense else position[tuple(tap)]
+                content = content + np.einsum("ku,vu->kv", table, value[i, m])
+        y[i, n] = query[i, n] @ content
+    return y
+
+
+# axes of the positions, taps of the table: prime, even, one; local, global; more taps than positions
+CASES = [((1,), (3,)), ((7,), (3,)), ((8,), (15,)), ((6,), (11,)), ((5,), (1,)), ((3,), (9,))]
+GRIDS = [((3, 4), (3, 3)), ((4, 3), (7, 5)), ((1, 5), (3, 5)), ((2, 2), (5, 3))]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("axes", "taps"), CASES + GRIDS)
+def test_is_the_definition(axes: tuple, taps: tuple, method: str) -> None:
+    grid = axes if len(axes) == 2 else None
+    arrays = inputs(axes, taps, h=2, u=2)
+    t = int(np.prod(axes))
+    np.testing.assert_allclose(run(arrays, grid=grid, method=method), oracle(*arrays, axes), atol=1e-5)
+    mask = np.arange(t)[None] != np.array([[1], [t - 2]])
+    y = run(arrays, grid=grid, mask=jnp.asarray(mask), method=method)
+    np.testing.assert_allclose(y, oracle(*arrays, axes, mask=mask), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("t", "r"), [(1, 1), (7, 3), (8, 8), (70, 2)])
+def test_causal_is_the_definition(t: int, r: int, method: str) -> None:
+    arrays = inputs((t,), (r,), h=2, u=2)
+    mask = np.arange(t)[None] != np.array([[0], [t // 2]])
+    y = run(arrays, causal=True, mask=jnp.asarray(mask), method=method)
+    np.testing.assert_allclose(y, oracle(*arrays, (t,), causal=True, mask=mask), atol=1e-5)
+
+
+def test_a_table_for_each_pair_of_positions() -> None:
+    arrays = inputs((5,), (5, 5), h=2, u=2)
+    np.testing.assert_allclose(run(arrays), oracle(*arrays, (5,)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("axes", "taps"), [((40,), (5,)), ((40,), (79,)), ((30,), (25,)), ((9, 4), (3, 5)), ((9, 4), (17, 7))]
+)
+def test_blocks_of_the_banded_matrix_fit_together(
+    axes: tuple, taps: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows cut from the values (few taps) and from the table (many), with a ragged last block."""
+    monkeypatch.setattr(relative, "BLOCK", 16)
+    query, _, value, table = inputs(axes, taps, h=2, u=2)
+    query, value = query.reshape(2, *axes, 2, 3), value.reshape(2, *axes, 2, 2)
+    before = tuple(min(r // 2, n - 1) for r, n in zip(taps, axes, strict=True))
+    forms = [jax.jit(partial(f, before=before)) for f in (relative.by_matrix, relative.by_fft)]
+    pulled = [jax.vjp(f, query, value, table) for f in forms]
+    cotangent = normal(*pulled[0][0].shape, seed=9)
+    (y, pull), (expected, expected_pull) = pulled
+    np.testing.assert_allclose(y, expected, atol=2e-4)
+    for got, want in zip(pull(cotangent), expected_pull(cotangent), strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-3)
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_gradient(method: str) -> None:
+    mask = jnp.arange(6)[None] < 5
+    f = jax.jit(partial(lambda_layer, grid=(2, 3), mask=mask, method=method))
+    check_grads(f, inputs((2, 3), (3, 3), h=2, u=2, b=1), order=1, modes=["rev"], rtol=2e-2)
+
+
+def test_running_softmax_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Value and derivatives are those of a masked softmax at each position; an offset of keys is nothing."""
+    monkeypatch.setattr(lambdas, "CHUNK", 4)
+    query, key, value, position = inputs((10,), (3,), h=2, u=2)
+
+    def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+        seen = jnp.tril(jnp.ones((10, 10), bool))[None, :, :, None, None]
+        weights = jax.nn.softmax(jnp.where(seen, key[:, None], -1e30 * jnp.ones_like(key[:, None])), axis=2)
+        return jnp.einsum("bnhk,bnmku,bmvu->bnhv", query, weights, value)
+
+    def ours(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+        return lambda_layer(query, key + 4096, value, 0 * position, causal=True)
+
+    key = jnp.round(64 * key) / 64  # so that 4096 can be added exactly
+    (y, pull), (expected, plain_pull) = (jax.vjp(jax.jit(f), query, key, value) for f in (ours, plain))
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+    cotangent = normal(*y.shape, seed=9)
+    for got, want in zip(pull(cotangent), plain_pull(cotangent), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_the_future_has_no_influence(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The derivative of y[n] by key and value at m > n is zero, that at m <= n is not; across chunks too."""
+    monkeypatch.setattr(lambdas, "CHUNK", 4)
+    query, key, value, position = inputs((9,), (9,), b=1)
+
+    def outputs(key: jax.Array, value: jax.Array) -> jax.Array:
+        return lambda_layer(query, key, value, position, causal=True, method=method)[0].sum(axis=(1, 2))
+
+    for jacobian in jax.jit(jax.jacrev(outputs, (0, 1)))(key, value):
+        sizes = np.abs(jacobian[:, 0]).max(axis=(2, 3))  # of n by m
+        np.testing.assert_allclose(np.triu(sizes, 1), 0, atol=1e-6)
+    assert (sizes[np.tril_indices(9)] > 1e-3).all()  # by the values
+
+
+def test_shifts_pass_through_away_from_the_edges() -> None:
+    query, _, value, position = inputs((20,), (5,))
+    still = jnp.zeros((2, 20, 3, 1))
+    y = run([query, still, value, position]) - run([query, still, value, 0 * position])
+    moved = [jnp.roll(a, 4, 1) for a in (query, value)]
+    z = run([moved[0], still, moved[1], position]) - run([moved[0], still, moved[1], 0 * position])
+    np.testing.assert_allclose(z[:, 8:16], y[:, 4:12], atol=1e-5)
+    assert np.abs(z[:, :3] - jnp.roll(y, 4, 1)[:, :3]).max() > 1e-2  # at the edge the neighbours differ
+
+
+def test_a_mirrored_image_and_table_mirror_the_result() -> None:
+    layer, image = LambdaLayer(grid=(3, 4)), normal(2, 3, 4, 6)
+    params, apply = layer.init(jax.random.key(1), image.reshape(2, 12, 6))["params"], jax.jit(layer.apply)
+
+    def run_on(image: jax.Array, position: jax.Array) -> jax.Array:
+        return apply({"params": params | {"position": position}}, image.reshape(2, 12, 6)).reshape(
+            image.shape
+        )
+
+    y = run_on(image, params["position"])
+    mirrored = run_on(image[:, :, ::-1], params["position"][:, ::-1])[:, :, ::-1]
+    np.testing.assert_allclose(mirrored, y, atol=1e-5)
+    assert np.abs(run_on(image[:, :, ::-1], params["position"])[:, :, ::-1] - y).max() > 1e-2
+
+
+def test_without_positions_it_is_linear_attention() -> None:
+    query, key, value, position = inputs((6,), (3,))
+    y = run([query, key, value, 0 * position])
+    weights = jnp.einsum("bthk,bsku->bhts", query, jax.nn.softmax(key, axis=1))
+    np.testing.assert_allclose(y, jnp.einsum("bhts,bsv->bthv", weights, value[..., 0]), atol=1e-5)
+
+
+def test_one_key_and_no_content_is_a_convolution_of_the_tokens() -> None:
+    value, w = normal(2, 7, 5, 1), normal(3, 1, 1, seed=1)
+    one, still = jnp.ones((2, 7, 1, 1)), jnp.zeros((2, 7, 1, 1))
+    y = run([one, still, value, w]) - value.mean(axis=1)[:, None, None, :, 0]
+    expected = token_convolve(value[..., 0], w[::-1, 0, 0])
+    np.testing.assert_allclose(y[:, :, 0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_half_precision_is_stable(dtype: str, causal: bool) -> None:
+    """1,500 values around 3 of nearly equal weight: sums in half precision would stand still; large keys."""
+    t, steps = 1500, [0, 700, 1499]
+    query, key, value, position = inputs((t,), (3,), k=2, v=2, b=1)
+    position = position / 4
+    low = [a.astype(dtype) for a in (query, key / 8, value / 4 + 3, position)]
+    exact = [np.asarray(a.astype(jnp.float32), np.float64) for a in low]
+    y = run(low, causal=causal)
+    assert y.dtype == dtype
+    for n in steps:
+        seen = slice(0, n + 1 if causal else t)
+        weights = np.exp(exact[1][0, seen, :, 0])
+        content = (weights / weights.sum(axis=0)).T @ exact[2][0, seen, :, 0]
+        first = 2 if causal else 1
+        near = [(r, n + r - first) for r in range(3) if 0 <= n + r - first < t]
+        content = content + sum(np.outer(exact[3][r, :, 0], exact[2][0, m, :, 0]) for r, m in near)
+        expected = exact[0][0, n, 0] @ content
+        bound = 3e-2 if dtype == "bfloat16" else 4e-3  # some roundings of 2^-8 and 2^-11 of values near 3
+        np.testing.assert_allclose(np.asarray(y[0, n, 0], np.float64), expected, atol=bound * 6)
+
+    def loss(*arrays: jax.Array) -> jax.Array:
+        return lambda_layer(*arrays, causal=causal).astype(jnp.float32).var()
+
+    large = [low[0], (300 * key).astype(dtype), *low[2:]]
+    for g in jax.jit(jax.grad(loss, (0, 1, 2, 3)))(*large):
+        assert np.isfinite(g).all()
+
+
+def test_leading_axes() -> None:
+    query, key, value, position = inputs((6,), (3,))
+    y = run([query[0], key[0], value[0], position])
+    np.testing.assert_allclose(y, run([query, key, value, position])[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "d", "count"),
+    [
+        ({"norm": "none"}, 128, 20_528),
+        ({"norm": "none", "grid": (4, 4)}, 128, 20_624),
+        ({}, 128, 20_528 + 16 + 128),
+        ({"heads": 4, "u": 2, "norm": "none"}, 8, 8 * 64 + 8 * 32 + 8 * 4 + 3 * 16 * 2),
+        ({"context": 0, "length": 20, "norm": "none"}, 128, 20_480 + 39 * 16),
+        ({"context": 0, "length": 20, "causal": True, "norm": "none"}, 128, 20_480 + 20 * 16),
+    ],
+)
+def test_layer_parameters(fields: dict, d: int, count: int) -> None:
+    y, params = LambdaLayer(**fields).init_with_output(jax.random.key(0), jnp.ones((1, 16, d)))
+    assert y.shape == (1, 16, d)
+    assert sum(p.size for p in jax.tree.leaves(params)) == count
+
+
+def test_layer_is_project_normalise_apply() -> None:
+    layer, x = LambdaLayer(heads=2, k=3, u=2), normal(2, 5, 6)
+    p = layer.init(jax.random.key(1), x)["params"]
+    shapes = {"query": (6, 2, 3), "key": (6, 3, 2), "value": (6, 3, 2)}
+    assert {name: p[name]["kernel"].shape for name in shapes} == shapes
+    assert p["position"].shape == (3, 3, 2)
+    query, key, value = (np.einsum("btd,dij->btij", x, p[name]["kernel"]) for name in shapes)
+
+    def norm(y: np.ndarray, axes: tuple) -> np.ndarray:
+        y = y - y.mean(axes, keepdims=True)
+        return y / np.sqrt((y**2).mean(axes, keepdims=True) + 1e-5)
+
+    expected = oracle(norm(query, (-1,)), key, norm(value, (-2, -1)), p["position"], (5,))
+    np.testing.assert_allclose(layer.apply({"params": p}, x), expected.reshape(2, 5, 6), atol=1e-4)
+
+
+def test_the_articles_preset() -> None:
+    layer = article_lambda(k=16)
+    params = layer.init(jax.random.key(0), jnp.ones((1, 4, 128)))["params"]
+    assert sum(p.size for p in jax.tree.leaves(params)) == 20_528
+    for p in jax.tree.leaves(params):
+        assert -0.5 <= p.min() < -0.4
+        assert 0.4 < p.max() <= 0.5
+
+
+def test_a_causal_layer_on_a_sequence_shorter_than_its_context() -> None:
+    layer, x = LambdaLayer(causal=True, context=5), normal(1, 8, 4)
+    params, apply = layer.init(jax.random.key(0), x), jax.jit(layer.apply)
+    y = apply(params, x)
+    np.testing.assert_allclose(apply(params, x[:, :3]), y[:, :3], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({3: (4, 3, 1)}, {}, r"even context, \(4,\); make it odd"),
+        ({3: (3, 4, 3, 1)}, {"grid": (2, 4)}, r"even context, \(3, 4\)"),
+        ({1: (2, 8, 4, 1)}, {}, r"key of shape \(2, 8, 4, 1\)"),
+        ({2: (2, 8, 2, 2)}, {}, r"value of shape \(2, 8, 2, 2\) must be .* and 1"),
+        ({3: (3, 3, 2)}, {}, r"must be taps and then \(k, u\) = \(3, 1\)"),
+        ({}, {"mask": jnp.ones((2, 7), bool)}, r"mask of shape \(2, 7\)"),
+        ({}, {"grid": (2, 4)}, r"must be \(r1, r2, k, u\) on a grid"),
+        ({3: (3, 3, 3, 1)}, {"grid": (3, 3)}, "rows \\* cols = t = 8"),
+        ({3: (3, 3, 3, 1)}, {}, r"must be \(t, t, k, u\) with t=8"),
+        ({3: (3, 3, 3, 1)}, {"grid": (2, 4), "causal": True}, "is not causal"),
+        ({3: (0, 3, 1)}, {"causal": True}, "is empty"),
+        ({3: (15, 3, 1)}, {"causal": True}, "is not causal: with causal=True pass"),
+        ({}, {"method": "slow"}, "method='slow' is unknown"),
+    ],
+)
+def test_bad_input(change: dict, options: dict, message: str) -> None:
+    shapes = dict(enumerate([(2, 8, 1, 3), (2, 8, 3, 1), (2, 8, 2, 1), (3, 3, 1)])) | change
+    with pytest.raises(ValueError, match=message):
+        lambda_layer(*(normal(*shape) for shape in shapes.values()), **options)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"heads": 3}, "heads=3 must divide d=4"),
+        ({"context": 4}, "context=4 must be odd"),
+        ({"context": 0, "length": 2}, "a sequence of 6 positions exceeds length=2"),
+        ({"u": 0}, "u=0 must be at least 1"),
+        ({"k": 1}, "k=1 and d / heads \\* u = 4 must exceed 1"),
+        ({"norm": "batch"}, "norm='batch' is unknown"),
+        ({"initializer": "zeros"}, "initializer='zeros' is unknown"),
+        ({"causal": True, "grid": (2, 3)}, "an image has no order"),
+    ],
+)
+def test_bad_fields(fields: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LambdaLayer(**fields).init(jax.random.key(0), normal(1, 6, 4))

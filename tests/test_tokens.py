@@ -1,0 +1,55 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fourier_attn.layers.tokens import Linear, Random, TokenConvolution
+from fourier_attn.ops.tokens import token_convolve
+
+
+def normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+@pytest.mark.parametrize(("t", "r"), [(1, 1), (1, 3), (5, 3), (4, 7), (6, 5)])
+def test_token_convolution_is_the_definition(t: int, r: int) -> None:
+    x, w = normal(2, t, 3), normal(r, seed=1)
+    expected, n = np.zeros((2, t, 3)), r // 2
+    for i in range(t):
+        for k in range(-n, n + 1):
+            if 0 <= i - k < t:
+                expected[:, i] += np.float64(w[n + k]) * np.asarray(x[:, i - k], np.float64)
+    np.testing.assert_allclose(token_convolve(x, w), expected, atol=1e-6)
+
+
+def test_an_even_filter_is_refused() -> None:
+    with pytest.raises(ValueError, match="filter has r=4 taps; make it odd"):
+        token_convolve(normal(1, 2, 3), normal(4))
+    with pytest.raises(ValueError, match="taps=2 must be odd"):
+        TokenConvolution(taps=2).init(jax.random.key(0), normal(1, 2, 3))
+
+
+def test_linear_is_two_matrices() -> None:
+    layer, x = Linear(length=7), normal(2, 5, 4)
+    p = layer.init(jax.random.key(1), x)["params"]
+    assert {name: value.shape for name, value in p.items()} == {"tokens": (7, 7), "features": (4, 4)}
+    mask = jnp.array([[True] * 5, [True] * 3 + [False] * 2])
+    real = np.asarray(x, np.float64) * np.asarray(mask)[..., None]
+    expected = np.einsum("ij,bjd,de->bie", p["tokens"][:5, :5], real, p["features"])
+    np.testing.assert_allclose(layer.apply({"params": p}, x, mask=mask), expected, atol=1e-6)
+
+
+def test_random_matrices_are_fixed_and_no_parameters() -> None:
+    x = jnp.eye(6)[None]
+    assert Random(length=6).init(jax.random.key(0), x) == {}
+    y = Random(length=6).apply({}, x)
+    np.testing.assert_array_equal(Random(length=6).apply({}, x), y)
+    assert np.abs(Random(length=6, seed=1).apply({}, x) - y).max() > 0.1
+    long = Random(length=400).apply({}, jnp.eye(400)[None])
+    assert float(long.std()) == pytest.approx(400**-0.5, rel=0.02)  # variance 1 / length of T F
+
+
+@pytest.mark.parametrize("layer", [Linear(length=4), Random(length=4)])
+def test_a_longer_sequence_is_refused(layer: Linear | Random) -> None:
+    with pytest.raises(ValueError, match="a sequence of 5 tokens exceeds length=4"):
+        layer.init(jax.random.key(0), normal(1, 5, 2))
