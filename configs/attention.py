@@ -10,11 +10,6 @@ from fourier_attn.config import Config, default
 
 
 def get_config(task: str = "reviews") -> Config:
-    config = default("attention", task)
+    config = default("attention", task, recipe="articles" if task == "imdb" else "default")
     config.model.mixer.heads = 8 if task == "imdb" else 4
-    if task == "imdb":
-        config.data.batch = 4
-        config.optim.name, config.optim.schedule = "adam", "constant"
-        config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 2500
-        config.train.epochs, config.train.patience = 20, 0
     return config

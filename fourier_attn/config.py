@@ -12,11 +12,52 @@ MIXERS = {
         "head_width": "full",  # "full": every head as wide as the model (the articles); "split": d / heads
         "implementation": "xla",  # "xla", or "cudnn" on NVIDIA GPUs in bfloat16
     },
+    "circular": {
+        "heads": 8,  # number of heads, each as wide as the model
+        "shape": None,  # None: tokens are signals of d values; (d1, d2): images, row by row
+        "boundary": "circular",  # "circular", "zero" or "valid" (which needs merge="project")
+        "kernel": None,  # taps, (r,) or (r1, r2); None: as many as the token has (the articles)
+        "merge": "sum",  # "sum" of the heads (the articles), or "project"
+        "method": "auto",  # "auto", "literal" (three correlations) or "merged" (the exact identity)
+    },
+    "lambda": {
+        "heads": 1,  # number of query heads; they share keys and values
+        "k": 16,  # depth of queries and keys
+        "u": 1,  # intra-depth: sets of keys and values that are summed
+        "context": 3,  # taps of the position table, odd; 0: the whole length
+        "length": 512,  # positions of a table for the whole length; `default` sets model.positions
+        "grid": (),  # (rows, cols) of an image; (): a sequence
+        "causal": False,  # position n sees m <= n only
+        "norm": "layer",  # of queries and values: "layer" or "none" (the articles)
+        "initializer": "fan_in",  # "fan_in", or "uniform" in (-0.5, 0.5) (the articles)
+        "method": "auto",  # "auto", "shift", "matrix" or "fft"
+    },
     "fourier": {
         "norm": "none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
         "method": "auto",  # "auto", "fft" (complex) or "rfft" (half of the spectrum)
     },
+    "linear": {"length": 512},  # tokens of the longest sequence; `default` sets model.positions
+    "random": {
+        "length": 512,  # tokens of the longest sequence; `default` sets model.positions
+        "seed": 0,  # of the fixed matrices
+    },
     "identity": {},
+    "token_conv": {"taps": 3},  # length of the filter, odd
+}
+
+# How to train, where it is not the defaults below. "articles": Adam at a constant rate after a warm-up, batch
+# 4, 20 epochs, as the articles give it.
+RECIPES = {
+    "default": {},
+    "articles": {
+        "data.batch": 4,
+        "optim.name": "adam",
+        "optim.schedule": "constant",
+        "optim.learning_rate": 1e-4,
+        "optim.warmup_steps": 2500,
+        "train.epochs": 20,
+        "train.patience": 0,
+    },
 }
 
 # What a task wants otherwise than the defaults below. One padded length for `reviews`: each bucket has
@@ -36,22 +77,32 @@ TASKS = {
 }
 
 
-def default(mixer: str = "fourier", task: str = "reviews") -> Config:
-    """Returns the whole configuration for a mixer and a task, locked: an unknown key is refused."""
+def default(mixer: str = "fourier", task: str = "reviews", recipe: str = "default") -> Config:
+    """The whole configuration for a mixer, a task and a recipe, locked: an unknown key is refused."""
     if mixer not in MIXERS:
         raise ValueError(f"mixer={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
     if task not in TASKS:
         raise ValueError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe={recipe!r} is unknown; choose one of {', '.join(RECIPES)}")
     config = ConfigDict()
     config.seed = 0  # of initial weights, dropout and the order of the data
     config.data, config.model, config.optim, config.train = _data(task), _model(mixer), _optim(), _train()
     config.update_from_flattened_dict(TASKS[task])
-    return config.lock()
+    config.update_from_flattened_dict(RECIPES[recipe])
+    return _fitted(config).lock()
 
 
 def from_dict(values: dict[str, Any]) -> Config:
     """The configuration that was written as a dict."""
     return ConfigDict(values)
+
+
+def _fitted(config: Config) -> Config:
+    """A mixer that has a length of its own gets the model's."""
+    if "length" in config.model.mixer:
+        config.model.mixer.length = config.model.positions
+    return config
 
 
 def _data(task: str) -> ConfigDict:

@@ -10,14 +10,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
-from fourier_attn.layers.tokens import Identity
+from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolution
 from fourier_attn.ops.dense import matrix_dot_general
 
 MIXERS: dict[str, type[nn.Module]] = {
     "attention": Attention,
+    "circular": CircularAttention,
+    "lambda": LambdaLayer,
     "fourier": FourierMixing,
+    "linear": Linear,
+    "random": Random,
     "identity": Identity,
+    "token_conv": TokenConvolution,
 }
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

@@ -53,6 +53,10 @@ def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
     c.data.dir, c.data.task, c.data.train_examples, c.data.batch = data_dir, "reviews", 96, 16
     c.data.length, c.data.buckets, c.model.positions = 48, (), 48
     c.model.depth, c.model.d, c.model.mlp = 1, 8, 16
+    if "length" in c.model.mixer:
+        c.model.mixer.length = 48
+    if c.model.mixer.get("shape"):
+        c.model.mixer.shape, c.model.mixer.kernel = (4, 2), c.model.mixer.kernel and (3, 1)
     c.train.epochs, c.train.log_every, c.train.save_every = 3, 2, 4
     return c
 

@@ -1,0 +1,20 @@
+"""Lambda layers (Bello, arXiv 2102.08602) with context 3 instead of attention.
+
+`python -m fourier_attn.main --config=configs/lambda.py` (synthetic reviews) or `configs/lambda.py:imdb`.
+The articles, with other settings, give a bit above 84 % validation accuracy on IMDb.
+Measured on 2 CPU cores, one seed: synthetic reviews 98.40 % test accuracy in 27 seconds; IMDb 87.12 %
+in 17 minutes, beside other work (README, Results).
+"""
+
+from fourier_attn.config import Config, default
+
+
+def get_config(task: str = "reviews") -> Config:
+    config = default("lambda", task)
+    if task == "imdb":
+        config.data.vocab = 20_000  # rarer words are mostly names, which do not carry over to other films
+        config.model.depth = 4
+        config.model.dropout = 0.3
+        config.model.token_dropout = 0.3
+        config.train.epochs = 3
+    return config

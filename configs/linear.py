@@ -1,0 +1,14 @@
+"""Two learned matrices, over tokens and over features: the "Linear" control of the FNet paper.
+
+`python -m fourier_attn.main --config=configs/linear.py` (synthetic reviews), or `configs/linear.py:imdb`
+(6 blocks, d = 128; not yet run).
+Measured on 2 CPU cores, one seed: synthetic reviews 99.45 % test accuracy.
+"""
+
+from fourier_attn.config import Config, default
+
+
+def get_config(task: str = "reviews") -> Config:
+    config = default("linear", task)
+    config.train.epochs = 8 if task == "reviews" else 3
+    return config

@@ -1,0 +1,15 @@
+"""Two fixed random matrices, over tokens and over features: the "Random" control of the FNet paper.
+
+`python -m fourier_attn.main --config=configs/random.py` (synthetic reviews), or `configs/random.py:imdb`
+(6 blocks, d = 128; not yet run).
+Measured on 2 CPU cores, one seed: synthetic reviews 92.45 % test accuracy, 99.95 % on train; dropout of
+values or of tokens (0.1, more epochs) gave 91 %. Fixed matrices mix, but generalise less than the others.
+"""
+
+from fourier_attn.config import Config, default
+
+
+def get_config(task: str = "reviews") -> Config:
+    config = default("random", task)
+    config.train.epochs = 8 if task == "reviews" else 3
+    return config

@@ -1,0 +1,75 @@
+"""With the batch split over 8 devices no mixer gathers activations: read from the compiled programs."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from conftest import ROOT
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from fourier_attn.model import MIXERS
+from fourier_attn.ops.circular import circular_correlate
+
+VARIANTS = {  # what `auto` does not choose at these sizes
+    "circular, literal": ("circular", {"method": "literal"}),
+    "circular, zero": ("circular", {"shape": (4, 2), "kernel": (3, 1), "boundary": "zero"}),
+    "lambda, whole length": ("lambda", {"context": 0, "length": 16, "method": "matrix"}),
+    "lambda, transforms": ("lambda", {"context": 0, "length": 16, "method": "fft"}),
+    "lambda, image": ("lambda", {"grid": (4, 4), "heads": 2}),
+    "lambda, causal": ("lambda", {"causal": True}),
+    "fourier, complex": ("fourier", {"method": "fft"}),
+}
+
+
+def gathers() -> dict[str, list[int]]:
+    """All-gathers in the forward and in the backward program of every mixer, and of a bare transform."""
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    split, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
+    x, mask = jnp.ones((16, 16, 8)), jnp.ones((16, 16), bool)
+
+    def count(function, *arguments) -> int:
+        shardings = tuple(whole if i == 0 else split for i in range(len(arguments)))
+        text = jax.jit(function, in_shardings=shardings).lower(*arguments).compile().as_text()
+        return text.count("all-gather(") + text.count("all-gather-start(") + text.count("all-to-all(")
+
+    def both(apply, params) -> list[int]:
+        def loss(params, x, mask):
+            return jnp.sum(apply(params, x, mask) ** 2)
+
+        return [count(apply, params, x, mask), count(jax.grad(loss, (0, 1)), params, x, mask)]
+
+    counts = {}
+    for name, (key, fields) in ({name: (name, {}) for name in MIXERS} | VARIANTS).items():
+        mixer = MIXERS[key](**fields)
+        params = mixer.init(jax.random.key(0), x)
+        counts[name] = both(lambda p, x, m, mixer=mixer: mixer.apply(p, x, mask=m), params)
+    for method in ("fft", "matmul", "direct"):
+        correlate = partial(circular_correlate, method=method)
+        counts[f"correlate, {method}"] = both(lambda w, x, m, f=correlate: f(x, w), jnp.ones((3, 8)))
+    counts["a bare transform"] = both(lambda _, x, m: jnp.fft.fft2(x).real, {})
+    return counts
+
+
+def test_a_sharded_batch_stays_where_it_is() -> None:
+    environment = os.environ | {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "PYTHONPATH": str(ROOT),
+    }
+    environment["JAX_PLATFORMS"] = "cpu"
+    result = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    counts = json.loads(result.stdout.splitlines()[-1])
+    assert min(counts.pop("a bare transform")) > 0  # so this test would see one
+    assert set(counts) >= set(MIXERS)
+    assert counts == {key: [0, 0] for key in counts}
+
+
+if __name__ == "__main__":
+    print(json.dumps(gathers()))
