@@ -1,0 +1,75 @@
+"""Time and memory of the mixers against the number of tokens, as a table and a log-log plot.
+
+`python -m benchmarks.growth`; part of `python -m benchmarks.mixers`.
+"""
+
+import statistics
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from benchmarks.timing import RESULTS, interleave, report
+from fourier_attn.model import MIXERS
+
+NAMES = {
+    "attention": ("attention", {}),
+    "circular": ("circular", {}),
+    "lambda, context 3": ("lambda", {}),
+    "lambda, global": ("lambda", {"context": 0, "length": 8192}),
+    "fourier": ("fourier", {}),
+}
+D = 128
+
+
+def measure(t: int, rounds: int) -> list[dict[str, Any]]:
+    """Milliseconds and temporary megabytes of forward + backward for one sequence of t tokens."""
+    x = jax.random.normal(jax.random.key(0), (1, t, D))
+    rows = []
+    for label, (name, fields) in NAMES.items():  # one after the other: large ones would slow their neighbours
+        mixer = MIXERS[name](**fields)
+        params = mixer.init(jax.random.key(1), x[:, :2])
+
+        def loss(params, x, mixer=mixer):
+            y: Any = mixer.apply(params, x)
+            return jnp.sum(jnp.square(y))
+
+        step = jax.jit(jax.value_and_grad(loss, (0, 1))).lower(params, x).compile()
+        (times,) = interleave({label: partial(step, params, x)}, rounds=rounds).values()
+        analysis: Any = step.memory_analysis()
+        row = {"mixer": label, "t": t, "ms": round(1e3 * statistics.median(times), 2)}
+        rows.append(row | {"temporary_mb": round(analysis.temp_size_in_bytes / 1e6, 1)})
+    return rows
+
+
+def draw(rows: list[dict[str, Any]]) -> Figure:
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for ax, key, label in zip(
+        axes, ("ms", "temporary_mb"), ("milliseconds", "temporary memory, MB"), strict=True
+    ):
+        for name in NAMES:
+            points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
+            ax.loglog(*zip(*points, strict=True), marker="o", label=name, base=2)
+        ax.set_xlabel("tokens")
+        ax.set_ylabel(label)
+        ax.grid(True, which="major", alpha=0.3)
+    axes[0].legend()
+    figure.suptitle(f"forward + backward of one mixer, one sequence, d = {D}, 8 heads of full width")
+    return figure
+
+
+def main(quick: bool = False) -> None:
+    lengths = (128, 256) if quick else (128, 256, 512, 1024, 2048, 4096, 8192)
+    rows = [row for t in lengths for row in measure(t, 2 if quick else 9 if t <= 1024 else 3)]
+    name = "growth-quick" if quick else "growth"
+    report(name, rows)
+    path = RESULTS / f"{name}-{jax.default_backend()}.png"
+    draw(rows).savefig(path, dpi=100)
+    print(f"drawn in {path.relative_to(RESULTS.parent.parent)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The layers as their sources write them, in JAX: what the project's own forms are timed against."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Array = jax.Array
+
+
+def correlate(x: Array, kernel: Array) -> Array:
+    """The articles' projection: the token beside itself, then a convolution, (b, t, d) to (b, t, h, d)."""
+    b, t, d = x.shape
+    h, *axes = kernel.shape
+    image = x.reshape(b * t, 1, *axes)
+    for axis in range(2, image.ndim):
+        image = jnp.concatenate(
+            [image, jax.lax.slice_in_dim(image, 0, image.shape[axis] - 1, axis=axis)], axis
+        )
+    y = jax.lax.conv_general_dilated(image, kernel[:, None], (1,) * len(axes), "VALID")
+    return y.reshape(b, t, h, d)
+
+
+def three_projections(x: Array, query: Array, key: Array, value: Array) -> list[Array]:
+    return [correlate(x, kernel) for kernel in (query, key, value)]
+
+
+def circular_attention(x: Array, query: Array, key: Array, value: Array) -> Array:
+    """The articles' layer: three convolutions, heads in the batch, softmax, the sum over heads."""
+    b, t, d = x.shape
+    h = query.shape[0]
+    q, k, v = (y.swapaxes(1, 2).reshape(b * h, t, d) for y in three_projections(x, query, key, value))
+    weights = jax.nn.softmax((q / d**0.25) @ (k / d**0.25).swapaxes(1, 2))
+    return (weights @ v).reshape(b, h, t, d).sum(axis=1)
+
+
+def attention(x: Array, query: Array, key: Array, value: Array, out: Array) -> Array:
+    """Dense attention with heads of full width, kernels (d, h, k) and (h, k, d)."""
+    q, k, v = (jnp.einsum("btd,dhk->bhtk", x, w) for w in (query, key, value))
+    weights = jax.nn.softmax(q @ k.swapaxes(2, 3) / q.shape[-1] ** 0.5)
+    return jnp.einsum("bhtk,hkd->btd", weights @ v, out)
+
+
+def lambda_layer(query: Array, key: Array, value: Array, table: Array, grid: tuple[int, ...]) -> Array:
+    """One head, u = 1: softmax, content lambda, position lambdas by a grouped convolution, one product each.
+
+    query and key (b, n, k), value (b, n, v), table (*r, k); positions on `grid`.
+    """
+    b, n, v = value.shape
+    *taps, k = table.shape
+    content = jnp.einsum("bmk,bmv->bkv", jax.nn.softmax(key, axis=1), value)
+    image = jnp.moveaxis(value.reshape(b, *grid, v), -1, 1)
+    filters = jnp.tile(jnp.moveaxis(table, -1, 0)[None], (v, *[1] * table.ndim)).reshape(v * k, 1, *taps)
+    pads = [(r // 2, r // 2) for r in taps]
+    y = jax.lax.conv_general_dilated(image, filters, (1,) * len(taps), pads, feature_group_count=v)
+    position = y.reshape(b, v, k, n).transpose(0, 3, 2, 1)
+    return jnp.einsum("bnk,bnkv->bnv", query, content[:, None] + position)
+
+
+def global_lambda(query: Array, key: Array, value: Array, table: Array) -> Array:
+    """One head, u = 1: the embedding of each pair of positions gathered, and all position lambdas built."""
+    n = value.shape[1]
+    pairs = table[np.arange(n)[None, :] - np.arange(n)[:, None] + n - 1]
+    content = jnp.einsum("bmk,bmv->bkv", jax.nn.softmax(key, axis=1), value)
+    position = jnp.einsum("nmk,bmv->bnkv", pairs, value)
+    return jnp.einsum("bnk,bnkv->bnv", query, content[:, None] + position)
+
+
+def linear(x: Array, tokens: Array, features: Array) -> Array:
+    return jnp.einsum("bij,jk,ni->bnk", x, features, tokens)
+
+
+def token_convolve(x: Array, taps: Array) -> Array:
+    """Every feature by itself through XLA's convolution."""
+    b, t, d = x.shape
+    n = taps.shape[0] // 2
+    signal = x.swapaxes(1, 2).reshape(b * d, 1, t)
+    y = jax.lax.conv_general_dilated(signal, taps[::-1][None, None], (1,), [(n, n)])
+    return y.reshape(b, d, t).swapaxes(1, 2)

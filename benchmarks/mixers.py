@@ -1,0 +1,241 @@
+"""Every op and layer against its source's form, and how cost grows.
+
+`python -m benchmarks.mixers [--quick] [--only=PART]`.
+
+Both sides run in turn in one process; rows give medians, the ratio with its range, and how temporary
+memory and compilation time compare. With PyTorch installed, the layers are also timed against it.
+"""
+
+import argparse
+import importlib.util
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import growth, literal
+from benchmarks.timing import compare, interleave, report
+from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.tokens import Linear
+from fourier_attn.ops.circular import circular_attention, circular_correlate
+from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.ops.tokens import token_convolve
+
+B, D, H, K = 4, 128, 8, 16
+LOCAL = [  # grid, width, taps, rounds of the slow side
+    ((256,), 64, (3,), 15),
+    ((256,), 64, (23,), 7),
+    ((1024,), 128, (3,), 7),
+    ((1024,), 128, (23,), 3),
+    ((16, 16), 64, (3, 3), 5),
+    ((32, 32), 64, (3, 3), 3),
+    ((32, 32), 64, (23, 23), 1),
+]
+
+
+def normal(seed: int, *shape: int, scale: float = 1.0) -> jax.Array:
+    return scale * jax.random.normal(jax.random.key(seed), shape)
+
+
+def forward_and_backward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of the squares of all results, with its gradient by all arguments."""
+
+    def loss(*arguments: jax.Array) -> Any:
+        return sum(jnp.sum(jnp.square(y)) for y in jax.tree.leaves(function(*arguments)))
+
+    def both(*arguments: jax.Array) -> Any:
+        return jax.value_and_grad(loss, range(len(arguments)))(*arguments)
+
+    return both
+
+
+def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function as one that has not been compiled yet."""
+    return lambda *arguments: function(*arguments)
+
+
+def side_by_side(
+    what: str, size: str, sides: dict[str, tuple[Callable[..., Any], tuple]], rounds: int, same: bool = True
+) -> list[dict[str, Any]]:
+    """A row for the forward pass and one for forward + backward of two functions, each with its arguments."""
+    rows = []
+    ours, other = sides
+    for name, wrap in (("forward", fresh), ("forward + backward", forward_and_backward)):
+        compiled, compile_s = {}, {}
+        for side, (function, arguments) in sides.items():
+            begin = time.perf_counter()
+            compiled[side] = jax.jit(wrap(function)).lower(*arguments).compile()
+            compile_s[side] = time.perf_counter() - begin
+        calls = {side: partial(compiled[side], *arguments) for side, (_, arguments) in sides.items()}
+        if same and name == "forward":
+            for a, b in zip(*(jax.tree.leaves(calls[side]()) for side in sides), strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-4 * float(jnp.abs(b).max()), err_msg=what)
+        ratio = compare(interleave(calls, rounds=rounds), ours, other)
+        memory = {side: c.memory_analysis().temp_size_in_bytes for side, c in compiled.items()}
+        row = {"what": what, "size": size, "pass": name, "rounds": rounds}
+        row |= {"ours_ms": ratio.pop(f"{ours}_ms"), "other_ms": ratio.pop(f"{other}_ms")} | ratio
+        row["temporary_memory"] = f"{memory[ours] / max(memory[other], 1):.3f}x"
+        row["compile_time"] = f"{compile_s[ours] / compile_s[other]:.1f}x"
+        print(f"  {what}, {size}, {name}: {row['times_faster']} times faster", flush=True)
+        rows.append(row)
+    return rows
+
+
+def circular(rounds: int, t: int) -> list[dict[str, Any]]:
+    x = normal(0, B, t, D)
+    dense = Attention(heads=H)
+    params = dense.init(jax.random.key(0), x)
+    rows = []
+    for shape in ((D,), (16, 8)):
+        arguments = x, *(normal(i, H, *shape, scale=D**-0.5) for i in (1, 2, 3))
+        options = {"shape": shape if len(shape) == 2 else None}
+
+        def project(x, *kernels, options=options):
+            return [circular_correlate(x, kernel, **options) for kernel in kernels]
+
+        size = f"b{B} t{t} d{' x '.join(map(str, shape))} h{H}"
+        sides = {"ours": (project, arguments), "articles": (literal.three_projections, arguments)}
+        rows += side_by_side("three projections / articles' form", size, sides, rounds)
+        ours = partial(circular_attention, **options), arguments
+        sides = {"ours": ours, "articles": (literal.circular_attention, arguments)}
+        rows += side_by_side("convolutional attention / articles' form", size, sides, rounds)
+        sides = {"ours": ours, "dense": (dense.apply, (params, x))}
+        rows += side_by_side("convolutional attention / our dense attention", size, sides, rounds, same=False)
+    return rows
+
+
+def circular_methods(rounds: int, t: int, widths: tuple[int, ...]) -> list[dict[str, Any]]:
+    """What `auto` chooses by."""
+    rows = []
+    for boundary, shape, taps in (("circular", None, None), ("zero", (16, 8), (3, 3))):
+        for d in widths:
+            grid = shape and (d // 8, 8)
+            options = {"shape": grid, "boundary": boundary}
+            arguments = normal(0, B, t, d), *(normal(i, H, *(taps or (d,)), scale=d**-0.5) for i in (1, 2, 3))
+            size = f"b{B} t{t} d{d} h{H} {boundary}" + (f", {taps[0]} x {taps[1]} taps" if taps else "")
+            sides = {
+                m: (partial(circular_attention, method=m, **options), arguments)
+                for m in ("merged", "literal")
+            }
+            rows += side_by_side("convolutional attention: merged / literal", size, sides, rounds)
+            arguments = arguments[0], jnp.concatenate(arguments[1:])
+            for other in ("fft", "direct") if taps else ("fft",):
+                sides = {
+                    m: (partial(circular_correlate, method=m, **options), arguments)
+                    for m in ("matmul", other)
+                }
+                rows += side_by_side(f"correlation: matmul / {other}", size, sides, rounds)
+    return rows
+
+
+def lambda_arguments(n: int, d: int, taps: tuple[int, ...], b: int = B) -> tuple[jax.Array, ...]:
+    return normal(0, b, n, K), normal(1, b, n, K), normal(2, b, n, d), normal(3, *taps, K, scale=0.2)
+
+
+def ours_lambda(query, key, value, table, **options):
+    """`lambda_layer` for one head and u = 1."""
+    y = lambda_layer(query[:, :, None], key[..., None], value[..., None], table[..., None], **options)
+    return y[:, :, 0]
+
+
+def lambdas(rounds: int, quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    for grid, d, taps, most in LOCAL[:1] if quick else LOCAL:
+        arguments = lambda_arguments(math.prod(grid), d, taps)
+        options = {"grid": grid if len(grid) == 2 else None}
+        size = f"b{B} n{' x '.join(map(str, grid))} d{d} k{K} r{' x '.join(map(str, taps))}"
+        ours = partial(ours_lambda, **options), arguments
+        sides = {"ours": ours, "grouped": (partial(literal.lambda_layer, grid=grid), arguments)}
+        rows += side_by_side("lambda / grouped convolution", size, sides, min(rounds, most))
+        if math.prod(taps) <= 25:
+            sides = {m: (partial(ours_lambda, method=m, **options), arguments) for m in ("shift", "matrix")}
+            rows += side_by_side("lambda: shift / matrix", size, sides, rounds)
+        if len(grid) == 1:
+            sides = {"causal": (partial(ours_lambda, causal=True), arguments), "not causal": ours}
+            rows += side_by_side("lambda: causal / not causal", size, sides, rounds, same=False)
+    n = 256 if quick else 1024
+    arguments = lambda_arguments(n, 64, (2 * n - 1,), b=2)
+    for method in ("matrix", "fft"):
+        ours = partial(ours_lambda, method=method), arguments
+        sides = {"ours": ours, "materialised": (literal.global_lambda, arguments)}
+        rows += side_by_side(f"global lambda, {method} / materialised", f"b2 n{n} d64 k{K}", sides, rounds)
+    for n in (256,) if quick else (1024, 4096, 8192):
+        arguments = lambda_arguments(n, 64, (2 * n - 1,), b=1)
+        sides = {m: (partial(ours_lambda, method=m), arguments) for m in ("matrix", "fft")}
+        rows += side_by_side("global lambda: matrix / fft", f"b1 n{n} d64 k{K}", sides, min(rounds, 3))
+    return rows
+
+
+def others(rounds: int, t: int) -> list[dict[str, Any]]:
+    x = normal(0, B, t, D)
+    weights = (normal(1, t, t, scale=0.1), normal(2, D, D, scale=0.1))
+    kernels = [normal(i, D, H, D, scale=D**-0.5) for i in (1, 2, 3)]
+    pairs = {
+        "attention / einsums and softmax": (
+            ours_dense,
+            literal.attention,
+            (x, *kernels, normal(4, H, D, D) / 30),
+        ),
+        "fourier / fftn().real": (fourier_mix, lambda x: jnp.fft.fftn(x, axes=(1, 2)).real, (x,)),
+        "linear / one einsum": (ours_linear, literal.linear, (x, *weights)),
+        "token_conv / XLA's convolution": (token_convolve, literal.token_convolve, (x, normal(1, 3))),
+    }
+    rows = []
+    for what, (mine, other, arguments) in pairs.items():
+        sides = {"ours": (mine, arguments), "other": (other, arguments)}
+        rows += side_by_side(what, f"b{B} t{t} d{D}", sides, rounds)
+    return rows
+
+
+def ours_linear(x, tokens, features):
+    return Linear(length=len(tokens)).apply({"params": {"tokens": tokens, "features": features}}, x)
+
+
+def ours_dense(x, query, key, value, out):
+    params = {"query": {"kernel": query}, "key": {"kernel": key}, "value": {"kernel": value}}
+    params["out"] = {"kernel": out, "bias": jnp.zeros(x.shape[-1])}
+    return Attention(heads=query.shape[1]).apply({"params": params}, x)
+
+
+def peers(rounds: int, t: int) -> list[dict[str, Any]]:
+    if not importlib.util.find_spec("torch"):
+        print("PyTorch is not installed: its side is skipped")
+        return []
+    from benchmarks import peer_torch
+
+    return peer_torch.rows(min(rounds, 7), t)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, to see it work")
+    parser.add_argument(
+        "--only", default="", help="one part: circular, methods, lambda, others, torch, growth"
+    )
+    options = parser.parse_args()
+    rounds, t, end = (2, 64, "-quick") if options.quick else (9, 256, "")
+    parts = {
+        "circular": lambda: circular(rounds, t),
+        "methods": lambda: circular_methods(
+            min(rounds, 5), t, (64,) if options.quick else (64, 128, 256, 512)
+        ),
+        "lambda": lambda: lambdas(rounds, options.quick),
+        "others": lambda: others(rounds, t),
+        "torch": lambda: peers(rounds, t),
+        "growth": lambda: growth.main(options.quick),
+    }
+    if options.only and options.only not in parts:
+        parser.error(f"--only={options.only} is unknown; choose one of {', '.join(parts)}")
+    for part in [options.only] if options.only else parts:
+        if rows := parts[part]():
+            report(f"mixers-{part}{end}", rows)
+
+
+if __name__ == "__main__":
+    main()
