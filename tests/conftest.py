@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
@@ -17,6 +19,20 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data"))
+
+
+def normal(*shape: int, seed: int = 0) -> jax.Array:
+    """Standard normal numbers; NumPy's, since JAX's would be compiled for every shape."""
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What one worker or one command has compiled, the others take over."""
+    where = str(tmp_path_factory.getbasetemp().parent / "compiled")
+    for name, value in (("compilation_cache_dir", where), ("persistent_cache_min_compile_time_secs", 0.2)):
+        jax.config.update(f"jax_{name}", value)
+        os.environ[f"JAX_{name.upper()}"] = str(value)
 
 
 @pytest.fixture(scope="session")

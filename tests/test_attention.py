@@ -2,14 +2,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 from jax.test_util import check_grads
 
 from fourier_attn.layers.attention import Attention
 from fourier_attn.ops.attention import attention
-
-
-def normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jax.random.normal(jax.random.key(seed), shape)
 
 
 def oracle(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:

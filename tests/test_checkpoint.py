@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 
 from fourier_attn.checkpoint import Checkpoints
 
@@ -17,8 +18,8 @@ class Pair(NamedTuple):
 
 
 def state(seed: int) -> Pair:
-    normal = jax.random.normal(jax.random.key(seed), (50, 20))
-    return Pair({"kernel": normal, "low": normal.astype(jnp.bfloat16)}, jnp.asarray(seed))
+    kernel = normal(50, 20, seed=seed)
+    return Pair({"kernel": kernel, "low": kernel.astype(jnp.bfloat16)}, jnp.asarray(seed))
 
 
 def saved(directory: Path, *steps: int) -> None:

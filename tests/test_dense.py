@@ -3,6 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -11,7 +12,7 @@ CASES = [((2, 3, 4), (4, 5), 1), ((2, 3, 4), (4, 2, 5), 1), ((2, 3, 4, 5), (4, 5
 
 @pytest.mark.parametrize(("left", "right", "n"), CASES)
 def test_is_dot_general(left: tuple, right: tuple, n: int) -> None:
-    a, b = jax.random.normal(jax.random.key(0), left), jax.random.normal(jax.random.key(1), right)
+    a, b = normal(*left), normal(*right, seed=1)
     expected = np.tensordot(np.asarray(a, np.float64), np.asarray(b, np.float64), n)
     axes = ((tuple(range(len(left) - n, len(left))), tuple(range(n))), ((), ()))
     y = matrix_dot_general(a, b, axes)
@@ -23,7 +24,7 @@ def test_is_dot_general(left: tuple, right: tuple, n: int) -> None:
 
 
 def test_serves_flax() -> None:
-    x = jax.random.normal(jax.random.key(0), (2, 3, 4, 5))
+    x = normal(2, 3, 4, 5)
     plain, ours = (nn.DenseGeneral((2, 3), axis=(-2, -1), dot_general=f) for f in (None, matrix_dot_general))
     params = plain.init(jax.random.key(1), x)
     np.testing.assert_allclose(ours.apply(params, x), plain.apply(params, x), atol=1e-5)

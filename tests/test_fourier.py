@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 from jax.test_util import check_grads
 
 from fourier_attn.layers.fourier import FourierMixing
@@ -19,10 +20,6 @@ def oracle(x: np.ndarray) -> np.ndarray:
             phase = 2 * np.pi * (i * np.arange(t)[:, None] / t + j * np.arange(d)[None, :] / d)
             y[..., i, j] = (x * np.cos(phase)).sum(axis=(-2, -1))
     return y
-
-
-def normal(*shape: int) -> jax.Array:
-    return jax.random.normal(jax.random.key(0), shape)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -52,13 +49,13 @@ def test_gradient(method: str) -> None:
 
 
 def test_backward_is_the_derivative_of_the_plain_transform() -> None:
-    x, g = normal(2, 9, 12), jax.random.normal(jax.random.key(1), (2, 9, 12))
+    x, g = normal(2, 9, 12), normal(2, 9, 12, seed=1)
     expected = jax.vjp(lambda x: jnp.fft.fft2(x).real, x)[1](g)[0]
     np.testing.assert_allclose(jax.vjp(fourier_mix, x)[1](g)[0], expected, atol=1e-4)
 
 
 def test_is_self_adjoint() -> None:
-    x, g = normal(7, 10), jax.random.normal(jax.random.key(1), (7, 10))
+    x, g = normal(7, 10), normal(7, 10, seed=1)
     np.testing.assert_allclose(jnp.vdot(fourier_mix(x), g), jnp.vdot(x, fourier_mix(g)), rtol=1e-4)
 
 
@@ -101,7 +98,7 @@ def test_layer_norm_divides_by_the_root_of_the_length() -> None:
 
 def test_layer_masking() -> None:
     """The content of padding has no influence; how much padding there is has."""
-    x, other = normal(1, 8, 4), jax.random.normal(jax.random.key(1), (1, 8, 4))
+    x, other = normal(1, 8, 4), normal(1, 8, 4, seed=1)
     mask = jnp.arange(8)[None] < 5
     padded = jnp.where(mask[..., None], x, other)
     y = FourierMixing().apply({}, x, mask=mask)

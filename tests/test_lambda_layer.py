@@ -2,7 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_lambdas import normal, oracle
+from conftest import normal
+from test_lambdas import oracle
 
 from fourier_attn.layers.lambdas import LambdaLayer, article_lambda
 

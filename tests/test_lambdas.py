@@ -4,15 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 from jax.test_util import check_grads
 
 from fourier_attn.ops import lambdas, relative
 from fourier_attn.ops.lambdas import METHODS, lambda_layer
 from fourier_attn.ops.tokens import token_convolve
-
-
-def normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jax.random.normal(jax.random.key(seed), shape)
 
 
 def run(arrays: list, **options: object) -> jax.Array:

@@ -1,16 +1,16 @@
 import json
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 
 from fourier_attn import metrics
 
 
 def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:
-    logits = jax.random.normal(jax.random.key(0), (7, 3))
+    logits = normal(7, 3)
     label = jnp.array([0, 1, 2, 0, 1, 2, 0])
     first = metrics.sums(logits[:4], label[:4], jnp.ones(4))
     filled = jnp.concatenate([logits[4:], logits[:1]]), jnp.array([1, 2, 0, 0])

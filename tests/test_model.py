@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 
 from fourier_attn import config
 from fourier_attn.model import MIXERS, Block, build
@@ -25,7 +26,7 @@ def tokens(b: int = 2, t: int = 9) -> jax.Array:
 def test_mixer_contract(name: str, t: int, dtype: str) -> None:
     """Shape and dtype are kept, with and without a mask; jit changes nothing; gradients are finite."""
     mixer = MIXERS[name](**config.MIXERS[name], dtype=jnp.dtype(dtype))
-    x = jax.random.normal(jax.random.key(0), (3, t, 8)).astype(dtype)
+    x = normal(3, t, 8).astype(dtype)
     mask = jnp.arange(t)[None] < jnp.array([[t], [1], [0]])
     params = mixer.init(jax.random.key(1), x, mask=mask, train=False)
     for given in (None, mask):
@@ -46,7 +47,7 @@ def test_mixer_contract(name: str, t: int, dtype: str) -> None:
 def test_only_attention_and_identity_do_not_know_the_order_of_tokens(name: str) -> None:
     mixer, x, order = (
         MIXERS[name](),
-        jax.random.normal(jax.random.key(0), (2, 5, 8)),
+        normal(2, 5, 8),
         jnp.array([3, 0, 4, 2, 1]),
     )
     params = mixer.init(jax.random.key(1), x)
@@ -85,7 +86,7 @@ def test_classifier_is_the_equations() -> None:
     network, ids = build(small("identity", activation="relu")), tokens()
     mask = jnp.arange(9)[None] < jnp.array([[9], [4]])
     params = network.init(jax.random.key(1), ids)
-    params = jax.tree.map(lambda p: p + 0.1 * jax.random.normal(jax.random.key(2), p.shape), params)
+    params = jax.tree.map(lambda p: p + 0.1 * normal(*p.shape, seed=2), params)
     p = jax.tree.map(lambda a: np.asarray(a, np.float64), params["params"])
 
     def norm(x: np.ndarray, weights: dict) -> np.ndarray:

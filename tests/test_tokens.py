@@ -2,13 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import normal
 
 from fourier_attn.layers.tokens import Linear, Random, TokenConvolution
 from fourier_attn.ops.tokens import token_convolve
-
-
-def normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jax.random.normal(jax.random.key(seed), shape)
 
 
 @pytest.mark.parametrize(("t", "r"), [(1, 1), (1, 3), (5, 3), (4, 7), (6, 5)])
