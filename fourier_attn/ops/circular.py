@@ -138,8 +138,9 @@ def circular_correlate(
       convolution: p - j instead of p + j; the centre tap of "zero" stays at p, and "valid" keeps the
         places where the whole window lies inside.
       method: "fft" transforms x once for all kernels, in float32; "matmul" is a product with the
-        (circulant) matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 256 and "fft" above:
-        in `python -m benchmarks.mixers` on CPU they cross about there; on other backends 512 (not yet run).
+        (circulant) matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 64, or 256 for the
+        other boundaries, and "fft" above: so forward + backward cross in `python -m benchmarks.mixers` on
+        CPU (forward alone, "matmul" wins up to d = 128); on other backends 512 (not yet run).
     Masking: none needed; each vector stands alone.
     Raises: ValueError for kernels that do not fit, and for an unknown boundary or method.
     Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
@@ -148,7 +149,7 @@ def circular_correlate(
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
     if method == "auto":
-        most = 256 if jax.default_backend() == "cpu" else 512
+        most = 512 if jax.default_backend() != "cpu" else 64 if boundary == "circular" else 256
         method = "matmul" if x.shape[-1] <= most else "fft"
     taps = kernel.shape[1:]
     if convolution:
