@@ -28,7 +28,7 @@ METHODS = ("auto", "fft", "matmul", "direct")
 ATTENTION_METHODS = ("auto", "literal", "merged")
 
 
-def _axes(x: Array, kernel: Array, shape: tuple[int, ...] | None, boundary: str) -> tuple[int, ...]:
+def signal_axes(x: Array, kernel: Array, shape: tuple[int, ...] | None, boundary: str) -> tuple[int, ...]:
     """The axes that a token vector has as a signal, (d,) or (d1, d2), after checking everything."""
     d = x.shape[-1]
     if kernel.ndim not in (2, 3):
@@ -145,7 +145,7 @@ def circular_correlate(
     Raises: ValueError for kernels that do not fit, and for an unknown boundary or method.
     Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
     """
-    axes = _axes(x, kernel, shape, boundary)
+    axes = signal_axes(x, kernel, shape, boundary)
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
     if method == "auto":
@@ -194,7 +194,7 @@ def circular_attention(
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
     Source: Optalysys' articles; the identity is derived here, and the methods are tested to be equal.
     """
-    axes = _axes(x, query, shape, boundary)
+    axes = signal_axes(x, query, shape, boundary)
     _check_attention(x, (query, key, value), mask, merge, method)
     *lead, t, d = x.shape
     tokens, mask = x.reshape(-1, t, d), None if mask is None else mask.reshape(-1, t)

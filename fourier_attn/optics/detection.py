@@ -1,0 +1,170 @@
+"""Detection: what photodiodes and converters make of the field, and how the field is recovered from it.
+
+Light of the field E meets a reference (local oscillator) of amplitude R and phase th_m, and detectors count
+y_m = |E + R exp(i th_m)|^2. With M >= 3 equal phase steps, E = (1 / (M R)) sum_m y_m exp(i th_m), exactly.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Inexact
+
+from fourier_attn.optics.quantise import quantise
+
+Key = jax.Array
+ELECTRON_C, BOLTZMANN_J_K = 1.602176634e-19, 1.380649e-23
+MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
+
+
+class Detection(NamedTuple):
+    """A way to detect: passes of one frame, detectors of one pixel, converters of one pixel and pass."""
+
+    passes: int
+    detectors: int
+    converters: int
+    balanced: bool  # pairs of detectors are subtracted before they are converted
+
+
+DETECTIONS = {
+    "field": Detection(1, 0, 0, True),  # E itself: for debugging, and for the ideal engine
+    "intensity": Detection(1, 1, 1, False),  # |E|^2
+    "amplitude": Detection(1, 1, 1, False),  # |E|, biased where photons are few
+    "psi3": Detection(3, 1, 1, False),  # E from three phase steps, one pass each
+    "psi4": Detection(4, 1, 1, False),  # E from four
+    "hybrid90": Detection(1, 4, 2, True),  # E from four detectors at once, two balanced pairs
+    "homodyne_re": Detection(1, 2, 1, True),  # Re E from one balanced pair
+    "linear3": Detection(3, 1, 1, False),  # E from |E|^2, |E + R|^2 and |E + i R|^2
+}
+
+
+def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, key: Key | None) -> Inexact[Array, "*b n1 n2"]:
+    """What the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
+
+    Every detector has shot noise (variance = mean) and electrical noise, then its signal is converted.
+    The noise's size is no path for derivatives, its sum with the signal is.
+    """
+    light, electric, digit = (None,) * 3 if key is None else jax.random.split(key, 3)
+    if engine.lo_drift is not None:
+        turn = engine.lo_drift * jax.random.normal(electric, (*field.shape[:-2], 1, 1), field.real.dtype)
+        field = field * jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
+    name = engine.detection
+    if name == "field":
+        return field[0]
+    if name in ("intensity", "amplitude"):
+        power = _convert(_count(_power(field[0]), engine, light, 1.0), engine, digit, 0.0)
+        return power if name == "intensity" else _root(power)
+    r = jnp.sqrt(jnp.asarray(engine.lo_ratio, field.real.dtype))
+    if name in ("hybrid90", "homodyne_re"):
+        return _balanced(field[0], engine, r, light, digit)
+    phases = _phases(engine, len(field)) if name != "linear3" else jnp.array([0.0, 0.0, jnp.pi / 2])
+    references = r * jnp.stack([jnp.cos(phases), jnp.sin(phases)]).astype(r.dtype)
+    if name == "linear3":
+        references = references * jnp.array([0.0, 1.0, 1.0], r.dtype)
+    shape = (-1,) + (1,) * (field.ndim - 1)
+    power = _power(field + jax.lax.complex(*references).reshape(shape))
+    power = _convert(_count(power, engine, light, 1.0), engine, digit, r)
+    if name == "linear3":
+        re, im = ((power[i] - power[0] - r**2) / (2 * r) for i in (1, 2))
+        return jax.lax.complex(re, im)
+    steps = 2 * jnp.pi / len(field) * jnp.arange(len(field))
+    weights = jnp.stack([jnp.cos(steps), jnp.sin(steps)]).astype(r.dtype) / (len(field) * r)
+    return jax.lax.complex(*(jnp.tensordot(w, power, 1) for w in weights))
+
+
+def _phases(engine: Any, steps: int) -> Array:
+    ideal = 2 * jnp.pi / steps * jnp.arange(steps)
+    return ideal if engine.lo_phase_err is None else ideal + engine.lo_phase_err * jnp.arange(steps)
+
+
+def _power(field: Array) -> Array:
+    return field.real**2 + field.imag**2
+
+
+@jax.custom_jvp
+def _root(power: Array) -> Array:
+    return jnp.sqrt(jnp.maximum(power, 0.0))
+
+
+@_root.defjvp
+def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of the root is not
+    root = _root(primals[0])
+    return root, jnp.where(root > 0, tangents[0] / jnp.where(root > 0, 2 * root, 1.0), 0.0)
+
+
+def _balanced(field: Array, engine: Any, r: Array, light: Key | None, digit: Key | None) -> Array:
+    """Differences of two detectors each, in units of Re E or Im E: sum of both noises, one draw."""
+    share = 0.25 if engine.detection == "hybrid90" else 0.5  # of the light, for each detector
+    parts = (field.real, field.imag) if share == 0.25 else (field.real,)
+    error = 0.0 if engine.lo_phase_err is None else engine.lo_phase_err
+    if len(parts) == 2 and engine.lo_phase_err is not None:  # the second pair is off by it
+        parts = (parts[0], parts[1] * jnp.cos(error) - parts[0] * jnp.sin(error))
+    signal = jnp.stack(parts)
+    if engine.photons_fs is not None:
+        both = 2 * share * (_power(field) + r**2)
+        variance = both / engine.photons_fs + 2 * _electrical_variance(engine, r.dtype)
+        gain = 4 * share * r  # of the difference over the signal
+        std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
+        if engine.statistics == "poisson":
+            light, electric = jax.random.split(light)
+            pair = jnp.stack([share * (_power(field) + r**2 + s * 2 * r * signal) for s in (1, -1)])
+            counts = _count(pair, engine, light, 1.0, electric)
+            noise = jax.lax.stop_gradient((counts[0] - counts[1]) / gain - signal)
+        else:
+            noise = std[None] * jax.random.normal(light, signal.shape, signal.dtype)
+        signal = signal + noise
+    signal = _convert(signal, engine, digit, r)
+    return jax.lax.complex(*signal) if len(parts) == 2 else signal[0]
+
+
+def _electrical_variance(engine: Any, dtype: Any) -> Array:
+    """Of one detector, in units of unit intensity squared: (i T / q)^2 / photons^2 with T = 1 / frame rate.
+
+    i^2 = (tia^2 + 4 k T / R + 2 q I_dark) B, amperes squared.
+    """
+    bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
+    per_hz = 0.0  # electrons squared: the charge is divided out first, its square is below float32
+    if engine.tia_noise is not None:
+        per_hz += (engine.tia_noise / ELECTRON_C) ** 2
+    if engine.load_ohm is not None:
+        per_hz += 4 * BOLTZMANN_J_K / ELECTRON_C * engine.temperature / engine.load_ohm / ELECTRON_C
+    if engine.dark_current is not None:
+        per_hz += 2 * engine.dark_current / ELECTRON_C
+    electrons = per_hz / engine.frame_rate_hz * (bandwidth / engine.frame_rate_hz)
+    return jnp.asarray(electrons / engine.photons_fs / engine.photons_fs, dtype)
+
+
+def _count(power: Array, engine: Any, key: Key | None, share: float, electric: Key | None = None) -> Array:
+    """Powers as detectors report them: with shot and electrical noise."""
+    if engine.photons_fs is None:
+        return power
+    electrical = _electrical_variance(engine, power.dtype)
+    if engine.statistics == "gaussian":
+        variance = power / engine.photons_fs + electrical
+        noise = jax.lax.stop_gradient(jnp.sqrt(variance)) * jax.random.normal(key, power.shape, power.dtype)
+        return power + noise
+    key, electric = jax.random.split(key) if electric is None else (key, electric)
+    mean = jax.lax.stop_gradient(power * engine.photons_fs)
+    few = jax.random.poisson(key, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
+    draws = jax.random.normal(electric, (2, *power.shape), power.dtype)
+    shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
+    return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
+
+
+def _convert(signal: Array, engine: Any, key: Key | None, r: Any) -> Array:
+    """The analog-to-digital converter: full scale, clip, levels."""
+    if engine.adc_bits is None and engine.adc_range == "auto":
+        return signal
+    balanced = DETECTIONS[engine.detection].balanced
+    if engine.adc_range == "auto":
+        highest = jnp.abs(signal) if balanced else signal
+        axes = (0, -2, -1) if balanced else (-2, -1)
+        full = jax.lax.stop_gradient(jnp.max(highest, axis=axes, keepdims=True))
+        full = jnp.where(full > 0, full, 1.0)
+    else:
+        largest = (engine.shape[0] * engine.shape[1]) ** 0.5
+        amplitude = largest if engine.adc_range == "fixed" else engine.adc_range
+        full = amplitude if balanced else (amplitude + r) ** 2
+    return full * quantise(
+        signal / full, engine.adc_bits, signed=balanced, rounding=engine.adc_rounding, key=key
+    )

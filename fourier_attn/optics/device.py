@@ -1,0 +1,140 @@
+"""The static, linear part of an engine: modulators' fixed pattern, coupling of neighbours, lens, alignment.
+
+    y = sqrt(eta) G_out X F2 X G_in E
+
+G is diagonal (gain, phase, defocus before the lens; gain, phase, lateral shift and fill factor after it), X
+couples neighbouring waveguides and F2 is the orthonormal transform. All of it is linear and fixed, so that on
+small apertures it is one matrix, made once for a whole batch.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex
+
+MATRIX_PIXELS = 256  # up to here all static stages are one product with a matrix
+
+
+def propagate(field: Complex[Array, "*b n1 n2"], engine: Any) -> Complex[Array, "*b n1 n2"]:
+    """The field at the detectors for the field that leaves the modulators."""
+    pixels = engine.shape[0] * engine.shape[1]
+    batch = field.size // pixels
+    if is_exact(engine):
+        return lens(field, engine)
+    if pixels <= MATRIX_PIXELS and batch >= pixels:
+        return (field.reshape(batch, pixels) @ matrix(engine, field.dtype)).reshape(field.shape)
+    return _stages(field, engine)
+
+
+def matrix(engine: Any, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
+    """The matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
+    pixels = engine.shape[0] * engine.shape[1]
+    unit = jnp.eye(pixels, dtype=dtype).reshape(pixels, *engine.shape)
+    return _stages(unit, engine).reshape(pixels, pixels)
+
+
+def is_exact(engine: Any) -> bool:
+    """Whether nothing but the lens is in the way."""
+    names = (
+        "static_phase_rms static_gain_rms crosstalk_db shift_pitch defocus_rad fill_factor insertion_loss_db"
+    )
+    return all(getattr(engine, name) is None for name in names.split())
+
+
+def transmission(engine: Any) -> Array:
+    """Share eta of the power that arrives."""
+    return 10.0 ** (-jnp.asarray(engine.insertion_loss_db) / 10)
+
+
+def lens(field: Array, engine: Any) -> Array:
+    """The orthonormal transform of the aperture, exp(-2 pi i ..), or of each row for a cylindrical lens."""
+    axes = (-2, -1) if engine.lens == "2d" else (-1,)
+    if engine.centered:
+        field = jnp.fft.ifftshift(field, axes)
+    field = jnp.fft.fftn(field, axes=axes, norm="ortho")
+    return jnp.fft.fftshift(field, axes) if engine.centered else field
+
+
+def _stages(field: Array, engine: Any) -> Array:
+    before, after = (jax.random.fold_in(jax.random.key(engine.device_seed), i) for i in range(2))
+    field = field * _pattern(engine, before, field.dtype)
+    if engine.defocus_rad is not None:
+        rows, cols = _places(engine, field.real.dtype, centred=True)
+        radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
+        radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
+        field = field * _turn(engine.defocus_rad * radius)
+    field = _crosstalk(field, engine, jax.random.fold_in(before, 1))
+    field = _crosstalk(lens(field, engine), engine, jax.random.fold_in(after, 1))
+    field = field * _pattern(engine, after, field.dtype) * _alignment(engine, field.real.dtype)
+    if engine.insertion_loss_db is not None:
+        field = field * jnp.sqrt(transmission(engine)).astype(field.real.dtype)
+    return field
+
+
+def _turn(phase: Array) -> Array:
+    return jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+
+
+def _pattern(engine: Any, key: Array, dtype: Any) -> Array:
+    """(1 + g) exp(i psi) of each pixel; half of the variance stands before the lens, half after it."""
+    gains, phases = jax.random.normal(key, (2, *engine.shape), jnp.finfo(dtype).dtype) / 2**0.5
+    pattern = jnp.ones(engine.shape, dtype)
+    if engine.static_gain_rms is not None:
+        pattern = pattern * (1 + engine.static_gain_rms * gains)
+    if engine.static_phase_rms is not None:
+        pattern = pattern * _turn(engine.static_phase_rms * phases)
+    return pattern
+
+
+def _places(engine: Any, dtype: Any, *, centred: bool) -> tuple[Array, Array]:
+    """Signed places (or frequencies) of the pixels on both axes, in the array's order."""
+    rows, cols = ((jnp.arange(n, dtype=dtype) + n // 2) % n - n // 2 for n in engine.shape)
+    if centred:
+        return jnp.fft.fftshift(rows), jnp.fft.fftshift(cols)
+    return rows, cols
+
+
+def _alignment(engine: Any, dtype: Any) -> Array:
+    """Lateral shift, a linear phase of the output, and the pixels' fill factor, a sinc of it."""
+    result = jnp.ones(engine.shape, jnp.result_type(dtype, jnp.complex64))
+    axes = ((0, (slice(None), None)), (1, (None, slice(None))))
+    places = _places(engine, dtype, centred=engine.centered)
+    for axis, spread in axes[1 if engine.lens == "1d" else 0 :]:
+        frequency = (places[axis] / engine.shape[axis])[spread]
+        if engine.shift_pitch is not None:
+            result = result * _turn(-2 * jnp.pi * frequency * engine.shift_pitch[axis])
+        if engine.fill_factor is not None:
+            result = result * jnp.sinc(frequency * engine.fill_factor)
+    return result
+
+
+def _crosstalk(field: Array, engine: Any, key: Array) -> Array:
+    """Couples each pixel to its neighbours by lossless couplers, pair after pair: unitary by construction.
+
+    Power kappa = 10^(dB / 10) goes over each edge of the grid, with a static random phase. Edges of one
+    direction are two layers of disjoint pairs; (a, b) becomes (c a + i s e^{it} b, i s e^{-it} a + c b).
+    """
+    if engine.crosstalk_db is None:
+        return field
+    kappa = 10.0 ** (jnp.asarray(engine.crosstalk_db, field.real.dtype) / 10)
+    through, across = jnp.sqrt(1 - kappa), jnp.sqrt(kappa)
+    for layer in range(4):
+        axis, first = -2 + layer // 2, layer % 2
+        size = field.shape[axis]
+        pairs = (size - first) // 2
+        if pairs < 1:
+            continue
+        phase = 2 * jnp.pi * jax.random.uniform(jax.random.fold_in(key, layer), engine.shape, kappa.dtype)
+        place = jnp.arange(size)
+        partner = jnp.where((place - first) % 2 == 0, place + 1, place - 1)
+        paired = (partner >= first) & (partner < first + 2 * pairs) & (place >= first)
+        partner = jnp.where(paired, partner, place)
+        lower = jnp.minimum(place, partner)
+        sign = jnp.where(place == lower, 1.0, -1.0).astype(kappa.dtype)
+        shape = (-1, 1) if axis == -2 else (1, -1)
+        angle = sign.reshape(shape) * jnp.take(phase, lower, axis)
+        weight = jnp.where(paired.reshape(shape), across, 0.0) * 1j * _turn(angle)
+        keep = jnp.where(paired.reshape(shape), through, 1.0)
+        field = keep * field + weight * jnp.take(field, partner, axis)
+    return field

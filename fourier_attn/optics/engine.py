@@ -1,0 +1,238 @@
+"""One pass of a Fourier-optical engine: an array is written into light, a lens transforms it, detectors read.
+
+    scale -> encode -> modulator noise -> static device and lens -> laser -> detect -> convert -> recover
+
+Quantise, then add noise, at the modulators; add noise, then quantise, at the detectors.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Inexact
+
+from fourier_attn.optics import device
+from fourier_attn.optics.detection import DETECTIONS, detect
+from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.quantise import quantise, quantise_phase
+
+Key = jax.Array
+
+
+def optical_dft2(
+    x: Inexact[Array, "..."],
+    engine: Engine,
+    key: Key | None = None,
+    *,
+    factor: Inexact[Array, "..."] | None = None,
+) -> Inexact[Array, "..."]:
+    """The orthonormal discrete Fourier transform of each aperture, as the engine computes it.
+
+        y[k, l] = (1 / sqrt(N1 N2)) sum_{m, n} x[m, n] exp(-2 pi sqrt(-1) (k m / N1 + l n / N2)) + errors
+
+    With `Engine()` there are no errors. Compiled; bits and modes are static, strengths are traced.
+
+    Args:
+      x: (..., N1, N2) with the engine's shape, real or complex; every aperture has a scale of its own.
+      engine: its parameters.
+      key: draws what changes from pass to pass; may be None where the engine has no such noise.
+      factor: (..., N1, N2), a second bank of modulators that multiplies the written field, quantised and
+        noisy like the first.
+    Returns: complex, for detections of the field; real for "homodyne_re" (the real part), "amplitude" (its
+      modulus) and "intensity" (its square). An aperture of zeros gives noise around zero, one with a number
+      that is not finite gives such numbers, and no other aperture is affected.
+    Raises: ValueError for a shape that is not the aperture's, or a missing key.
+    Source: the forward model and its parameters are those of the README, section Optics.
+    """
+    x = jnp.asarray(x)
+    if x.ndim < 2 or x.shape[-2:] != engine.shape:
+        raise ValueError(
+            f"x of shape {x.shape} must end in the aperture {engine.shape}; use optical_dft for other sizes"
+        )
+    if engine.noisy and key is None:
+        raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
+    if engine.encode in ("signed", "amplitude") and jnp.iscomplexobj(x):
+        raise ValueError(f"encode={engine.encode!r} writes real numbers only; x is {x.dtype}")
+    if factor is not None and engine.encode != "complex":
+        raise ValueError(f"factor needs encode='complex', not {engine.encode!r}")
+    return _transform(x, factor, engine, key)
+
+
+@jax.jit
+def _transform(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Array:
+    if x.dtype not in (jnp.float64, jnp.complex128):
+        x = x.astype(jnp.complex64 if jnp.iscomplexobj(x) else jnp.float32)
+    return (_pass if engine.backward == "model" else _steered)(x, factor, engine, key)
+
+
+@jax.custom_vjp
+def _steered(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Array:
+    """A pass whose derivative is not the model's."""
+    if engine.hardware is None:
+        return _pass(x, factor, engine, key)
+    written = x if factor is None else x * factor
+    result = jax.eval_shape(
+        partial(_pass, engine=engine.replace(backward="model", hardware=None)), x, factor, key=key
+    )
+    return jax.pure_callback(engine.hardware, result, written, vmap_method="broadcast_all")
+
+
+def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, ...]:
+    x, factor, engine, key = saved
+    if engine.backward == "surrogate":
+        model, draw = engine.replace(backward="model", hardware=None), key
+    else:
+        model, draw = engine.ideal(), None
+    if engine.backward == "optical":
+        written = _send_back(g, engine, key)
+        if factor is None:
+            return (written if jnp.iscomplexobj(x) else written.real), None, None, None
+        by_x, by_factor = written * factor, written * x
+        return (
+            by_x if jnp.iscomplexobj(x) else by_x.real,
+            by_factor if jnp.iscomplexobj(factor) else by_factor.real,
+            None,
+            None,
+        )
+    if factor is None:
+        pull = jax.vjp(lambda x: _pass(x, None, model, draw), x)[1]
+        return *pull(g), None, None, None
+    pull = jax.vjp(lambda x, factor: _pass(x, factor, model, draw), x, factor)[1]
+    return *pull(g), None, None
+
+
+def _send_back(g: Array, engine: Engine, key: Key | None) -> Array:
+    """The cotangent through the engine: F is its own transpose, so that light does both directions."""
+    detection = "hybrid90" if engine.detection == "homodyne_re" else engine.detection
+    back = engine.replace(detection=detection, backward="model", encode="complex")
+    return _pass(g, None, back, None if key is None else jax.random.fold_in(key, 1))
+
+
+_steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_backward)
+
+
+def _pass(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Array:
+    """All passes of one transform: those of the detection, and the averages."""
+    keys = (None,) * 4 if key is None else jax.random.split(key, 4)
+    mean = jnp.mean(x, (-2, -1), keepdims=True) if engine.dc_block else None
+    scale, field = _write(x if mean is None else x - mean, engine, keys[0])
+    if factor is not None:
+        other, bank = _write(factor, engine, None if key is None else jax.random.fold_in(keys[0], 1))
+        scale, field = scale * other, field * bank
+    field = _disturb(field, engine, keys[1])
+    field = device.propagate(field, engine)
+    field = _laser(field, engine, keys[2])
+    if engine.insertion_loss_db is not None:  # detectors count what is left, see `photons_fs`
+        field = field / jnp.sqrt(device.transmission(engine)).astype(field.real.dtype)
+    passes = DETECTIONS[engine.detection].passes
+    results = field.reshape(-1, passes, *field.shape[1:])
+    if engine.averages == 1:
+        y = detect(results[0], engine, keys[3])
+    else:
+        draws = None if key is None else jax.random.split(keys[3], engine.averages)
+        y = jax.vmap(lambda field, key: detect(field, engine, key))(results, draws).mean(axis=0)
+    y = y * (scale**2 if engine.detection == "intensity" else scale)
+    return y if mean is None else _restore(y, mean, engine)
+
+
+def _write(x: Array, engine: Engine, key: Key | None) -> tuple[Array, Array]:
+    """Scale of each aperture, and the field that the modulators make of x / scale.
+
+    Straight through: the derivative of the written field by x / scale is 1, and 0 where it is clipped.
+    """
+    if engine.dac_range == "auto":
+        scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
+        scale = jnp.where(scale > 0, scale, 1.0).astype(x.real.dtype)
+    else:
+        scale = jnp.full((*x.shape[:-2], 1, 1), engine.dac_range, x.real.dtype)
+    u = x / scale
+    exact = engine.dac_bits_amp is None and engine.dac_bits_phase is None and engine.extinction_db is None
+    if engine.encode == "complex":
+        if exact and engine.dac_range == "auto":
+            return scale, _complex(u)
+        size = jnp.abs(jax.lax.stop_gradient(u))
+        u = jnp.where(size <= 1, u, jax.lax.stop_gradient(u / jnp.where(size > 1, size, 1.0)))
+    elif engine.encode in ("signed", "amplitude"):
+        u = quantise(u, None, signed=engine.encode == "signed")
+    written = jax.lax.stop_gradient(_modulate(jax.lax.stop_gradient(u), engine, key))
+    return scale, _complex(u) + (written - jax.lax.stop_gradient(_complex(u)))
+
+
+def _complex(x: Array) -> Array:
+    return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
+
+
+def _modulate(u: Array, engine: Engine, key: Key | None) -> Array:
+    """The field that is written for u, |u| <= 1: levels of the converters, light that leaks."""
+    keys = (None, None) if key is None else jax.random.split(key)
+    signed = engine.encode == "signed"
+    amplitude = u.real if signed or engine.encode == "amplitude" else jnp.abs(u)
+    if engine.encode == "phase":
+        amplitude = jnp.ones_like(amplitude)
+    rounding = engine.dac_rounding
+    leak = jnp.sqrt(jnp.maximum(1 - amplitude**2, 0.0))
+    level = quantise(amplitude, engine.dac_bits_amp, signed=signed, rounding=rounding, key=keys[0])
+    if engine.extinction_db is None:
+        written = _complex(level)
+    else:
+        delta = 10.0 ** (-jnp.asarray(engine.extinction_db, level.dtype) / 20)
+        written = jax.lax.complex(level, delta * leak)
+    if engine.encode in ("signed", "amplitude"):
+        return written
+    if engine.dac_bits_phase is None and jnp.iscomplexobj(u):
+        size = jnp.abs(u)
+        return written * jnp.where(size > 0, u / jnp.where(size > 0, size, 1.0), 1.0)
+    phase = quantise_phase(jnp.angle(u), engine.dac_bits_phase, rounding, keys[1])
+    return written * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+
+
+def _disturb(field: Array, engine: Engine, key: Key | None) -> Array:
+    """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
+    shape = (engine.passes, *field.shape)
+    field, real = jnp.broadcast_to(field, shape), field.real.dtype
+    if engine.amp_noise_rms is not None:
+        field = field * (
+            1 + engine.amp_noise_rms * jax.random.normal(jax.random.fold_in(key, 0), shape, real)
+        )
+    if engine.phase_noise_rms is not None:
+        phase = engine.phase_noise_rms * jax.random.normal(jax.random.fold_in(key, 1), shape, real)
+        field = field * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+    return field
+
+
+def _laser(field: Array, engine: Engine, key: Key | None) -> Array:
+    """Power that changes from pass to pass, the same for the whole aperture."""
+    shape, real = (*field.shape[:-2], 1, 1), field.real.dtype
+    power = jnp.ones(shape, real)
+    if engine.rin_db_hz is not None:
+        bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
+        rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.rin_db_hz, real) / 10) * bandwidth)
+        power = power * (1 + rms * jax.random.normal(jax.random.fold_in(key, 0), shape, real))
+    if engine.power_drift_rms is not None:
+        power = power * (1 + engine.power_drift_rms * _drift(engine, jax.random.fold_in(key, 1), shape, real))
+    if engine.rin_db_hz is None and engine.power_drift_rms is None:
+        return field
+    return field * jnp.sqrt(jnp.maximum(power, 0.0))
+
+
+def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
+    """z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in their order, a = exp(-1 / drift_corr)."""
+    steps = jax.random.normal(key, shape, dtype).reshape(-1)
+    a = jnp.exp(-1 / jnp.asarray(engine.drift_corr, dtype))
+    steps = jnp.where(jnp.arange(len(steps)) > 0, steps * jnp.sqrt(1 - a**2), steps)
+
+    def join(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
+        return left[0] * right[0], left[1] * right[0] + right[1]
+
+    return jax.lax.associative_scan(join, (jnp.full_like(steps, a), steps))[1].reshape(shape)
+
+
+def _restore(y: Array, mean: Array, engine: Engine) -> Array:
+    """Adds what the mean that was held back would have given: one bin, or one bin of each row."""
+    rows, cols = engine.shape
+    middle = (rows // 2, cols // 2) if engine.centered else (0, 0)
+    mean = mean.real if engine.detection == "homodyne_re" else mean
+    if engine.lens == "1d":
+        return y.at[..., :, middle[1]].add((mean[..., 0] * cols**0.5).astype(y.dtype))
+    return y.at[..., middle[0], middle[1]].add((mean[..., 0, 0] * (rows * cols) ** 0.5).astype(y.dtype))

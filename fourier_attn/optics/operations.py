@@ -1,0 +1,253 @@
+"""What networks ask of an engine: transforms of any size, circular correlations, Fourier mixing.
+
+Two real arrays go into one complex pass, a + i b: what is real-linear acts on both parts, and of a transform
+each part is found by the symmetry of real spectra. Partners share a scale and the noise of their pass.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Inexact
+
+from fourier_attn.ops.circular import signal_axes
+from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.planner import Run, backwards, check_stages, describe, frames
+
+Key = jax.Array
+
+
+class Plan(NamedTuple):
+    """What an operation takes, without running it.
+
+    Args:
+      frames: apertures that are written, transformed and read.
+      passes: frames times the passes of the detection and the averages.
+      method: how the sizes are fitted on the aperture.
+    """
+
+    frames: int
+    passes: int
+    method: str
+
+
+def optical_dft(
+    x: Inexact[Array, "..."],
+    engine: Engine,
+    key: Key | None = None,
+    *,
+    axes: Sequence[int] = (-2, -1),
+    inverse: bool = False,
+    report: bool = False,
+) -> Any:
+    """Orthonormal discrete Fourier transform over one or two axes of any size.
+
+        y[k] = (1 / sqrt(n)) sum_m x[m] exp(-2 pi sqrt(-1) k m / n),  + for the inverse, on each axis
+
+    Args:
+      x: real or complex; all other axes are a batch.
+      axes: one or two axes.
+      report: also returns the number of passes that were executed.
+    Returns: complex; what the detection gives where the plan is a single pass of the aperture's own size.
+    Raises: ValueError for axes or sizes that no plan covers, or a missing key.
+    Source: `fourier_attn.optics.planner`.
+    """
+    axes = tuple(axis % x.ndim for axis in axes)
+    if len(axes) not in (1, 2) or len(set(axes)) != len(axes):
+        raise ValueError(f"axes={axes} must be one axis, or two different ones")
+    run, last = Run(engine, key), tuple(range(-len(axes), 0))
+    y = run.dft(jnp.moveaxis(x, axes, last), len(axes), real=engine.detection == "homodyne_re")
+    y = jnp.moveaxis(backwards(y, last) if inverse else y, last, axes)
+    return (y, run.passes) if report else y
+
+
+def _pair(x: Float[Array, "v ..."], engine: Engine) -> Inexact[Array, "w ..."]:
+    """Halves the batch: a + i b, the last one with zeros if the batch is odd; one array stays real."""
+    if not _pairs(len(x), engine):
+        return x
+    half = -(-len(x) // 2)
+    other = jnp.pad(x[half:], [(0, 2 * half - len(x))] + [(0, 0)] * (x.ndim - 1))
+    return jax.lax.complex(x[:half], other)
+
+
+def _pairs(count: int, engine: Engine) -> bool:
+    return count > 1 and engine.encode == "complex" and engine.detection != "homodyne_re"
+
+
+def optical_fourier_mix(
+    x: Float[Array, "*b t d"], engine: Engine, key: Key | None = None, *, report: bool = False
+) -> Any:
+    """FNet's mixing on the engine: y = Re F_t F_d x, unnormalised, as `fourier_attn.ops.fourier.fourier_mix`.
+
+    Two examples share a pass; Re A[k] = (Re Z[k] + Re Z[-k]) / 2 and Re B[k] = (Im Z[k] + Im Z[-k]) / 2 for
+    Z = F(a + i b). With detection "homodyne_re" the last stage measures the real part alone, without pairs.
+
+    Args:
+      report: also returns the number of passes that were executed.
+    Masking: none; every output depends on every input.
+    Raises: ValueError for sizes that no plan covers, or a missing key.
+    Source: Lee-Thorpe et al., arXiv 2105.03824.
+    """
+    t, d = x.shape[-2:]
+    run, flat = Run(engine, key), x.astype(jnp.float32).reshape(-1, t, d)
+    z = run.dft(_pair(flat, engine), 2, real=engine.detection == "homodyne_re")
+    if _pairs(len(flat), engine):
+        y = jnp.concatenate([z.real, z.imag])[: len(flat)]
+        y = (y + backwards(y, (-2, -1))) / 2
+    else:
+        y = z.real
+    y = (y * math.sqrt(t * d)).reshape(x.shape).astype(x.dtype)
+    return (y, run.passes) if report else y
+
+
+def optical_circular_correlate(
+    x: Float[Array, "*b d"],
+    kernel: Float[Array, "..."],
+    engine: Engine,
+    key: Key | None = None,
+    *,
+    shape: tuple[int, int] | None = None,
+    boundary: str = "circular",
+    multiply: str = "digital",
+    report: bool = False,
+) -> Any:
+    """`fourier_attn.ops.circular.circular_correlate` on the engine: transform, filter, transform back.
+
+        y_a = F^-1(conj(F w_a) F x)                               conj: a correlation, as the articles have it
+
+    One transform of x serves all kernels; two vectors share a pass. Where the aperture is not of the signal's
+    size, tiles of N points on each axis overlap by r - 1 (overlap-save), so that N - r + 1 of each are kept,
+    3 x 3 of a 5 x 5 aperture for a 3 x 3 kernel; or the signal goes through stages, if these are fewer frames.
+
+    Args:
+      x: vectors; with `shape` = (d1, d2) images, row by row.
+      kernel: (h, r), or (h, r1, r2) with `shape`; its spectrum is computed digitally.
+      boundary: "circular", "zero" or "valid".
+      multiply: "digital", or "modulator": a second bank of modulators multiplies by the spectrum as the
+        second pass is written, with its own quantisation; for tiles of the aperture's size only.
+      report: also returns the number of passes that were executed.
+    Returns: (*b, h, p).
+    Masking: none needed; each vector stands alone, but for the pass that it shares with its partner.
+    Raises: ValueError for kernels that do not fit, sizes that no plan covers, or a missing key.
+    Source: Optalysys' articles on transformers by convolution (5 x 5 demonstrator: 3 x 3 kernels).
+    """
+    if multiply not in ("digital", "modulator"):
+        raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
+    axes, taps = signal_axes(x, kernel, shape, boundary), kernel.shape[1:]
+    run, count = Run(engine, key), math.prod(x.shape[:-1])
+    z = _pair(x.astype(jnp.float32).reshape(-1, *axes), engine)
+    if boundary == "zero":
+        z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in taps)])
+    tiles = _tiles(z.shape, kernel.shape, engine, boundary)
+    z = _cut(z, tiles, taps, engine.shape[-len(axes) :], boundary) if tiles else z
+    sides, last = z.shape[-len(axes) :], tuple(range(-len(axes), 0))
+    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(jnp.float32), sides, last))
+    spectrum = spectrum.reshape(len(kernel), *(1,) * (z.ndim - 1 - len(axes)), *sides)
+    z = run.dft(z, len(axes))[:, None]
+    if multiply == "digital":
+        y = run.dft(z * spectrum, len(axes))
+    elif sides == engine.shape:
+        whole = jnp.broadcast_shapes(z.shape, spectrum.shape)
+        y = run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum, whole))
+    else:
+        raise ValueError(f"multiply='modulator' needs frames of the aperture {engine.shape}, not {sides}")
+    y = backwards(y, last)
+    y = _join(y, tiles, taps) if tiles else y
+    places = tuple(n - r + 1 for n, r in zip(axes, taps, strict=True)) if boundary == "valid" else axes
+    y = y[(..., *(slice(n) for n in places))].reshape(*y.shape[:2], -1)
+    y = jnp.concatenate([y.real, y.imag])[:count] if _pairs(count, engine) else y.real
+    y = y.reshape(*x.shape[:-1], *y.shape[1:]).astype(x.dtype)
+    return (y, run.passes) if report else y
+
+
+def _tiles(
+    signal: tuple[int, ...], kernel: tuple[int, ...], engine: Engine, boundary: str
+) -> tuple[int, ...]:
+    """Overlapping frames on each axis, or () where the signal as a whole takes fewer."""
+    (count, *sizes), (h, *taps) = signal, kernel
+    sides = engine.shape[-len(sizes) :]
+    if tuple(sizes) == sides or any(r > n for r, n in zip(taps, sides, strict=True)):
+        return ()
+    wrapped = boundary == "circular"
+    tiles = tuple(
+        -(-(n if wrapped else n - r + 1) // (side - r + 1))
+        for n, r, side in zip(sizes, taps, sides, strict=True)
+    )
+    total = count * math.prod(tiles)
+    by_tiles = frames(sides, total, engine) + frames(sides, total * h, engine)
+    whole = frames(tuple(sizes), count, engine) + frames(tuple(sizes), count * h, engine)
+    return tiles if by_tiles < whole or engine.shape[0] != engine.shape[1] else ()
+
+
+def _cut(
+    z: Array, tiles: tuple[int, ...], taps: tuple[int, ...], sides: tuple[int, ...], boundary: str
+) -> Array:
+    """(v, *n) becomes (v, *tiles, *N): windows of N points, every N - r + 1."""
+    for axis, (count, r, side) in enumerate(zip(tiles, taps, sides, strict=True)):
+        place, step = 1 + 2 * axis, side - r + 1
+        more = max(0, (count - 1) * step + side - z.shape[place])
+        ends = [(0, 0)] * z.ndim
+        if boundary == "circular":  # what is kept reaches r - 1 points around
+            ends[place] = (0, r - 1)
+            z, more = jnp.pad(z, ends, "wrap"), max(0, more - r + 1)
+        ends[place] = (0, more)
+        windows = step * np.arange(count)[:, None] + np.arange(side)
+        z = jnp.take(jnp.pad(z, ends), windows, axis=place)
+    return z.transpose(0, *range(1, z.ndim, 2), *range(2, z.ndim, 2))
+
+
+def _join(y: Array, tiles: tuple[int, ...], taps: tuple[int, ...]) -> Array:
+    """(v, h, *tiles, *N) becomes (v, h, *n): the first N - r + 1 points of each tile, in a row."""
+    n = len(tiles)
+    kept = tuple(side - r + 1 for side, r in zip(y.shape[-n:], taps, strict=True))
+    y = y[(..., *(slice(k) for k in kept))]
+    y = y.transpose(0, 1, *(axis for i in range(n) for axis in (2 + i, 2 + n + i)))
+    return y.reshape(*y.shape[:2], *(t * k for t, k in zip(tiles, kept, strict=True)))
+
+
+def plan(
+    operation: str,
+    x: tuple[int, ...],
+    engine: Engine,
+    *,
+    axes: Sequence[int] = (-2, -1),
+    kernel: tuple[int, ...] = (),
+    shape: tuple[int, int] | None = None,
+    boundary: str = "circular",
+) -> Plan:
+    """What an operation takes on arrays of these shapes, by closed formulas; the same as is executed.
+
+    Args:
+      operation: "dft", "fourier_mix" or "circular_correlate".
+      x, kernel: shapes of the operation's arguments.
+      axes, shape, boundary: as the operation has them.
+    Raises: ValueError for sizes that no plan covers.
+    """
+    names = ("dft", "fourier_mix", "circular_correlate")
+    if operation not in names:
+        raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
+    if operation == "circular_correlate":
+        return _plan_correlate(x, kernel, engine, shape, boundary)
+    sizes = tuple(x[axis] for axis in (axes if operation == "dft" else (-2, -1)))
+    arrays = math.prod(x) // math.prod(sizes)
+    if operation == "fourier_mix" and _pairs(arrays, engine):
+        arrays = -(-arrays // 2)
+    check_stages(sizes, engine)
+    used = frames(sizes, arrays, engine)
+    return Plan(used, used * engine.passes, describe(sizes, engine))
+
+
+def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
+    axes, taps, vectors = (x[-1],) if shape is None else tuple(shape), kernel[1:], math.prod(x[:-1])
+    arrays = -(-vectors // 2) if _pairs(vectors, engine) else vectors
+    sizes = tuple(n + r - 1 for n, r in zip(axes, taps, strict=True)) if boundary == "zero" else axes
+    tiles, method = _tiles((arrays, *sizes), kernel, engine, boundary), "whole"
+    if tiles:
+        arrays, sizes = arrays * math.prod(tiles), engine.shape[-len(axes) :]
+        method = f"{' x '.join(map(str, tiles))} tiles"
+    check_stages(sizes, engine)
+    used = frames(sizes, arrays, engine) + frames(sizes, arrays * kernel[0], engine)
+    return Plan(used, used * engine.passes, f"{method}, {describe(sizes, engine)}")

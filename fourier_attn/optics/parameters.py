@@ -1,0 +1,239 @@
+"""The parameters of a Fourier-optical engine, with units, and what is wrong with them."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from fourier_attn.optics.detection import DETECTIONS
+
+CHOICES = {
+    "lens": ("2d", "1d"),
+    "encode": ("complex", "signed", "amplitude", "phase"),
+    "dac_rounding": ("nearest", "stochastic"),
+    "detection": tuple(DETECTIONS),
+    "statistics": ("gaussian", "poisson"),
+    "adc_rounding": ("nearest", "stochastic"),
+    "backward": ("model", "ideal", "optical", "surrogate"),
+}
+STATIC = (  # what the compiled program depends on; everything else may be traced
+    "shape",
+    "centered",
+    "dac_bits_amp",
+    "dac_bits_phase",
+    "dac_range",
+    "adc_bits",
+    "adc_range",
+    "averages",
+    "dc_block",
+    "hardware",
+    *CHOICES,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """Parameters of a Fourier-optical engine; None is ideal, or off. `Engine()` is the exact transform.
+
+    Signals are scaled so that the largest written amplitude is 1; powers are relative to such a pixel
+    ("unit intensity"). Bits and modes are static; strengths (all floats) and `device_seed` are leaves of a
+    pytree, so that one compilation serves a sweep over them.
+
+    Args:
+      shape: (rows, columns) of the aperture, in pixels.
+      lens: "2d" is spherical; "1d" is cylindrical and transforms each row (the last axis).
+      centered: optical axis in the middle of the array, fftshift(F(ifftshift(x))), as in free space.
+      encode: what a modulator writes. "complex" amplitude and phase; "signed" real numbers; "amplitude"
+        real numbers from 0 up; "phase" the phase alone, with amplitude 1.
+      dac_bits_amp, dac_bits_phase: of the modulators, bit. Amplitudes have 2^b levels on [0, 1] for
+        "complex" and "amplitude", 2^b - 1 on [-1, 1] for "signed"; phases 2^b around the circle.
+      dac_range: the amplitude that is written as 1; "auto" is the largest of each aperture.
+      dac_rounding, adc_rounding: "nearest" (ties to even) or "stochastic" (unbiased, 3 dB more noise).
+      extinction_db: of the Mach-Zehnder modulators, dB of power.
+      phase_noise_rms, amp_noise_rms: of a modulator in each pass, rad and relative.
+      static_phase_rms, static_gain_rms: fixed pattern left after calibration, before and after the lens
+        together, rad and relative; drawn from `device_seed`.
+      crosstalk_db: power coupled to each of the four neighbours, before and after the lens, dB.
+      shift_pitch: (rows, columns) by which the input stands off the axis, pixels.
+      defocus_rad: quadratic phase at the middle of the aperture's edge, rad.
+      fill_factor: bright share of a pixel's width; apodises the output by sinc.
+      insertion_loss_db: modulator to detector, dB; undone digitally. `photons_fs` counts what is left.
+      rin_db_hz, bandwidth_hz: relative intensity noise of the laser, dB/Hz, and the detector's bandwidth,
+        Hz (None: the frame rate). One draw for a whole pass.
+      power_drift_rms, drift_corr: slow drift of the laser's power, relative, and its correlation, passes.
+      detection: a key of `detection.DETECTIONS`.
+      lo_ratio: power of the reference (local oscillator) over unit intensity.
+      lo_phase_err, lo_drift: error of each phase step, rad, and rms of the reference's phase in a pass, rad.
+      photons_fs: photo-electrons that unit intensity gives in one pass; None: no shot noise.
+      statistics: of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above.
+      responsivity, dark_current, tia_noise, load_ohm, temperature: electrical noise, A/W, A, A/sqrt(Hz),
+        Ohm, K; needs `photons_fs` and `frame_rate_hz` for its scale.
+      adc_bits: bit; 2^b - 1 levels on [-FS, FS] for balanced signals, 2^b on [0, FS] for powers.
+      adc_range: full scale as an amplitude; "auto" is the largest of each pass, "fixed" the largest there
+        can be, sqrt(rows columns).
+      averages: passes that are averaged.
+      frame_rate_hz: passes per second.
+      device_seed: draws what is static. Never mixed with the key, which draws what changes between passes.
+      dc_block: the mean is removed before and added after digitally.
+      backward: derivative. "model" goes through the static device and the clips, straight through the
+        quantisers; "ideal" is the exact transform's; "optical" sends the cotangent through the noisy engine
+        (the transform is its own transpose); "surrogate" runs `hardware` forward and "model" backward.
+      hardware: function of a NumPy array (..., rows, columns) that returns its transform, for "surrogate".
+    Units: in the names, or above.
+    Raises: ValueError for a parameter that is out of range or unknown.
+    """
+
+    shape: tuple[int, int] = (11, 11)
+    lens: str = "2d"
+    centered: bool = False
+    encode: str = "complex"
+    dac_bits_amp: int | None = None
+    dac_bits_phase: int | None = None
+    dac_range: float | str = "auto"
+    dac_rounding: str = "nearest"
+    extinction_db: float | None = None
+    phase_noise_rms: float | None = None
+    amp_noise_rms: float | None = None
+    static_phase_rms: float | None = None
+    static_gain_rms: float | None = None
+    crosstalk_db: float | None = None
+    shift_pitch: tuple[float, float] | None = None
+    defocus_rad: float | None = None
+    fill_factor: float | None = None
+    insertion_loss_db: float | None = None
+    rin_db_hz: float | None = None
+    bandwidth_hz: float | None = None
+    power_drift_rms: float | None = None
+    drift_corr: float = 1000.0
+    detection: str = "field"
+    lo_ratio: float = 10.0
+    lo_phase_err: float | None = None
+    lo_drift: float | None = None
+    photons_fs: float | None = None
+    statistics: str = "gaussian"
+    responsivity: float = 1.0
+    dark_current: float | None = None
+    tia_noise: float | None = None
+    load_ohm: float | None = None
+    temperature: float = 300.0
+    adc_bits: int | None = None
+    adc_range: float | str = "auto"
+    adc_rounding: str = "nearest"
+    averages: int = 1
+    frame_rate_hz: float = 1e9
+    device_seed: int = 0
+    dc_block: bool = False
+    backward: str = "model"
+    hardware: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def passes(self) -> int:
+        """Passes that one transform of one aperture takes."""
+        return DETECTIONS[self.detection].passes * self.averages
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a pass draws random numbers, so that it needs a key."""
+        stochastic = (self.dac_rounding == "stochastic" and self.dac_bits_amp is not None) or (
+            self.adc_rounding == "stochastic" and self.adc_bits is not None
+        )
+        names = ["phase_noise_rms", "amp_noise_rms", "rin_db_hz", "power_drift_rms", "lo_drift", "photons_fs"]
+        return stochastic or any(getattr(self, name) is not None for name in names)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the result is the field, or a part of it, rather than a power."""
+        return self.detection not in ("intensity", "amplitude")
+
+    def replace(self, **changes: Any) -> "Engine":
+        """This engine with other parameters."""
+        if unknown := set(changes) - {field.name for field in dataclasses.fields(self)}:
+            raise ValueError(
+                f"an engine has no {', '.join(sorted(unknown))}; "
+                f"it has {', '.join(field.name for field in dataclasses.fields(self))}"
+            )
+        return dataclasses.replace(self, **changes)
+
+    def ideal(self) -> "Engine":
+        """The exact transform with this engine's aperture, lens and detected quantity."""
+        kept = ("shape", "lens", "centered", "encode")
+        detection = self.detection if self.detection in ("intensity", "amplitude", "homodyne_re") else "field"
+        encode = {"phase": "complex"}.get(self.encode, self.encode)
+        return Engine(
+            **{name: getattr(self, name) for name in kept} | {"encode": encode}, detection=detection
+        )
+
+
+NAMES = tuple(field.name for field in dataclasses.fields(Engine))
+jax.tree_util.register_dataclass(Engine, [name for name in NAMES if name not in STATIC], list(STATIC))
+
+TINY = 1e-30
+NUMBERS = {  # the least and the greatest value
+    **dict.fromkeys(
+        ("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms"), (0, math.inf)
+    ),
+    **dict.fromkeys(("extinction_db", "insertion_loss_db", "power_drift_rms", "lo_drift"), (0, math.inf)),
+    **dict.fromkeys(("dark_current", "tia_noise"), (0, math.inf)),
+    **dict.fromkeys(("bandwidth_hz", "drift_corr", "lo_ratio", "photons_fs"), (TINY, math.inf)),
+    **dict.fromkeys(("responsivity", "load_ohm", "temperature", "frame_rate_hz"), (TINY, math.inf)),
+    "fill_factor": (TINY, 1.0),
+    "crosstalk_db": (-math.inf, -6.1),  # four neighbours share the light
+}
+
+
+def _check(engine: Engine) -> None:
+    """Says what cannot be, its value and what is allowed; traced values are not looked at."""
+    shape = engine.shape
+    if len(shape) != 2 or any(not isinstance(n, int) or n < 1 for n in shape):
+        raise ValueError(f"shape={shape} must be (rows, columns) of the aperture, each at least 1")
+    for name, allowed in CHOICES.items():
+        if getattr(engine, name) not in allowed:
+            raise ValueError(
+                f"{name}={getattr(engine, name)!r} is unknown; choose one of {', '.join(allowed)}"
+            )
+    if engine.averages < 1:
+        raise ValueError(f"averages={engine.averages} must be at least 1")
+    for name in NUMBERS:
+        _check_number(name, getattr(engine, name))
+    _check_converters(engine)
+    _check_together(engine)
+
+
+def _check_number(name: str, value: Any) -> None:
+    least, most = NUMBERS[name]
+    if isinstance(value, int | float) and not least <= value <= most:  # not a number included
+        bound = {0: "at least 0", TINY: "positive"}.get(least, "")
+        bound += f"{' and ' if bound else ''}at most {most}" if most < math.inf else ""
+        raise ValueError(f"{name}={value} must be {bound}; None switches it off where that can be")
+
+
+def _check_converters(engine: Engine) -> None:
+    signed = {"dac_bits_amp": engine.encode == "signed", "adc_bits": DETECTIONS[engine.detection].balanced}
+    for name in ("dac_bits_amp", "dac_bits_phase", "adc_bits"):
+        bits, least = getattr(engine, name), 2 if signed.get(name) else 1
+        if bits is not None and (not isinstance(bits, int) or not least <= bits <= 24):
+            raise ValueError(f"{name}={bits} must be from {least} to 24 bit, or None for no quantisation")
+    for name, words in (("dac_range", ("auto",)), ("adc_range", ("auto", "fixed"))):
+        value = getattr(engine, name)
+        if value not in words and not (isinstance(value, int | float) and value > 0):
+            raise ValueError(f"{name}={value!r} must be positive or one of {', '.join(words)}")
+
+
+def _check_together(engine: Engine) -> None:
+    electrical = [n for n in ("dark_current", "tia_noise", "load_ohm") if getattr(engine, n) is not None]
+    if electrical and engine.photons_fs is None:
+        raise ValueError(f"{electrical[0]} needs photons_fs, which sets the scale of electrical noise")
+    if not engine.linear and (engine.dc_block or engine.backward == "optical"):
+        raise ValueError(
+            f"detection={engine.detection!r} loses the phase, which dc_block and backward='optical' need; "
+            "choose another detection"
+        )
+    if (engine.backward == "surrogate") != (engine.hardware is not None):
+        raise ValueError(
+            f"backward={engine.backward!r}, hardware={engine.hardware}: 'surrogate' needs one, no other takes it"
+        )

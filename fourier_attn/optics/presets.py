@@ -1,0 +1,144 @@
+"""Engines with a name, and where each of their parameters comes from.
+
+"published" stands in a source, "derived" follows from published facts, "assumed" is an order of magnitude that
+nobody has published for such a chip: no bit depth, noise, power or error of a Fourier-optical engine is known
+to us beyond the aperture, the boundary condition and the way of detection.
+
+`python -m fourier_attn.optics.presets` prints the tables.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fourier_attn.optics.parameters import Engine
+
+
+class Preset(NamedTuple):
+    """An engine, and the provenance of the parameters that it sets."""
+
+    engine: Engine
+    published: tuple[str, ...]
+    derived: tuple[str, ...] = ()
+
+    def provenance(self) -> dict[str, str]:
+        """ "published", "derived" or "assumed" for each parameter that is not `Engine`'s own default."""
+        default = Engine()
+        changed = [
+            f.name
+            for f in dataclasses.fields(Engine)
+            if getattr(self.engine, f.name) != getattr(default, f.name)
+        ]
+        words = dict.fromkeys(self.published, "published") | dict.fromkeys(self.derived, "derived")
+        return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *changed])}
+
+    def table(self) -> str:
+        """One line for each parameter: name, value, provenance."""
+        rows = [(n, str(getattr(self.engine, n)), word) for n, word in self.provenance().items()]
+        width = [max(len(row[i]) for row in rows) for i in range(2)]
+        return "\n".join(f"{name:<{width[0]}}  {value:<{width[1]}}  {word}" for name, value, word in rows)
+
+
+CHIP = Engine(
+    shape=(11, 11),
+    dac_bits_amp=8,
+    dac_bits_phase=8,
+    extinction_db=30.0,
+    phase_noise_rms=0.01,
+    amp_noise_rms=0.003,
+    static_phase_rms=0.02,
+    static_gain_rms=0.01,
+    crosstalk_db=-40.0,
+    insertion_loss_db=15.0,
+    rin_db_hz=-145.0,
+    power_drift_rms=0.002,
+    detection="hybrid90",
+    photons_fs=1e5,
+    dark_current=1e-10,
+    tia_noise=1e-11,
+    adc_bits=8,
+    frame_rate_hz=1e9,
+    dc_block=True,
+)
+
+PRESETS: Mapping[str, Preset] = {
+    "ideal": Preset(Engine(), ("shape",)),
+    # 5 x 5 pixels, 3 x 3 kernels; the field is recovered from intensities, by linearity
+    "demonstrator_5x5": Preset(
+        CHIP.replace(
+            shape=(5, 5),
+            extinction_db=25.0,
+            static_phase_rms=0.05,
+            crosstalk_db=-30.0,
+            detection="psi4",
+            photons_fs=1e4,
+            tia_noise=None,
+            dark_current=None,
+            frame_rate_hz=1e3,
+        ),
+        ("shape", "encode", "lens"),
+    ),
+    # 11 x 11 pixels; real and imaginary parts detected at once
+    "chip_11x11": Preset(CHIP, ("shape", "encode", "lens", "detection"), ("photons_fs",)),
+    "chip_11x11_4bit": Preset(
+        CHIP.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4),
+        ("shape", "encode", "lens", "detection"),
+        ("photons_fs",),
+    ),
+    "shot_limited": Preset(Engine(detection="hybrid90", photons_fs=1e3), (), ("detection", "photons_fs")),
+    # a micromirror device writes amplitudes, a camera reads intensities
+    "amplitude_4f": Preset(
+        Engine(
+            shape=(1000, 1000),
+            encode="amplitude",
+            dac_bits_amp=8,
+            extinction_db=30.0,
+            detection="intensity",
+            photons_fs=1e4,
+            adc_bits=8,
+            frame_rate_hz=1e4,
+        ),
+        ("shape", "encode", "detection", "frame_rate_hz"),
+    ),
+    "hostile": Preset(
+        CHIP.replace(
+            dac_bits_amp=3,
+            dac_bits_phase=3,
+            extinction_db=15.0,
+            phase_noise_rms=0.1,
+            amp_noise_rms=0.05,
+            static_phase_rms=0.2,
+            static_gain_rms=0.1,
+            crosstalk_db=-20.0,
+            shift_pitch=(0.1, 0.1),
+            defocus_rad=0.3,
+            fill_factor=0.8,
+            rin_db_hz=-125.0,
+            power_drift_rms=0.02,
+            photons_fs=1e3,
+            adc_bits=3,
+        ),
+        (),
+    ),
+}
+
+
+def preset(name: str) -> Engine:
+    """The engine of that name.
+
+    Raises: ValueError for a name that is not in `PRESETS`.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}")
+    return PRESETS[name].engine
+
+
+def shot_limited(side: int, photons: float) -> Engine:
+    """A reference for physics: a square aperture with shot noise and nothing else."""
+    return preset("shot_limited").replace(shape=(side, side), photons_fs=photons)
+
+
+if __name__ == "__main__":
+    for name, entry in PRESETS.items():
+        print(f"{name}\n{entry.table()}\n", file=sys.stdout)

@@ -1,0 +1,54 @@
+"""Uniform quantisers whose derivative goes straight through where the signal is in range."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Key = jax.Array
+
+
+def quantise(
+    x: Float[Array, "*b"],
+    bits: int | None,
+    *,
+    signed: bool,
+    rounding: str = "nearest",
+    key: Key | None = None,
+) -> Float[Array, "*b"]:
+    """Clips to full scale and rounds to the levels of a converter.
+
+        y = step round(clip(x) / step),   step = 2 / (2^b - 2) on [-1, 1],  1 / (2^b - 1) on [0, 1]
+
+    Mid-tread: zero is a level; signed converters have 2^b - 1 levels, unsigned ones 2^b. The derivative is 1
+    in range and 0 outside, since the clip is part of the device and the rounding is not.
+
+    Args:
+      bits: None clips and does not round.
+      rounding: "nearest", or "stochastic": up with the probability of the remainder, unbiased.
+    """
+    low = -1.0 if signed else 0.0
+    inside = (x >= low) & (x <= 1.0)
+    bounded = jnp.where(inside, x, jax.lax.stop_gradient(jnp.clip(x, low, 1.0)))
+    if bits is None:
+        return bounded
+    steps = 2.0 ** (bits - 1) - 1.0 if signed else 2.0**bits - 1.0
+    cells = jax.lax.stop_gradient(bounded) * steps
+    if rounding == "stochastic":
+        cells = jnp.floor(cells + jax.random.uniform(key, x.shape, x.dtype))
+    else:
+        cells = jnp.round(cells)
+    return bounded + jax.lax.stop_gradient(cells / steps - bounded)
+
+
+def quantise_phase(
+    phase: Float[Array, "*b"], bits: int | None, rounding: str = "nearest", key: Key | None = None
+) -> Float[Array, "*b"]:
+    """Rounds an angle to 2^b steps around the circle; no derivative."""
+    if bits is None:
+        return phase
+    cells = phase * (2.0**bits / (2 * jnp.pi))
+    if rounding == "stochastic":
+        cells = jnp.floor(cells + jax.random.uniform(key, phase.shape, phase.dtype))
+    else:
+        cells = jnp.round(cells)
+    return cells * (2 * jnp.pi / 2.0**bits)
