@@ -120,7 +120,7 @@ def optical_circular_correlate(
 
     One transform of x serves all kernels; two vectors share a pass. Where the aperture is not of the signal's
     size, tiles of N points on each axis overlap by r - 1 (overlap-save), so that N - r + 1 of each are kept,
-    3 x 3 of a 5 x 5 aperture for a 3 x 3 kernel; or the signal goes through stages, if these are fewer frames.
+    3 x 3 of a 5 x 5 aperture for a 3 x 3 kernel; or the signal goes through stages, where that is less.
 
     Args:
       x: vectors; with `shape` = (d1, d2) images, row by row.

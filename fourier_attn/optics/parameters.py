@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from fourier_attn.optics.detection import DETECTIONS
+from fourier_attn.optics.detection import DETECTIONS, ELECTRON_C
 
 CHOICES = {
     "lens": ("2d", "1d"),
@@ -159,6 +159,10 @@ class Engine:
             )
         return dataclasses.replace(self, **changes)
 
+    def with_power(self, watts: float) -> "Engine":
+        """This engine with `photons_fs` for so much detected power of unit intensity: resp P T / q."""
+        return self.replace(photons_fs=self.responsivity * watts / self.frame_rate_hz / ELECTRON_C)
+
     def ideal(self) -> "Engine":
         """The exact transform with this engine's aperture, lens and detected quantity."""
         kept = ("shape", "lens", "centered", "encode")
@@ -235,5 +239,5 @@ def _check_together(engine: Engine) -> None:
         )
     if (engine.backward == "surrogate") != (engine.hardware is not None):
         raise ValueError(
-            f"backward={engine.backward!r}, hardware={engine.hardware}: 'surrogate' needs one, no other takes it"
+            f"backward={engine.backward!r}, hardware={engine.hardware}: 'surrogate' needs one, others none"
         )

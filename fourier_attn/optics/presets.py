@@ -1,8 +1,8 @@
 """Engines with a name, and where each of their parameters comes from.
 
-"published" stands in a source, "derived" follows from published facts, "assumed" is an order of magnitude that
-nobody has published for such a chip: no bit depth, noise, power or error of a Fourier-optical engine is known
-to us beyond the aperture, the boundary condition and the way of detection.
+"published" stands in a source, "derived" follows from published facts, "assumed" is an order of magnitude.
+Beyond the aperture, the boundary condition and the way of detection, nothing that we know of is published on
+such an engine: no bit depth, no noise, no power, no error.
 
 `python -m fourier_attn.optics.presets` prints the tables.
 """
