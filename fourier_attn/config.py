@@ -1,10 +1,21 @@
 """Every knob of the project, with its default and its unit. The only list of knobs."""
 
+import dataclasses
 from typing import Any
 
 from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
+
+from fourier_attn.optics import presets
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
+
+# Fourier-optical engines: exact without one, or a key of `fourier_attn.optics.presets.PRESETS`. A config that
+# asks `default` for an engine has its parameters one by one: `fourier_attn.optics.Engine` lists them.
+ENGINES = {
+    "engine": None,  # computes the mixer's transforms
+    "eval_engine": None,  # the one of evaluation; None: the same
+}
 
 MIXERS = {
     "attention": {
@@ -19,6 +30,7 @@ MIXERS = {
         "kernel": None,  # taps, (r,) or (r1, r2); None: as many as the token has (the articles)
         "merge": "sum",  # "sum" of the heads (the articles), or "project"
         "method": "auto",  # "auto", "literal" (three correlations) or "merged" (the exact identity)
+        **ENGINES,
     },
     "lambda": {
         "heads": 1,  # number of query heads; they share keys and values
@@ -31,10 +43,12 @@ MIXERS = {
         "norm": "layer",  # of queries and values: "layer" or "none" (the articles)
         "initializer": "fan_in",  # "fan_in", or "uniform" in (-0.5, 0.5) (the articles)
         "method": "auto",  # "auto", "shift", "matrix" or "fft"
+        **ENGINES,
     },
     "fourier": {
         "norm": "none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
         "method": "auto",  # "auto", "fft" (complex) or "rfft" (half of the spectrum)
+        **ENGINES,
     },
     "linear": {"length": 512},  # tokens of the longest sequence; `default` sets model.positions
     "random": {
@@ -77,17 +91,26 @@ TASKS = {
 }
 
 
-def default(mixer: str = "fourier", task: str = "reviews", recipe: str = "default") -> Config:
-    """The whole configuration for a mixer, a task and a recipe, locked: an unknown key is refused."""
+def default(
+    mixer: str = "fourier", task: str = "reviews", recipe: str = "default", engine: str | None = None
+) -> Config:
+    """The whole configuration for a mixer, a task and a recipe, locked: an unknown key is refused.
+
+    Args:
+      engine: the preset that the mixer's engine starts from, parameter by parameter; None is exact.
+    """
     if mixer not in MIXERS:
         raise ValueError(f"mixer={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
     if task not in TASKS:
         raise ValueError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
+    if engine is not None and "engine" not in MIXERS[mixer]:
+        raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
     if recipe not in RECIPES:
         raise ValueError(f"recipe={recipe!r} is unknown; choose one of {', '.join(RECIPES)}")
     config = ConfigDict()
     config.seed = 0  # of initial weights, dropout and the order of the data
-    config.data, config.model, config.optim, config.train = _data(task), _model(mixer), _optim(), _train()
+    config.data, config.model, config.optim = _data(task), _model(mixer, engine), _optim()
+    config.train = _train()
     config.update_from_flattened_dict(TASKS[task])
     config.update_from_flattened_dict(RECIPES[recipe])
     return _fitted(config).lock()
@@ -120,7 +143,7 @@ def _data(task: str) -> ConfigDict:
     return part
 
 
-def _model(mixer: str) -> ConfigDict:
+def _model(mixer: str, engine: str | None) -> ConfigDict:
     part = ConfigDict()
     part.vocab = 50_000  # rows of the token table; `train.run` sets the tokenizer's size
     part.classes = 2  # `train.run` sets the task's number
@@ -132,7 +155,23 @@ def _model(mixer: str) -> ConfigDict:
     part.dropout = 0.0  # rate, after the embedding and after every sublayer
     part.token_dropout = 0.0  # rate of whole tokens zeroed in training
     part.dtype = "float32"  # of the computation, or "bfloat16"; parameters are float32
-    part.mixer = ConfigDict(dict(name=mixer, **MIXERS[mixer]))
+    part.mixer = ConfigDict({"name": mixer})
+    for key, value in MIXERS[mixer].items():
+        part.mixer[key] = placeholder(str) if key in ENGINES else value
+    if engine is not None:
+        del part.mixer["engine"]
+        part.mixer["engine"] = _engine(engine)
+    return part
+
+
+def _engine(preset: str) -> ConfigDict:
+    """The parameters of a preset; those that are None can be set, too."""
+    values, part = presets.preset(preset), ConfigDict()
+    kinds = {"int | None": int, "float | None": float, "tuple[float, float] | None": tuple}
+    for field in dataclasses.fields(values):
+        value, kind = getattr(values, field.name), kinds.get(str(field.type))
+        if field.name != "hardware":  # a function is no configuration
+            part[field.name] = placeholder(kind) if value is None and kind else value
     return part
 
 

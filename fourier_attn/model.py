@@ -15,6 +15,7 @@ from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolution
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.optics import presets
 
 MIXERS: dict[str, type[nn.Module]] = {
     "attention": Attention,
@@ -138,6 +139,7 @@ def build(config: Any) -> Classifier:
     """
     fields = dict(config["mixer"])
     name = fields.pop("name")
+    fields |= {key: presets.build(fields[key]) for key in ("engine", "eval_engine") if key in fields}
     if name not in MIXERS:
         raise ValueError(f"model.mixer.name={name!r} is unknown; choose one of {', '.join(MIXERS)}")
     known = [f.name for f in dataclasses.fields(MIXERS[name]) if f.name not in ("parent", "name", "dtype")]

@@ -62,7 +62,11 @@ def make_train_step(
     def summed(params: Any, batch: Batch, key: Key) -> tuple[jax.Array, metrics.Sums]:
         mask = batch["tokens"] != PAD
         logits: Any = network.apply(
-            {"params": params}, batch["tokens"], mask=mask, train=True, rngs={"dropout": key}
+            {"params": params},
+            batch["tokens"],
+            mask=mask,
+            train=True,
+            rngs={"dropout": key, "noise": jax.random.fold_in(key, 0)},
         )
         total = metrics.sums(logits, batch["label"], batch["weight"])
         return total["loss"], total
@@ -93,12 +97,16 @@ def make_train_step(
 
 
 def make_eval_step(
-    network: model.Classifier, seeds: int = 1
+    network: model.Classifier, seeds: int = 1, noise: int = 0
 ) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
-    """Returns the jitted evaluation step: (params, batch) -> (sums, class probabilities)."""
+    """Returns the jitted evaluation step: (params, batch) -> (sums, class probabilities).
+
+    Where an optical engine draws noise, it does so here too, with the fixed key of the seed `noise`.
+    """
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
-        logits: Any = network.apply({"params": params}, batch["tokens"], mask=batch["tokens"] != PAD)
+        tokens, draws = batch["tokens"], {"noise": jax.random.key(noise)}
+        logits: Any = network.apply({"params": params}, tokens, mask=tokens != PAD, rngs=draws)
         return metrics.sums(logits, batch["label"], batch["weight"]), jax.nn.softmax(logits)
 
     return jax.jit(jax.vmap(eval_step, (0, None)) if seeds > 1 else eval_step)

@@ -6,8 +6,11 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.noise import choose
+from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.optics import Engine, optical_circular_correlate
 
 
 class CircularAttention(nn.Module):
@@ -30,6 +33,9 @@ class CircularAttention(nn.Module):
       merge: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention does.
       method: "auto", "literal" (three correlations) or "merged" (the exact identity: keys and values are the
         tokens, the same for all heads), see `circular_attention`.
+      engine: a Fourier-optical engine that computes the three projections, from one transform of each token;
+        None is exact. With an engine the method is "literal": noise comes between projection and product.
+      eval_engine: the one of evaluation; None is the same as in training.
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
     Raises: ValueError where shape or kernel do not fit d, or for an unknown option.
@@ -42,6 +48,8 @@ class CircularAttention(nn.Module):
     kernel: tuple[int, ...] | None = None
     merge: str = "sum"
     method: str = "auto"
+    engine: Engine | None = None
+    eval_engine: Engine | None = None
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -65,15 +73,25 @@ class CircularAttention(nn.Module):
             return nn.initializers.uniform(2 * bound)(key, shape) - bound
 
         kernels = [self.param(name, init, (self.heads, *taps)) for name in ("query", "key", "value")]
-        y = circular_attention(
-            x.astype(self.dtype),
-            *kernels,
-            shape=tuple(self.shape or ()) or None,
-            boundary=self.boundary,
-            mask=mask,
-            merge="sum" if self.merge == "sum" else "none",
-            method=self.method,
-        )
+        x, image = x.astype(self.dtype), tuple(self.shape or ()) or None
+        engine, key = choose(self, train)
+        if engine is None:
+            y = circular_attention(
+                x,
+                *kernels,
+                shape=image,
+                boundary=self.boundary,
+                mask=mask,
+                merge="sum" if self.merge == "sum" else "none",
+                method=self.method,
+            )
+        else:
+            filters = jnp.concatenate(kernels)
+            projected = optical_circular_correlate(
+                x, filters, engine, key, shape=image, boundary=self.boundary
+            )
+            y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
+            y = y.sum(axis=-2) if self.merge == "sum" else y
         if self.merge == "sum":
             return y
         dense = nn.DenseGeneral(

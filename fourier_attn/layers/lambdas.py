@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.noise import choose
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.optics import Engine, optical_position_lambda
 
 NORMS, INITIALIZERS = ("layer", "none"), ("fan_in", "uniform")
 
@@ -39,6 +41,9 @@ class LambdaLayer(nn.Module):
       initializer: "fan_in" is normal with variance 1 / d, and 1 / (k r) for the table; "uniform" is
         U(-0.5, 0.5) for all.
       method: see `lambda_layer`.
+      engine: a Fourier-optical engine that computes the position lambdas, convolutions of the values along
+        the positions with every column of the table; None is exact, and does not build them.
+      eval_engine: the one of evaluation; None is the same as in training.
       dtype: of the computation; parameters stay float32, and so do softmax and sums over positions.
     Masking: padding gets no weight in the softmax and no value; outputs at padded positions are meaningless.
     Raises: ValueError where heads do not divide d, for an even context, or for an unknown option.
@@ -55,6 +60,8 @@ class LambdaLayer(nn.Module):
     norm: str = "layer"
     initializer: str = "fan_in"
     method: str = "auto"
+    engine: Engine | None = None
+    eval_engine: Engine | None = None
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -90,16 +97,20 @@ class LambdaLayer(nn.Module):
         taps = self._taps()
         scale = nn.initializers.normal((self.k * math.prod(taps)) ** -0.5)
         position = self.param("position", _centred if uniform else scale, (*taps, self.k, self.u))
+        position, grid = position.astype(self.dtype), tuple(self.grid) or None
+        engine, noise = choose(self, train)
         y = lambda_layer(
             query,
             key,
             value,
-            (position[-t:] if self.causal else position).astype(self.dtype),
-            grid=tuple(self.grid) or None,
+            (position[-t:] if self.causal else position) if engine is None else None,
+            grid=grid,
             causal=self.causal,
             mask=mask,
             method=self.method,
         )
+        if engine is not None:
+            y = y + optical_position_lambda(query, value, position, engine, noise, grid=grid, mask=mask)
         return y.reshape(b, t, d)
 
     def _taps(self) -> tuple[int, ...]:
@@ -116,6 +127,8 @@ class LambdaLayer(nn.Module):
             raise ValueError(f"k={self.k} and u={self.u} must be at least 1")
         if self.causal and self.grid:
             raise ValueError(f"causal=True needs a sequence, not grid={self.grid}; an image has no order")
+        if self.causal and (self.engine is not None or self.eval_engine is not None):
+            raise ValueError("causal=True has no optical form; use engine=None")
         if self.context < 0 or (self.context % 2 == 0 and self.context and not self.causal):
             raise ValueError(f"context={self.context} must be odd, or 0 for the whole length")
         if not self.context and not self.grid and t > self.length:

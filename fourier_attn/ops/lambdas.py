@@ -84,7 +84,7 @@ def lambda_layer(
     query: Float[Array, "*b t h k"],
     key: Float[Array, "..."],
     value: Float[Array, "..."],
-    position: Float[Array, "..."],
+    position: Float[Array, "..."] | None,
     *,
     grid: tuple[int, ...] | None = None,
     causal: bool = False,
@@ -107,6 +107,7 @@ def lambda_layer(
         (r1, r2, k, u), both odd, on an image; without, (t, t, k, u) has an entry for each pair of
         positions, query first. Taps that reach beyond every position are not used. With `causal`, the
         taps (r, k, u) are the positions n - r + 1 to n, the last one being n itself; r = t is global.
+        None leaves the content lambda alone.
       grid: (rows, cols), the positions row by row.
       causal: position n sees m <= n only: the softmax becomes a running one, normalised at each n.
       mask: (*b, t), True for real positions.
@@ -136,6 +137,8 @@ def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
         key = jnp.where(real, key.astype(jnp.float32), jnp.full((), NEVER, jnp.float32))
         value = jnp.where(real, value, jnp.zeros((), value.dtype))
     content = (causal_content_lambda if causal else content_lambda)(query, key, value)
+    if position is None:
+        return content
     if position.ndim == 4 and grid is None:
         y = relative.by_pairs(query, value, position)
     else:
@@ -177,10 +180,12 @@ def _check(query, key, value, position, grid, causal, mask, method) -> None:
         raise ValueError(f"value of shape {value.shape} must be (*b, t, v, u) = {(*lead, t)}, any v, and {u}")
     if mask is not None and mask.shape != (*lead, t):
         raise ValueError(f"mask of shape {mask.shape} must be (*b, t) = {(*lead, t)}")
-    if position.ndim not in (3, 4) or position.shape[-2:] != (k, u):
-        raise ValueError(f"position of shape {position.shape} must be taps and then (k, u) = {(k, u)}")
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
+    if position is None:
+        return
+    if position.ndim not in (3, 4) or position.shape[-2:] != (k, u):
+        raise ValueError(f"position of shape {position.shape} must be taps and then (k, u) = {(k, u)}")
     _check_places(position.shape, t, grid, causal)
 
 

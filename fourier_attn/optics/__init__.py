@@ -6,6 +6,7 @@ from fourier_attn.optics.operations import (
     optical_circular_correlate,
     optical_dft,
     optical_fourier_mix,
+    optical_position_lambda,
     plan,
 )
 from fourier_attn.optics.parameters import Engine
@@ -17,5 +18,6 @@ __all__ = [
     "optical_dft",
     "optical_dft2",
     "optical_fourier_mix",
+    "optical_position_lambda",
     "plan",
 ]

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Inexact
 
+from fourier_attn.optics.draws import draw
 from fourier_attn.optics.quantise import quantise
 
-Key = jax.Array
+Key = Any  # of jax.random, or None where nothing is drawn
 ELECTRON_C, BOLTZMANN_J_K = 1.602176634e-19, 1.380649e-23
 MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
 
@@ -38,43 +39,49 @@ DETECTIONS = {
 }
 
 
-def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, key: Key | None) -> Inexact[Array, "*b n1 n2"]:
+def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, key: Key) -> Inexact[Array, "*b n1 n2"]:
     """What the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
     Every detector has shot noise (variance = mean) and electrical noise, then its signal is converted.
     The noise's size is no path for derivatives, its sum with the signal is.
     """
-    light, electric, digit = (None,) * 3 if key is None else jax.random.split(key, 3)
+    draws: Any = (None,) * 3 if key is None else jax.random.split(key, 3)
+    light, electric, digit = draws
     if engine.lo_drift is not None:
-        turn = engine.lo_drift * jax.random.normal(electric, (*field.shape[:-2], 1, 1), field.real.dtype)
+        turn = draw(jax.random.normal, electric, (*field.shape[:-2], 1, 1), field.real.dtype)
+        turn = engine.lo_drift * turn
         field = field * jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
     name = engine.detection
     if name == "field":
         return field[0]
     if name in ("intensity", "amplitude"):
-        power = _convert(_count(_power(field[0]), engine, light, 1.0), engine, digit, 0.0)
+        power = _convert(_count(_power(field), engine, light), engine, digit, 0.0)[0]
         return power if name == "intensity" else _root(power)
     r = jnp.sqrt(jnp.asarray(engine.lo_ratio, field.real.dtype))
     if name in ("hybrid90", "homodyne_re"):
         return _balanced(field[0], engine, r, light, digit)
-    phases = _phases(engine, len(field)) if name != "linear3" else jnp.array([0.0, 0.0, jnp.pi / 2])
-    references = r * jnp.stack([jnp.cos(phases), jnp.sin(phases)]).astype(r.dtype)
+    ideal, phases = _phases(engine, len(field), r.dtype)
+    references = r * jnp.stack([jnp.cos(phases), jnp.sin(phases)])
     if name == "linear3":
-        references = references * jnp.array([0.0, 1.0, 1.0], r.dtype)
+        references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
     shape = (-1,) + (1,) * (field.ndim - 1)
     power = _power(field + jax.lax.complex(*references).reshape(shape))
-    power = _convert(_count(power, engine, light, 1.0), engine, digit, r)
+    power = _convert(_count(power, engine, light), engine, digit, r)
     if name == "linear3":
         re, im = ((power[i] - power[0] - r**2) / (2 * r) for i in (1, 2))
         return jax.lax.complex(re, im)
-    steps = 2 * jnp.pi / len(field) * jnp.arange(len(field))
-    weights = jnp.stack([jnp.cos(steps), jnp.sin(steps)]).astype(r.dtype) / (len(field) * r)
-    return jax.lax.complex(*(jnp.tensordot(w, power, 1) for w in weights))
+    weights = jnp.stack([jnp.cos(ideal), jnp.sin(ideal)]) / (len(field) * r)
+    return jax.lax.complex(*(jnp.tensordot(w, power, 1, precision="highest") for w in weights))
 
 
-def _phases(engine: Any, steps: int) -> Array:
-    ideal = 2 * jnp.pi / steps * jnp.arange(steps)
-    return ideal if engine.lo_phase_err is None else ideal + engine.lo_phase_err * jnp.arange(steps)
+def _phases(engine: Any, steps: int, dtype: Any) -> tuple[Array, Array]:
+    """Phases of the reference in each pass, as they are meant and as they are."""
+    place = jnp.arange(steps, dtype=dtype)
+    if engine.detection == "linear3":  # the first pass has no reference
+        ideal, place = jnp.array([0.0, 0.0, jnp.pi / 2], dtype), jnp.array([0.0, 0.0, 1.0], dtype)
+    else:
+        ideal = 2 * jnp.pi / steps * place
+    return ideal, ideal if engine.lo_phase_err is None else ideal + engine.lo_phase_err * place
 
 
 def _power(field: Array) -> Array:
@@ -92,7 +99,7 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
     return root, jnp.where(root > 0, tangents[0] / jnp.where(root > 0, 2 * root, 1.0), 0.0)
 
 
-def _balanced(field: Array, engine: Any, r: Array, light: Key | None, digit: Key | None) -> Array:
+def _balanced(field: Array, engine: Any, r: Array, light: Key, digit: Key) -> Array:
     """Differences of two detectors each, in units of Re E or Im E: sum of both noises, one draw."""
     share = 0.25 if engine.detection == "hybrid90" else 0.5  # of the light, for each detector
     parts = (field.real, field.imag) if share == 0.25 else (field.real,)
@@ -107,11 +114,13 @@ def _balanced(field: Array, engine: Any, r: Array, light: Key | None, digit: Key
         std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
         if engine.statistics == "poisson":
             light, electric = jax.random.split(light)
-            pair = jnp.stack([share * (_power(field) + r**2 + s * 2 * r * signal) for s in (1, -1)])
-            counts = _count(pair, engine, light, 1.0, electric)
-            noise = jax.lax.stop_gradient((counts[0] - counts[1]) / gain - signal)
+            sum_, difference = (_power(field) + r**2)[None], 2 * r * signal
+            pairs = share * jnp.concatenate([sum_ + difference, sum_ - difference])
+            counts = _count(pairs, engine, light, electric)
+            first, second = jnp.split(counts, 2)
+            noise = jax.lax.stop_gradient((first - second) / gain - signal)
         else:
-            noise = std[None] * jax.random.normal(light, signal.shape, signal.dtype)
+            noise = std[None] * draw(jax.random.normal, light, signal.shape, signal.dtype)
         signal = signal + noise
     signal = _convert(signal, engine, digit, r)
     return jax.lax.complex(*signal) if len(parts) == 2 else signal[0]
@@ -134,24 +143,26 @@ def _electrical_variance(engine: Any, dtype: Any) -> Array:
     return jnp.asarray(electrons / engine.photons_fs / engine.photons_fs, dtype)
 
 
-def _count(power: Array, engine: Any, key: Key | None, share: float, electric: Key | None = None) -> Array:
+def _count(power: Array, engine: Any, key: Key, electric: Key = None) -> Array:
     """Powers as detectors report them: with shot and electrical noise."""
     if engine.photons_fs is None:
         return power
     electrical = _electrical_variance(engine, power.dtype)
     if engine.statistics == "gaussian":
         variance = power / engine.photons_fs + electrical
-        noise = jax.lax.stop_gradient(jnp.sqrt(variance)) * jax.random.normal(key, power.shape, power.dtype)
-        return power + noise
+        noise = draw(jax.random.normal, key, power.shape, power.dtype)
+        return power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise
     key, electric = jax.random.split(key) if electric is None else (key, electric)
-    mean = jax.lax.stop_gradient(power * engine.photons_fs)
-    few = jax.random.poisson(key, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
-    draws = jax.random.normal(electric, (2, *power.shape), power.dtype)
+    mean = jax.lax.stop_gradient(jnp.maximum(power * engine.photons_fs, 0.0))
+    first = jnp.moveaxis(jnp.minimum(mean, MOST_POISSON), 0, -1)  # as `draw` has it
+    few = jnp.moveaxis(jax.random.poisson(key, first), -1, 0).astype(power.dtype) - mean
+    keys = jax.random.split(electric)
+    draws = [draw(jax.random.normal, key, power.shape, power.dtype) for key in keys]
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
     return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
 
 
-def _convert(signal: Array, engine: Any, key: Key | None, r: Any) -> Array:
+def _convert(signal: Array, engine: Any, key: Key, r: Any) -> Array:
     """The analog-to-digital converter: full scale, clip, levels."""
     if engine.adc_bits is None and engine.adc_range == "auto":
         return signal

@@ -23,8 +23,9 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Any) -> Complex[Array, 
     if is_exact(engine):
         return lens(field, engine)
     if pixels <= MATRIX_PIXELS and batch >= pixels:
-        return (field.reshape(batch, pixels) @ matrix(engine, field.dtype)).reshape(field.shape)
-    return _stages(field, engine)
+        rows = field.reshape(batch, pixels)
+        return jnp.matmul(rows, matrix(engine, field.dtype), precision="highest").reshape(field.shape)
+    return _stages(field.reshape(batch, *engine.shape), engine).reshape(field.shape)
 
 
 def matrix(engine: Any, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
@@ -44,7 +45,7 @@ def is_exact(engine: Any) -> bool:
 
 def transmission(engine: Any) -> Array:
     """Share eta of the power that arrives."""
-    return 10.0 ** (-jnp.asarray(engine.insertion_loss_db) / 10)
+    return 10.0 ** (-jnp.asarray(engine.insertion_loss_db, float) / 10)
 
 
 def lens(field: Array, engine: Any) -> Array:
@@ -56,19 +57,19 @@ def lens(field: Array, engine: Any) -> Array:
     return jnp.fft.fftshift(field, axes) if engine.centered else field
 
 
-def _stages(field: Array, engine: Any) -> Array:
+def _stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n1 n2"]:
     before, after = (jax.random.fold_in(jax.random.key(engine.device_seed), i) for i in range(2))
-    field = field * _pattern(engine, before, field.dtype)
+    field = field * _pattern(engine, before, field.dtype)[None]
     if engine.defocus_rad is not None:
         rows, cols = _places(engine, field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
-        field = field * _turn(engine.defocus_rad * radius)
+        field = field * _turn(engine.defocus_rad * radius)[None]
     field = _crosstalk(field, engine, jax.random.fold_in(before, 1))
     field = _crosstalk(lens(field, engine), engine, jax.random.fold_in(after, 1))
-    field = field * _pattern(engine, after, field.dtype) * _alignment(engine, field.real.dtype)
+    field = field * (_pattern(engine, after, field.dtype) * _alignment(engine, field.dtype))[None]
     if engine.insertion_loss_db is not None:
-        field = field * jnp.sqrt(transmission(engine)).astype(field.real.dtype)
+        field = field * jnp.sqrt(transmission(engine)).astype(field.dtype)
     return field
 
 
@@ -81,7 +82,7 @@ def _pattern(engine: Any, key: Array, dtype: Any) -> Array:
     gains, phases = jax.random.normal(key, (2, *engine.shape), jnp.finfo(dtype).dtype) / 2**0.5
     pattern = jnp.ones(engine.shape, dtype)
     if engine.static_gain_rms is not None:
-        pattern = pattern * (1 + engine.static_gain_rms * gains)
+        pattern = pattern * (1 + engine.static_gain_rms * gains).astype(dtype)
     if engine.static_phase_rms is not None:
         pattern = pattern * _turn(engine.static_phase_rms * phases)
     return pattern
@@ -97,15 +98,15 @@ def _places(engine: Any, dtype: Any, *, centred: bool) -> tuple[Array, Array]:
 
 def _alignment(engine: Any, dtype: Any) -> Array:
     """Lateral shift, a linear phase of the output, and the pixels' fill factor, a sinc of it."""
-    result = jnp.ones(engine.shape, jnp.result_type(dtype, jnp.complex64))
+    result = jnp.ones(engine.shape, dtype)
     axes = ((0, (slice(None), None)), (1, (None, slice(None))))
-    places = _places(engine, dtype, centred=engine.centered)
+    places = _places(engine, jnp.finfo(dtype).dtype, centred=engine.centered)
     for axis, spread in axes[1 if engine.lens == "1d" else 0 :]:
         frequency = (places[axis] / engine.shape[axis])[spread]
         if engine.shift_pitch is not None:
             result = result * _turn(-2 * jnp.pi * frequency * engine.shift_pitch[axis])
         if engine.fill_factor is not None:
-            result = result * jnp.sinc(frequency * engine.fill_factor)
+            result = result * jnp.sinc(frequency * engine.fill_factor).astype(dtype)
     return result
 
 
@@ -132,9 +133,9 @@ def _crosstalk(field: Array, engine: Any, key: Array) -> Array:
         partner = jnp.where(paired, partner, place)
         lower = jnp.minimum(place, partner)
         sign = jnp.where(place == lower, 1.0, -1.0).astype(kappa.dtype)
-        shape = (-1, 1) if axis == -2 else (1, -1)
-        angle = sign.reshape(shape) * jnp.take(phase, lower, axis)
-        weight = jnp.where(paired.reshape(shape), across, 0.0) * 1j * _turn(angle)
-        keep = jnp.where(paired.reshape(shape), through, 1.0)
+        shape = (1, -1, 1) if axis == -2 else (1, 1, -1)
+        angle = sign.reshape(shape) * jnp.take(phase, lower, axis)[None]
+        weight = jnp.where(paired.reshape(shape), across, 0.0).astype(field.dtype) * (1j * _turn(angle))
+        keep = jnp.where(paired.reshape(shape), through, 1.0).astype(field.dtype)
         field = keep * field + weight * jnp.take(field, partner, axis)
     return field

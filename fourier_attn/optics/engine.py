@@ -14,16 +14,17 @@ from jaxtyping import Array, Inexact
 
 from fourier_attn.optics import device
 from fourier_attn.optics.detection import DETECTIONS, detect
+from fourier_attn.optics.draws import draw
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.quantise import quantise, quantise_phase
 
-Key = jax.Array
+Key = Any  # of jax.random, or None where nothing is drawn
 
 
 def optical_dft2(
     x: Inexact[Array, "..."],
     engine: Engine,
-    key: Key | None = None,
+    key: Key = None,
     *,
     factor: Inexact[Array, "..."] | None = None,
 ) -> Inexact[Array, "..."]:
@@ -60,18 +61,18 @@ def optical_dft2(
 
 
 @jax.jit
-def _transform(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Array:
+def _transform(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     if x.dtype not in (jnp.float64, jnp.complex128):
         x = x.astype(jnp.complex64 if jnp.iscomplexobj(x) else jnp.float32)
     return (_pass if engine.backward == "model" else _steered)(x, factor, engine, key)
 
 
 @jax.custom_vjp
-def _steered(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Array:
+def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """A pass whose derivative is not the model's."""
     if engine.hardware is None:
         return _pass(x, factor, engine, key)
-    written = x if factor is None else x * factor
+    written = x if factor is None else _complex(x) * _complex(factor)
     result = jax.eval_shape(
         partial(_pass, engine=engine.replace(backward="model", hardware=None)), x, factor, key=key
     )
@@ -88,7 +89,7 @@ def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, .
         written = _send_back(g, engine, key)
         if factor is None:
             return (written if jnp.iscomplexobj(x) else written.real), None, None, None
-        by_x, by_factor = written * factor, written * x
+        by_x, by_factor = written * _complex(factor), written * _complex(x)
         return (
             by_x if jnp.iscomplexobj(x) else by_x.real,
             by_factor if jnp.iscomplexobj(factor) else by_factor.real,
@@ -102,7 +103,7 @@ def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, .
     return *pull(g), None, None
 
 
-def _send_back(g: Array, engine: Engine, key: Key | None) -> Array:
+def _send_back(g: Array, engine: Engine, key: Key) -> Array:
     """The cotangent through the engine: F is its own transpose, so that light does both directions."""
     detection = "hybrid90" if engine.detection == "homodyne_re" else engine.detection
     back = engine.replace(detection=detection, backward="model", encode="complex")
@@ -112,9 +113,9 @@ def _send_back(g: Array, engine: Engine, key: Key | None) -> Array:
 _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_backward)
 
 
-def _pass(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Array:
+def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """All passes of one transform: those of the detection, and the averages."""
-    keys = (None,) * 4 if key is None else jax.random.split(key, 4)
+    keys: Any = (None,) * 4 if key is None else jax.random.split(key, 4)
     mean = jnp.mean(x, (-2, -1), keepdims=True) if engine.dc_block else None
     scale, field = _write(x if mean is None else x - mean, engine, keys[0])
     if factor is not None:
@@ -124,7 +125,7 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Ar
     field = device.propagate(field, engine)
     field = _laser(field, engine, keys[2])
     if engine.insertion_loss_db is not None:  # detectors count what is left, see `photons_fs`
-        field = field / jnp.sqrt(device.transmission(engine)).astype(field.real.dtype)
+        field = field / jnp.sqrt(device.transmission(engine)).astype(field.dtype)
     passes = DETECTIONS[engine.detection].passes
     results = field.reshape(-1, passes, *field.shape[1:])
     if engine.averages == 1:
@@ -132,11 +133,11 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key | None) -> Ar
     else:
         draws = None if key is None else jax.random.split(keys[3], engine.averages)
         y = jax.vmap(lambda field, key: detect(field, engine, key))(results, draws).mean(axis=0)
-    y = y * (scale**2 if engine.detection == "intensity" else scale)
+    y = y * (scale**2 if engine.detection == "intensity" else scale).astype(y.dtype)
     return y if mean is None else _restore(y, mean, engine)
 
 
-def _write(x: Array, engine: Engine, key: Key | None) -> tuple[Array, Array]:
+def _write(x: Array, engine: Engine, key: Key) -> tuple[Array, Array]:
     """Scale of each aperture, and the field that the modulators make of x / scale.
 
     Straight through: the derivative of the written field by x / scale is 1, and 0 where it is clipped.
@@ -145,14 +146,14 @@ def _write(x: Array, engine: Engine, key: Key | None) -> tuple[Array, Array]:
         scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
         scale = jnp.where(scale > 0, scale, 1.0).astype(x.real.dtype)
     else:
-        scale = jnp.full((*x.shape[:-2], 1, 1), engine.dac_range, x.real.dtype)
-    u = x / scale
+        scale = jnp.full((*x.shape[:-2], 1, 1), float(engine.dac_range), x.real.dtype)
+    u = x / scale.astype(x.dtype)
     exact = engine.dac_bits_amp is None and engine.dac_bits_phase is None and engine.extinction_db is None
     if engine.encode == "complex":
         if exact and engine.dac_range == "auto":
             return scale, _complex(u)
         size = jnp.abs(jax.lax.stop_gradient(u))
-        u = jnp.where(size <= 1, u, jax.lax.stop_gradient(u / jnp.where(size > 1, size, 1.0)))
+        u = jnp.where(size <= 1, u, jax.lax.stop_gradient(u / jnp.where(size > 1, size, 1.0).astype(u.dtype)))
     elif engine.encode in ("signed", "amplitude"):
         u = quantise(u, None, signed=engine.encode == "signed")
     written = jax.lax.stop_gradient(_modulate(jax.lax.stop_gradient(u), engine, key))
@@ -163,7 +164,7 @@ def _complex(x: Array) -> Array:
     return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
 
 
-def _modulate(u: Array, engine: Engine, key: Key | None) -> Array:
+def _modulate(u: Array, engine: Engine, key: Key) -> Array:
     """The field that is written for u, |u| <= 1: levels of the converters, light that leaks."""
     keys = (None, None) if key is None else jax.random.split(key)
     signed = engine.encode == "signed"
@@ -182,50 +183,53 @@ def _modulate(u: Array, engine: Engine, key: Key | None) -> Array:
         return written
     if engine.dac_bits_phase is None and jnp.iscomplexobj(u):
         size = jnp.abs(u)
-        return written * jnp.where(size > 0, u / jnp.where(size > 0, size, 1.0), 1.0)
+        return written * jnp.where(size > 0, u / jnp.where(size > 0, size, 1.0).astype(u.dtype), 1.0)
     phase = quantise_phase(jnp.angle(u), engine.dac_bits_phase, rounding, keys[1])
     return written * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
 
 
-def _disturb(field: Array, engine: Engine, key: Key | None) -> Array:
+def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
     shape = (engine.passes, *field.shape)
     field, real = jnp.broadcast_to(field, shape), field.real.dtype
     if engine.amp_noise_rms is not None:
-        field = field * (
-            1 + engine.amp_noise_rms * jax.random.normal(jax.random.fold_in(key, 0), shape, real)
-        )
+        relative = draw(jax.random.normal, jax.random.fold_in(key, 0), shape, real)
+        field = field * (1 + engine.amp_noise_rms * relative).astype(field.dtype)
     if engine.phase_noise_rms is not None:
-        phase = engine.phase_noise_rms * jax.random.normal(jax.random.fold_in(key, 1), shape, real)
+        phase = engine.phase_noise_rms * draw(jax.random.normal, jax.random.fold_in(key, 1), shape, real)
         field = field * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
     return field
 
 
-def _laser(field: Array, engine: Engine, key: Key | None) -> Array:
+def _laser(field: Array, engine: Engine, key: Key) -> Array:
     """Power that changes from pass to pass, the same for the whole aperture."""
     shape, real = (*field.shape[:-2], 1, 1), field.real.dtype
     power = jnp.ones(shape, real)
     if engine.rin_db_hz is not None:
         bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
         rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.rin_db_hz, real) / 10) * bandwidth)
-        power = power * (1 + rms * jax.random.normal(jax.random.fold_in(key, 0), shape, real))
+        power = power * (1 + rms * draw(jax.random.normal, jax.random.fold_in(key, 0), shape, real))
     if engine.power_drift_rms is not None:
         power = power * (1 + engine.power_drift_rms * _drift(engine, jax.random.fold_in(key, 1), shape, real))
     if engine.rin_db_hz is None and engine.power_drift_rms is None:
         return field
-    return field * jnp.sqrt(jnp.maximum(power, 0.0))
+    return field * jnp.sqrt(jnp.maximum(power, 0.0)).astype(field.dtype)
 
 
 def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in their order, a = exp(-1 / drift_corr)."""
-    steps = jax.random.normal(key, shape, dtype).reshape(-1)
+    """z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in their order, a = exp(-1 / drift_corr).
+
+    An aperture has all its passes, shape[0], before the next one.
+    """
+    steps = jax.random.normal(key, (*shape[1:], shape[0]), dtype).reshape(-1)
     a = jnp.exp(-1 / jnp.asarray(engine.drift_corr, dtype))
     steps = jnp.where(jnp.arange(len(steps)) > 0, steps * jnp.sqrt(1 - a**2), steps)
 
     def join(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
         return left[0] * right[0], left[1] * right[0] + right[1]
 
-    return jax.lax.associative_scan(join, (jnp.full_like(steps, a), steps))[1].reshape(shape)
+    drift = jax.lax.associative_scan(join, (jnp.broadcast_to(a, steps.shape), steps))[1]
+    return jnp.moveaxis(drift.reshape(*shape[1:], shape[0]), -1, 0)
 
 
 def _restore(y: Array, mean: Array, engine: Engine) -> Array:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Bool, Float, Inexact
 
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.planner import Run, backwards, check_stages, describe, frames
 
-Key = jax.Array
+Key = Any  # of jax.random, or None where nothing is drawn
 
 
 class Plan(NamedTuple):
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 def optical_dft(
     x: Inexact[Array, "..."],
     engine: Engine,
-    key: Key | None = None,
+    key: Key = None,
     *,
     axes: Sequence[int] = (-2, -1),
     inverse: bool = False,
@@ -78,7 +78,7 @@ def _pairs(count: int, engine: Engine) -> bool:
 
 
 def optical_fourier_mix(
-    x: Float[Array, "*b t d"], engine: Engine, key: Key | None = None, *, report: bool = False
+    x: Float[Array, "*b t d"], engine: Engine, key: Key = None, *, report: bool = False
 ) -> Any:
     """FNet's mixing on the engine: y = Re F_t F_d x, unnormalised, as `fourier_attn.ops.fourier.fourier_mix`.
 
@@ -107,9 +107,9 @@ def optical_circular_correlate(
     x: Float[Array, "*b d"],
     kernel: Float[Array, "..."],
     engine: Engine,
-    key: Key | None = None,
+    key: Key = None,
     *,
-    shape: tuple[int, int] | None = None,
+    shape: tuple[int, ...] | None = None,
     boundary: str = "circular",
     multiply: str = "digital",
     report: bool = False,
@@ -148,10 +148,10 @@ def optical_circular_correlate(
     spectrum = spectrum.reshape(len(kernel), *(1,) * (z.ndim - 1 - len(axes)), *sides)
     z = run.dft(z, len(axes))[:, None]
     if multiply == "digital":
-        y = run.dft(z * spectrum, len(axes))
+        y = run.dft(z * spectrum[None], len(axes))
     elif sides == engine.shape:
-        whole = jnp.broadcast_shapes(z.shape, spectrum.shape)
-        y = run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum, whole))
+        whole = jnp.broadcast_shapes(z.shape, spectrum[None].shape)
+        y = run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum[None], whole))
     else:
         raise ValueError(f"multiply='modulator' needs frames of the aperture {engine.shape}, not {sides}")
     y = backwards(y, last)
@@ -161,6 +161,55 @@ def optical_circular_correlate(
     y = jnp.concatenate([y.real, y.imag])[:count] if _pairs(count, engine) else y.real
     y = y.reshape(*x.shape[:-1], *y.shape[1:]).astype(x.dtype)
     return (y, run.passes) if report else y
+
+
+def optical_position_lambda(
+    query: Float[Array, "b t h k"],
+    value: Float[Array, "b t v u"],
+    position: Float[Array, "..."],
+    engine: Engine,
+    key: Key = None,
+    *,
+    grid: tuple[int, ...] | None = None,
+    mask: Bool[Array, "b t"] | None = None,
+    report: bool = False,
+) -> Any:
+    """The position part of `fourier_attn.ops.lambdas.lambda_layer`, its convolutions on the engine.
+
+        y[n, a] = lambda[n]^T q[n, a],   lambda[n] = sum_m R[m - n + (r - 1) / 2] value[m]^T
+
+    Every feature of the values is a signal along the positions, every column of R a kernel, zero outside; the
+    lambdas (b, v, k, t) are what the engine gives, so that they are written out.
+
+    Args:
+      position: R, (r, k, u), or (r1, r2, k, u) with `grid`; odd.
+      mask: False where the value counts as zero.
+      report: also returns the number of passes that were executed.
+    Returns: (b, t, h, v).
+    Raises: ValueError for a table that does not fit, sizes that no plan covers, or a missing key.
+    Source: Bello, arXiv 2102.08602; Optalysys' article on lambda layers.
+    """
+    if mask is not None:
+        value = jnp.where(mask[..., None, None], value, jnp.zeros((), value.dtype))
+    axes, taps = grid or value.shape[1:2], position.shape[:-2]
+    if len(taps) != len(axes) or any(r % 2 == 0 for r in taps):
+        raise ValueError(f"position has the context {taps}; make it odd, with {len(axes)} axes")
+    wide = tuple(max(n, r) for n, r in zip(axes, taps, strict=True))  # zeros beyond the end are nothing new
+    kernels, passes = jnp.moveaxis(position, (-1, -2), (0, 1)), 0  # (u, k, *r)
+    y = jnp.zeros((*query.shape[:-1], value.shape[2]), jnp.float32)
+    for i, kernel in enumerate(kernels):
+        draw = None if key is None else jax.random.fold_in(key, i)
+        signal = jnp.moveaxis(value[..., i], 1, -1).reshape(len(value), -1, *axes)  # (b, v, *n)
+        ends = [(0, w - n) for w, n in zip(wide, axes, strict=True)]
+        signal = jnp.pad(signal, [(0, 0), (0, 0), *ends]).reshape(*signal.shape[:2], -1)
+        lambdas, used = optical_circular_correlate(
+            signal, kernel, engine, draw, shape=wide if grid else None, boundary="zero", report=True
+        )
+        lambdas = lambdas.reshape(*lambdas.shape[:3], *wide)[(..., *(slice(n) for n in axes))]
+        lambdas = lambdas.reshape(*lambdas.shape[:3], -1)
+        y, passes = y + jnp.einsum("bthk,bvkt->bthv", query, lambdas.astype(query.dtype)), passes + used
+    y = y.astype(value.dtype)
+    return (y, passes) if report else y
 
 
 def _tiles(
@@ -215,7 +264,7 @@ def plan(
     *,
     axes: Sequence[int] = (-2, -1),
     kernel: tuple[int, ...] = (),
-    shape: tuple[int, int] | None = None,
+    shape: tuple[int, ...] | None = None,
     boundary: str = "circular",
 ) -> Plan:
     """What an operation takes on arrays of these shapes, by closed formulas; the same as is executed.

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, no_type_check
 
 import jax
 
@@ -33,6 +33,7 @@ STATIC = (  # what the compiled program depends on; everything else may be trace
 )
 
 
+@no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)
 class Engine:
     """Parameters of a Fourier-optical engine; None is ideal, or off. `Engine()` is the exact transform.
@@ -165,11 +166,13 @@ class Engine:
 
     def ideal(self) -> "Engine":
         """The exact transform with this engine's aperture, lens and detected quantity."""
-        kept = ("shape", "lens", "centered", "encode")
-        detection = self.detection if self.detection in ("intensity", "amplitude", "homodyne_re") else "field"
-        encode = {"phase": "complex"}.get(self.encode, self.encode)
+        powers = ("intensity", "amplitude", "homodyne_re")
         return Engine(
-            **{name: getattr(self, name) for name in kept} | {"encode": encode}, detection=detection
+            shape=self.shape,
+            lens=self.lens,
+            centered=self.centered,
+            encode="complex" if self.encode == "phase" else self.encode,
+            detection=self.detection if self.detection in powers else "field",
         )
 
 

@@ -14,6 +14,7 @@ Inverse transforms are forward ones, read backwards.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from jaxtyping import Array, Complex, Inexact
 from fourier_attn.optics.engine import optical_dft2
 from fourier_attn.optics.parameters import Engine
 
-Key = jax.Array
+Key = Any  # of jax.random, or None where nothing is drawn
 REMAINDER = 3  # the largest radix that a chirp's length leaves to the digital side
 
 
@@ -52,7 +53,7 @@ def frames(sizes: tuple[int, ...], arrays: int, engine: Engine) -> int:
         return arrays
     if len(sizes) == 1:
         return frames_1d(sizes[0], arrays, engine.shape[1])
-    return frames_2d((sizes[0], sizes[1]), arrays, engine.shape[1])
+    return frames_2d(sizes, arrays, engine.shape[1])
 
 
 def frames_1d(n: int, vectors: int, side: int) -> int:
@@ -65,7 +66,7 @@ def frames_1d(n: int, vectors: int, side: int) -> int:
     return 2 * frames_1d(chirp_length(n, side), vectors, side)
 
 
-def frames_2d(shape: tuple[int, int], arrays: int, side: int) -> int:
+def frames_2d(shape: tuple[int, ...], arrays: int, side: int) -> int:
     """Frames of `arrays` transforms of n1 x n2 points, by the closed formula."""
     (s1, _), (s2, _) = (split(n, side) for n in shape)
     chirp = [n > 1 and not s for n, s in zip(shape, (s1, s2), strict=True)]
@@ -84,7 +85,7 @@ def frames_2d(shape: tuple[int, int], arrays: int, side: int) -> int:
 class Run:
     """One execution: sends frames through the engine, each lot with a key of its own, and counts them."""
 
-    def __init__(self, engine: Engine, key: Key | None):
+    def __init__(self, engine: Engine, key: Key):
         if engine.noisy and key is None:
             raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
         self.engine, self.key = engine, key
@@ -128,7 +129,7 @@ class Run:
         vectors = math.prod(lead)
         x = x.reshape(vectors, side, m).swapaxes(1, 2).reshape(-1, side)
         y = self.rows(x)[: vectors * m].reshape(vectors, m, side)  # (.., k2, j1)
-        y = y * twiddle(m, side)
+        y = y * twiddle(m, side)[None]
         y = self.dft_1d(y.swapaxes(1, 2))  # (.., j1, j2)
         return y.swapaxes(1, 2).reshape(*lead, n)
 
@@ -142,18 +143,15 @@ class Run:
         blocks = x.reshape(v, a, m1, b, m2).transpose(0, 2, 4, 1, 3)
         y = self.send(blocks, real=real and m1 == m2 == 1)  # (v, k1, k2, j1, j2)
         if m1 * m2 > 1:
-            y = y * twiddle(m1, a)[:, None, :, None] * twiddle(m2, b)[:, None, :]
+            y = y * twiddle(m1, a)[None, :, None, :, None] * twiddle(m2, b)[None, None, :, None, :]
             y = self.dft_2d(y.transpose(0, 3, 4, 1, 2), real)  # (v, j1, j2, q1, q2)
             y = y.transpose(0, 3, 4, 1, 2)
         return y.transpose(0, 1, 3, 2, 4).reshape(*lead, n1, n2)
 
     def dft(self, x: Inexact[Array, "..."], count: int, real: bool = False) -> Inexact[Array, "..."]:
         """Orthonormal transform of the last `count` (1 or 2) axes, of any length."""
-        x = (
-            x
-            if jnp.iscomplexobj(x) or self.engine.encode != "complex"
-            else x.astype(jnp.result_type(x, jnp.complex64))
-        )
+        if not jnp.iscomplexobj(x) and self.engine.encode == "complex":
+            x = jax.lax.complex(x, jnp.zeros_like(x))
         if x.shape[-count:] == self.engine.shape:
             return self.send(x, real=real)
         check_stages(x.shape[-count:], self.engine)
@@ -234,7 +232,7 @@ def chirp_spectrum(n: int, length: int) -> np.ndarray:
 
 def along(x: Array, axis: int, values: np.ndarray) -> Array:
     """x times values that run along one axis."""
-    return x * values.reshape((-1,) + (1,) * (-1 - axis))
+    return x * values.reshape((1,) * (x.ndim + axis) + (-1,) + (1,) * (-1 - axis))
 
 
 def backwards(x: Array, axes: Sequence[int]) -> Array:

@@ -7,10 +7,11 @@ such an engine: no bit depth, no noise, no power, no error.
 `python -m fourier_attn.optics.presets` prints the tables.
 """
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fourier_attn.optics.parameters import Engine
 
@@ -132,6 +133,23 @@ def preset(name: str) -> Engine:
     if name not in PRESETS:
         raise ValueError(f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}")
     return PRESETS[name].engine
+
+
+def build(config: Any) -> Engine | None:
+    """Turns a configuration's engine into one: a preset's name, a mapping of parameters, or None.
+
+    Raises: ValueError for a name or a parameter that is unknown, or a value that cannot be.
+    """
+    if config is None or isinstance(config, Engine):
+        return config
+    if isinstance(config, str):
+        return preset(config)
+    values: dict[str, Any] = dict(config)
+    values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+    for name in ("dac_range", "adc_range"):  # words or numbers
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            values[name] = float(values[name])
+    return Engine().replace(**values)
 
 
 def shot_limited(side: int, photons: float) -> Engine:

@@ -1,10 +1,12 @@
 """Uniform quantisers whose derivative goes straight through where the signal is in range."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Key = jax.Array
+Key = Any  # of jax.random, or None where nothing is drawn
 
 
 def quantise(
@@ -13,7 +15,7 @@ def quantise(
     *,
     signed: bool,
     rounding: str = "nearest",
-    key: Key | None = None,
+    key: Key = None,
 ) -> Float[Array, "*b"]:
     """Clips to full scale and rounds to the levels of a converter.
 
@@ -41,7 +43,7 @@ def quantise(
 
 
 def quantise_phase(
-    phase: Float[Array, "*b"], bits: int | None, rounding: str = "nearest", key: Key | None = None
+    phase: Float[Array, "*b"], bits: int | None, rounding: str = "nearest", key: Key = None
 ) -> Float[Array, "*b"]:
     """Rounds an angle to 2^b steps around the circle; no derivative."""
     if bits is None:

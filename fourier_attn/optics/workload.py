@@ -1,0 +1,119 @@
+"""What each mixer leaves to a Fourier transform: how it is computed, and what it takes on an engine."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fourier_attn.ops.circular import circular_correlate
+from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.optics import cost
+from fourier_attn.optics.operations import Plan, plan
+from fourier_attn.optics.parameters import Engine
+
+
+class Work(NamedTuple):
+    """What one layer leaves to a transform, for one batch.
+
+    Args:
+      title: in words.
+      compute, arrays: the transform on the present device and its arguments' shapes.
+      without: what `compute` does besides, on the same arguments; its time is subtracted.
+      after, after_arrays: what optics leave to be done in addition.
+      plan: what it takes on an engine.
+      stages: how many lots follow each other.
+      values: real numbers in and out.
+      explicit: fields with which the mixer calls the transform as such.
+    """
+
+    title: str
+    compute: Callable[..., Any]
+    arrays: list[tuple[int, ...]]
+    plan: Callable[[Engine], Plan]
+    stages: Callable[[Engine], int]
+    values: int
+    without: Callable[..., Any] | None = None
+    after: Callable[..., Any] | None = None
+    after_arrays: Sequence[tuple[int, ...]] = ()
+    explicit: dict[str, Any] = {}
+
+
+def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
+    """The transform of a mixer with these fields on (b, t, d); None where it has none."""
+    makers = {"fourier": _fourier, "circular": _circular, "lambda": _lambda}
+    return makers[fields["name"]](fields, b, t, d) if fields["name"] in makers else None
+
+
+def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
+    return Work(
+        f"Re F_t F_d of {b} x ({t}, {d})",
+        partial(fourier_mix, method=fields["method"]),
+        [(b, t, d)],
+        lambda engine: plan("fourier_mix", (b, t, d), engine),
+        lambda engine: cost.stages((t, d), engine),
+        2 * b * t * d,
+    )
+
+
+def _correlation(x: tuple[int, ...], options: dict[str, Any], times: int = 1) -> dict[str, Any]:
+    """`plan` and `stages` of correlations, `times` of them one after the other."""
+    axes, taps = options["shape"] or x[-1:], options["kernel"][1:]
+    zero = options["boundary"] == "zero"
+    sizes = tuple(n + r - 1 if zero else n for n, r in zip(axes, taps, strict=True))
+
+    def planned(engine: Engine) -> Plan:
+        if not engine.linear:
+            raise ValueError(f"detection={engine.detection!r} loses the phase")
+        if long := [(r, n) for r, n in zip(taps, axes, strict=True) if r > n]:
+            raise ValueError(f"a table of {long[0][0]} taps is longer than the {long[0][1]} positions")
+        one = plan("circular_correlate", x, engine, **options)
+        return one._replace(frames=one.frames * times, passes=one.passes * times)
+
+    def lots(engine: Engine) -> int:  # forth and back
+        tiled = "tiles" in planned(engine).method
+        return 2 * times * (1 if tiled else cost.stages(sizes, engine))
+
+    return {"plan": planned, "stages": lots}
+
+
+def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
+    shape = tuple(fields["shape"] or ()) or None
+    kernel = (3 * fields["heads"], *(fields["kernel"] or shape or (d,)))
+    options = {"shape": shape, "boundary": fields["boundary"]}
+    compute = partial(circular_correlate, **options)
+    out = jax.eval_shape(compute, *(jax.ShapeDtypeStruct(s, jnp.float32) for s in ((b, t, d), kernel)))
+    return Work(
+        f"correlations of {b * t} tokens with {kernel[0]} kernels of {' x '.join(map(str, kernel[1:]))} taps",
+        compute,
+        [(b, t, d), kernel],
+        values=b * t * d + out.size,
+        explicit={"method": "literal"},
+        **_correlation((b, t, d), {**options, "kernel": kernel}),
+    )
+
+
+def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
+    h, k, u, grid = fields["heads"], fields["k"], fields["u"], tuple(fields["grid"])
+    reach = fields["length"] if fields["causal"] else 2 * fields["length"] - 1
+    taps = (fields["context"],) * len(grid or (t,)) if fields["context"] else (reach,)
+    if not fields["context"] and grid:
+        taps = tuple(2 * n - 1 for n in grid)
+    if fields["causal"]:
+        taps = (min(taps[0], t),)
+    v = d // h
+    apply = partial(
+        lambda_layer, grid=grid or None, causal=fields["causal"], method=fields["method"]
+    )  # (query, key, value, position)
+    return Work(
+        f"position lambdas of {b * v * u} signals of {t} with {k} kernels of {' x '.join(map(str, taps))} taps",
+        apply,
+        [(b, t, h, k), (b, t, k, u), (b, t, v, u), (*taps, k, u)],
+        without=lambda query, key, value, position: apply(query, key, value, None),
+        after=partial(jnp.einsum, "bthk,bvkt->bthv"),
+        after_arrays=[(b, t, h, k), (b, v, k, t)],
+        values=b * t * v * (u + k),
+        **_correlation((b, v, t), {"kernel": (k, *taps), "shape": grid or None, "boundary": "zero"}, u),
+    )
