@@ -10,8 +10,11 @@ from fourier_attn.config import Config, default
 def get_config(task: str = "reviews") -> Config:
     recipe = "articles" if task == "imdb" else "default"
     config = default("circular", task, recipe, engine="demonstrator_5x5")
-    config.model.mixer.heads = 8 if task == "imdb" else 4
-    config.train.epochs = 20 if task == "imdb" else 8
-    config.model.mixer.shape = (16, 8) if task == "imdb" else (8, 8)
     config.model.mixer.kernel, config.model.mixer.boundary = (3, 3), "zero"
+    if task == "imdb":
+        config.model.mixer.shape = (16, 8)
+        return config
+    config.model.d, config.model.mlp = 36, 144  # four tiles of 3 x 3 useful pixels
+    config.model.mixer.shape, config.model.mixer.heads = (6, 6), 2
+    config.train.epochs = 8
     return config

@@ -1,14 +1,14 @@
 """What an engine would take: joules and seconds, line by line, and what is left of a speed-up (Amdahl).
 
-Each number is a field with a default, its unit and where it comes from: "assumed" is an order of magnitude that
-nobody has published for such an engine, "recalled" a datasheet's figure that was not looked up again.
+Each number is a field with a default, its unit and where it comes from: "assumed" is an order of magnitude
+that nobody has published for such an engine, "recalled" a datasheet's figure that was not looked up again.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fourier_attn.optics.detection import DETECTIONS
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.parameters import TINY, Engine
 from fourier_attn.optics.planner import chirp_length, split
 
 PLANCK_J_S, LIGHT_M_S = 6.62607015e-34, 299792458.0  # exact, SI
@@ -123,17 +123,17 @@ def energy(
 ) -> Energy:
     """Energy of so many frames (transforms of one aperture), each in M x K passes.
 
-        E = frames {K N1 N2 [M sum_i (F_dac 2^b_i + E_mod) + n_adc F_adc 2^ENOB] + K E_laser + M K P / f} + E_link
-        E_laser = N1 N2 n_ph (h c / lambda) 10^(loss / 10) / wall_plug
+        E = frames K {N1 N2 [M sum_i (F_dac 2^b_i + E_mod) + n_adc F_adc 2^ENOB + E_ph] + M P / f} + E_link
+        E_ph = n_ph (h c / lambda) 10^(loss / 10) / wall_plug
 
     M passes of the detection write the data anew each, K averages do everything anew; i runs over the two
     converters of a complex value (amplitude and phase) or the one of a real value; ENOB = `adc_bits`, which
     flatters the converter. The photons n_ph are those of all M passes together.
 
-    These numbers give the golden table of tests/test_optics_cost.py with 2 M writing conversions and as many
-    modulator symbols per point (psi4: 8, hybrid90: 2), `adc_per_point=4` for psi4 and for hybrid90 alike
-    (its four detectors one by one), light once per frame, no reference light, no static power and no data
-    movement. Without `adc_per_point`, hybrid90 converts its two balanced pairs, as it is emulated.
+    The golden table of tests/test_optics_cost.py has 2 M writing conversions and as many modulator symbols
+    per point (psi4: 8, hybrid90: 2), `adc_per_point=4` for both (psi4: one in each pass; hybrid90: all four
+    detectors, where the emulator converts two balanced pairs), light once per frame, and no reference light,
+    static power or data movement.
 
     Args:
       frames: may be a mean, so need not be whole.
@@ -141,13 +141,7 @@ def energy(
     Raises: ValueError for converters without bits, for detection "field", which no detector does, and for
       numbers that cannot be.
     """
-    _check("frames", frames, 0)
-    _check("static_w", static_w, 0)
-    for part in (converters, laser, link):
-        for name, value in part._asdict().items():
-            if value is not None:
-                _check(name, value, 0, 1.0 if name == "wall_plug" else math.inf)
-    _check("wall_plug", laser.wall_plug, 1e-6, 1.0)
+    _check_energy({"frames": frames, "static_w": static_w}, converters, laser, link)
     detection, shots = DETECTIONS[engine.detection], engine.averages * frames
     if engine.detection == "field":
         raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
@@ -164,6 +158,14 @@ def energy(
         static=frames * engine.passes * static_w / engine.frame_rate_hz,
         data_movement=link_bytes(engine, frames) * link.joule_per_byte,
     )
+
+
+def _check_energy(numbers: dict[str, Any], *parts: Any) -> None:
+    for part in parts:
+        numbers = numbers | {name: value for name, value in part._asdict().items() if value is not None}
+    for name, value in numbers.items():
+        least = TINY if name in ("wavelength_m", "wall_plug", "bytes_per_s") else 0
+        _check(name, value, least, 1.0 if name == "wall_plug" else math.inf)
 
 
 def _light(engine: Engine, laser: Laser) -> float:
@@ -233,7 +235,7 @@ def seconds(
     for name, value in {**given, "turnaround_s": link.turnaround_s}.items():
         _check(name, value, 0)
     _check("engines", engines, 1)
-    _check("bytes_per_s", link.bytes_per_s, 1e-30)
+    _check("bytes_per_s", link.bytes_per_s, TINY)
     return Time(
         passes / engine.frame_rate_hz / engines,
         stages * link.turnaround_s,
@@ -267,8 +269,8 @@ def electronic_energy(
     """
     _check("moved_bytes", moved_bytes, 0)
     _check("flop", flop, 0)
-    _check("bytes_per_s", electronics.bytes_per_s, 1e-30)
-    _check("flop_per_s", electronics.flop_per_s, 1e-30)
+    _check("bytes_per_s", electronics.bytes_per_s, TINY)
+    _check("flop_per_s", electronics.flop_per_s, TINY)
     return electronics.watts * max(moved_bytes / electronics.bytes_per_s, flop / electronics.flop_per_s)
 
 
@@ -284,7 +286,7 @@ def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> f
     Source: Amdahl 1967. f = 0.3 and a = inf give 1.43, the articles' "around 40 %" for FNet.
     """
     _check("fraction", fraction, 0, 1)
-    _check("acceleration", acceleration, 1e-30)
+    _check("acceleration", acceleration, TINY)
     _check("overhead", overhead, 0)
     rest = 1 - fraction + fraction / acceleration + overhead
     return math.inf if rest == 0 else 1 / rest
@@ -292,6 +294,6 @@ def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> f
 
 def _check(name: str, value: Number, least: Number, most: Number = math.inf) -> None:
     if not least <= value <= most:  # not a number included
-        low = {0: "at least 0", 1e-30: "positive"}.get(least, f"at least {least:g}")
+        low = {0: "at least 0", TINY: "positive"}.get(least, f"at least {least:g}")
         high = f" and at most {most:g}" if most < math.inf else ""
         raise ValueError(f"{name}={value} must be {low}{high}")

@@ -4,13 +4,14 @@ Light of the field E meets a reference (local oscillator) of amplitude R and pha
 y_m = |E + R exp(i th_m)|^2. With M >= 3 equal phase steps, E = (1 / (M R)) sum_m y_m exp(i th_m), exactly.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Inexact
 
-from fourier_attn.optics.draws import draw
+from fourier_attn.optics.draws import draw, normal
 from fourier_attn.optics.quantise import quantise
 
 Key = Any  # of jax.random, or None where nothing is drawn
@@ -48,7 +49,7 @@ def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, key: Key) -> Inexac
     draws: Any = (None,) * 3 if key is None else jax.random.split(key, 3)
     light, electric, digit = draws
     if engine.lo_drift is not None:
-        turn = draw(jax.random.normal, electric, (*field.shape[:-2], 1, 1), field.real.dtype)
+        turn = draw(normal, electric, (*field.shape[:-2], 1, 1), field.real.dtype)
         turn = engine.lo_drift * turn
         field = field * jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
     name = engine.detection
@@ -120,7 +121,7 @@ def _balanced(field: Array, engine: Any, r: Array, light: Key, digit: Key) -> Ar
             first, second = jnp.split(counts, 2)
             noise = jax.lax.stop_gradient((first - second) / gain - signal)
         else:
-            noise = std[None] * draw(jax.random.normal, light, signal.shape, signal.dtype)
+            noise = std[None] * draw(normal, light, signal.shape, signal.dtype)
         signal = signal + noise
     signal = _convert(signal, engine, digit, r)
     return jax.lax.complex(*signal) if len(parts) == 2 else signal[0]
@@ -150,16 +151,23 @@ def _count(power: Array, engine: Any, key: Key, electric: Key = None) -> Array:
     electrical = _electrical_variance(engine, power.dtype)
     if engine.statistics == "gaussian":
         variance = power / engine.photons_fs + electrical
-        noise = draw(jax.random.normal, key, power.shape, power.dtype)
+        noise = draw(normal, key, power.shape, power.dtype)
         return power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise
     key, electric = jax.random.split(key) if electric is None else (key, electric)
     mean = jax.lax.stop_gradient(jnp.maximum(power * engine.photons_fs, 0.0))
-    first = jnp.moveaxis(jnp.minimum(mean, MOST_POISSON), 0, -1)  # as `draw` has it
-    few = jnp.moveaxis(jax.random.poisson(key, first), -1, 0).astype(power.dtype) - mean
+    few = _poisson(key, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
     keys = jax.random.split(electric)
-    draws = [draw(jax.random.normal, key, power.shape, power.dtype) for key in keys]
+    draws = [draw(normal, key, power.shape, power.dtype) for key in keys]
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
     return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
+
+
+def _poisson(key: Key, mean: Array) -> Array:
+    """Poisson's numbers, a key for each aperture: jax.random.poisson draws until the last is accepted."""
+    rows = jnp.moveaxis(mean, 0, -1)
+    apertures = rows.reshape(-1, *rows.shape[-3:])
+    counts = jax.vmap(jax.random.poisson)(jax.random.split(key, len(apertures)), apertures)
+    return jnp.moveaxis(counts.reshape(rows.shape), -1, 0)
 
 
 def _convert(signal: Array, engine: Any, key: Key, r: Any) -> Array:
@@ -176,6 +184,7 @@ def _convert(signal: Array, engine: Any, key: Key, r: Any) -> Array:
         largest = (engine.shape[0] * engine.shape[1]) ** 0.5
         amplitude = largest if engine.adc_range == "fixed" else engine.adc_range
         full = amplitude if balanced else (amplitude + r) ** 2
+    rounding, sample = engine.adc_rounding, partial(draw, jax.random.uniform)
     return full * quantise(
-        signal / full, engine.adc_bits, signed=balanced, rounding=engine.adc_rounding, key=key
+        signal / full, engine.adc_bits, signed=balanced, rounding=rounding, key=key, sample=sample
     )

@@ -120,13 +120,13 @@ def _crosstalk(field: Array, engine: Any, key: Array) -> Array:
         return field
     kappa = 10.0 ** (jnp.asarray(engine.crosstalk_db, field.real.dtype) / 10)
     through, across = jnp.sqrt(1 - kappa), jnp.sqrt(kappa)
+    phases = 2 * jnp.pi * jax.random.uniform(key, (4, *engine.shape), kappa.dtype)
     for layer in range(4):
         axis, first = -2 + layer // 2, layer % 2
         size = field.shape[axis]
         pairs = (size - first) // 2
         if pairs < 1:
             continue
-        phase = 2 * jnp.pi * jax.random.uniform(jax.random.fold_in(key, layer), engine.shape, kappa.dtype)
         place = jnp.arange(size)
         partner = jnp.where((place - first) % 2 == 0, place + 1, place - 1)
         paired = (partner >= first) & (partner < first + 2 * pairs) & (place >= first)
@@ -134,7 +134,7 @@ def _crosstalk(field: Array, engine: Any, key: Array) -> Array:
         lower = jnp.minimum(place, partner)
         sign = jnp.where(place == lower, 1.0, -1.0).astype(kappa.dtype)
         shape = (1, -1, 1) if axis == -2 else (1, 1, -1)
-        angle = sign.reshape(shape) * jnp.take(phase, lower, axis)[None]
+        angle = sign.reshape(shape) * jnp.take(phases[layer], lower, axis)[None]
         weight = jnp.where(paired.reshape(shape), across, 0.0).astype(field.dtype) * (1j * _turn(angle))
         keep = jnp.where(paired.reshape(shape), through, 1.0).astype(field.dtype)
         field = keep * field + weight * jnp.take(field, partner, axis)

@@ -5,19 +5,22 @@
 Quantise, then add noise, at the modulators; add noise, then quantise, at the detectors.
 """
 
+import math
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Inexact
 
 from fourier_attn.optics import device
 from fourier_attn.optics.detection import DETECTIONS, detect
-from fourier_attn.optics.draws import draw
+from fourier_attn.optics.draws import draw, normal
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.quantise import quantise, quantise_phase
 
+DRIFT_BLOCK = 128  # passes
 Key = Any  # of jax.random, or None where nothing is drawn
 
 
@@ -76,7 +79,8 @@ def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     result = jax.eval_shape(
         partial(_pass, engine=engine.replace(backward="model", hardware=None)), x, factor, key=key
     )
-    return jax.pure_callback(engine.hardware, result, written, vmap_method="broadcast_all")
+    hardware = engine.hardware
+    return jax.pure_callback(lambda x: hardware(np.asarray(x)), result, written, vmap_method="broadcast_all")
 
 
 def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, ...]:
@@ -116,7 +120,8 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """All passes of one transform: those of the detection, and the averages."""
     keys: Any = (None,) * 4 if key is None else jax.random.split(key, 4)
-    mean = jnp.mean(x, (-2, -1), keepdims=True) if engine.dc_block else None
+    blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
+    mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
     scale, field = _write(x if mean is None else x - mean, engine, keys[0])
     if factor is not None:
         other, bank = _write(factor, engine, None if key is None else jax.random.fold_in(keys[0], 1))
@@ -193,10 +198,10 @@ def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     shape = (engine.passes, *field.shape)
     field, real = jnp.broadcast_to(field, shape), field.real.dtype
     if engine.amp_noise_rms is not None:
-        relative = draw(jax.random.normal, jax.random.fold_in(key, 0), shape, real)
+        relative = draw(normal, jax.random.fold_in(key, 0), shape, real)
         field = field * (1 + engine.amp_noise_rms * relative).astype(field.dtype)
     if engine.phase_noise_rms is not None:
-        phase = engine.phase_noise_rms * draw(jax.random.normal, jax.random.fold_in(key, 1), shape, real)
+        phase = engine.phase_noise_rms * draw(normal, jax.random.fold_in(key, 1), shape, real)
         field = field * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
     return field
 
@@ -208,7 +213,7 @@ def _laser(field: Array, engine: Engine, key: Key) -> Array:
     if engine.rin_db_hz is not None:
         bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
         rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.rin_db_hz, real) / 10) * bandwidth)
-        power = power * (1 + rms * draw(jax.random.normal, jax.random.fold_in(key, 0), shape, real))
+        power = power * (1 + rms * draw(normal, jax.random.fold_in(key, 0), shape, real))
     if engine.power_drift_rms is not None:
         power = power * (1 + engine.power_drift_rms * _drift(engine, jax.random.fold_in(key, 1), shape, real))
     if engine.rin_db_hz is None and engine.power_drift_rms is None:
@@ -219,16 +224,22 @@ def _laser(field: Array, engine: Engine, key: Key) -> Array:
 def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
     """z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in their order, a = exp(-1 / drift_corr).
 
-    An aperture has all its passes, shape[0], before the next one.
+    An aperture has all its passes, shape[0], before the next one. Block by block: within one as a product.
     """
-    steps = jax.random.normal(key, (*shape[1:], shape[0]), dtype).reshape(-1)
+    count = math.prod(shape)
+    blocks = -(-count // DRIFT_BLOCK)
+    start, steps = (jax.random.fold_in(key, i) for i in range(2))
+    fresh = jax.random.normal(steps, (blocks, DRIFT_BLOCK), dtype)
     a = jnp.exp(-1 / jnp.asarray(engine.drift_corr, dtype))
-    steps = jnp.where(jnp.arange(len(steps)) > 0, steps * jnp.sqrt(1 - a**2), steps)
+    place = jnp.arange(DRIFT_BLOCK, dtype=dtype)
+    ago = place[:, None] - place[None]
+    weights = jnp.where(ago >= 0, a ** jnp.maximum(ago, 0), 0.0) * jnp.sqrt(1 - a**2)
 
-    def join(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
-        return left[0] * right[0], left[1] * right[0] + right[1]
+    def one(before: Array, fresh: Array) -> tuple[Array, Array]:
+        drift = weights @ fresh + before * a ** (place + 1)
+        return drift[-1], drift
 
-    drift = jax.lax.associative_scan(join, (jnp.broadcast_to(a, steps.shape), steps))[1]
+    drift = jax.lax.scan(one, jax.random.normal(start, (), dtype), fresh)[1].reshape(-1)[:count]
     return jnp.moveaxis(drift.reshape(*shape[1:], shape[0]), -1, 0)
 
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Inexact
 
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.planner import Run, backwards, check_stages, describe, frames
+from fourier_attn.optics.planner import Run, backwards, check_field, check_stages, describe, frames
+from fourier_attn.optics.tiles import cut, join, tile
 
 Key = Any  # of jax.random, or None where nothing is drawn
 
@@ -91,6 +91,7 @@ def optical_fourier_mix(
     Raises: ValueError for sizes that no plan covers, or a missing key.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
+    check_field(engine)
     t, d = x.shape[-2:]
     run, flat = Run(engine, key), x.astype(jnp.float32).reshape(-1, t, d)
     z = run.dft(_pair(flat, engine), 2, real=engine.detection == "homodyne_re")
@@ -136,13 +137,14 @@ def optical_circular_correlate(
     """
     if multiply not in ("digital", "modulator"):
         raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
+    check_field(engine)
     axes, taps = signal_axes(x, kernel, shape, boundary), kernel.shape[1:]
     run, count = Run(engine, key), math.prod(x.shape[:-1])
     z = _pair(x.astype(jnp.float32).reshape(-1, *axes), engine)
     if boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in taps)])
-    tiles = _tiles(z.shape, kernel.shape, engine, boundary)
-    z = _cut(z, tiles, taps, engine.shape[-len(axes) :], boundary) if tiles else z
+    tiles = tile(z.shape, kernel.shape, engine, boundary)
+    z = cut(z, tiles, taps, engine.shape[-len(axes) :], boundary) if tiles else z
     sides, last = z.shape[-len(axes) :], tuple(range(-len(axes), 0))
     spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(jnp.float32), sides, last))
     spectrum = spectrum.reshape(len(kernel), *(1,) * (z.ndim - 1 - len(axes)), *sides)
@@ -155,7 +157,7 @@ def optical_circular_correlate(
     else:
         raise ValueError(f"multiply='modulator' needs frames of the aperture {engine.shape}, not {sides}")
     y = backwards(y, last)
-    y = _join(y, tiles, taps) if tiles else y
+    y = join(y, tiles, taps) if tiles else y
     places = tuple(n - r + 1 for n, r in zip(axes, taps, strict=True)) if boundary == "valid" else axes
     y = y[(..., *(slice(n) for n in places))].reshape(*y.shape[:2], -1)
     y = jnp.concatenate([y.real, y.imag])[:count] if _pairs(count, engine) else y.real
@@ -212,51 +214,6 @@ def optical_position_lambda(
     return (y, passes) if report else y
 
 
-def _tiles(
-    signal: tuple[int, ...], kernel: tuple[int, ...], engine: Engine, boundary: str
-) -> tuple[int, ...]:
-    """Overlapping frames on each axis, or () where the signal as a whole takes fewer."""
-    (count, *sizes), (h, *taps) = signal, kernel
-    sides = engine.shape[-len(sizes) :]
-    if tuple(sizes) == sides or any(r > n for r, n in zip(taps, sides, strict=True)):
-        return ()
-    wrapped = boundary == "circular"
-    tiles = tuple(
-        -(-(n if wrapped else n - r + 1) // (side - r + 1))
-        for n, r, side in zip(sizes, taps, sides, strict=True)
-    )
-    total = count * math.prod(tiles)
-    by_tiles = frames(sides, total, engine) + frames(sides, total * h, engine)
-    whole = frames(tuple(sizes), count, engine) + frames(tuple(sizes), count * h, engine)
-    return tiles if by_tiles < whole or engine.shape[0] != engine.shape[1] else ()
-
-
-def _cut(
-    z: Array, tiles: tuple[int, ...], taps: tuple[int, ...], sides: tuple[int, ...], boundary: str
-) -> Array:
-    """(v, *n) becomes (v, *tiles, *N): windows of N points, every N - r + 1."""
-    for axis, (count, r, side) in enumerate(zip(tiles, taps, sides, strict=True)):
-        place, step = 1 + 2 * axis, side - r + 1
-        more = max(0, (count - 1) * step + side - z.shape[place])
-        ends = [(0, 0)] * z.ndim
-        if boundary == "circular":  # what is kept reaches r - 1 points around
-            ends[place] = (0, r - 1)
-            z, more = jnp.pad(z, ends, "wrap"), max(0, more - r + 1)
-        ends[place] = (0, more)
-        windows = step * np.arange(count)[:, None] + np.arange(side)
-        z = jnp.take(jnp.pad(z, ends), windows, axis=place)
-    return z.transpose(0, *range(1, z.ndim, 2), *range(2, z.ndim, 2))
-
-
-def _join(y: Array, tiles: tuple[int, ...], taps: tuple[int, ...]) -> Array:
-    """(v, h, *tiles, *N) becomes (v, h, *n): the first N - r + 1 points of each tile, in a row."""
-    n = len(tiles)
-    kept = tuple(side - r + 1 for side, r in zip(y.shape[-n:], taps, strict=True))
-    y = y[(..., *(slice(k) for k in kept))]
-    y = y.transpose(0, 1, *(axis for i in range(n) for axis in (2 + i, 2 + n + i)))
-    return y.reshape(*y.shape[:2], *(t * k for t, k in zip(tiles, kept, strict=True)))
-
-
 def plan(
     operation: str,
     x: tuple[int, ...],
@@ -278,6 +235,8 @@ def plan(
     names = ("dft", "fourier_mix", "circular_correlate")
     if operation not in names:
         raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
+    if operation != "dft":
+        check_field(engine)
     if operation == "circular_correlate":
         return _plan_correlate(x, kernel, engine, shape, boundary)
     sizes = tuple(x[axis] for axis in (axes if operation == "dft" else (-2, -1)))
@@ -293,7 +252,7 @@ def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
     axes, taps, vectors = (x[-1],) if shape is None else tuple(shape), kernel[1:], math.prod(x[:-1])
     arrays = -(-vectors // 2) if _pairs(vectors, engine) else vectors
     sizes = tuple(n + r - 1 for n, r in zip(axes, taps, strict=True)) if boundary == "zero" else axes
-    tiles, method = _tiles((arrays, *sizes), kernel, engine, boundary), "whole"
+    tiles, method = tile((arrays, *sizes), kernel, engine, boundary), "whole"
     if tiles:
         arrays, sizes = arrays * math.prod(tiles), engine.shape[-len(axes) :]
         method = f"{' x '.join(map(str, tiles))} tiles"

@@ -77,7 +77,7 @@ class Engine:
       averages: passes that are averaged.
       frame_rate_hz: passes per second.
       device_seed: draws what is static. Never mixed with the key, which draws what changes between passes.
-      dc_block: the mean is removed before and added after digitally.
+      dc_block: the mean is removed before and added after digitally; not where a factor multiplies.
       backward: derivative. "model" goes through the static device and the clips, straight through the
         quantisers; "ideal" is the exact transform's; "optical" sends the cotangent through the noisy engine
         (the transform is its own transpose); "surrogate" runs `hardware` forward and "model" backward.
@@ -239,6 +239,10 @@ def _check_together(engine: Engine) -> None:
         raise ValueError(
             f"detection={engine.detection!r} loses the phase, which dc_block and backward='optical' need; "
             "choose another detection"
+        )
+    if engine.dc_block and engine.encode in ("amplitude", "phase"):
+        raise ValueError(
+            f"encode={engine.encode!r} writes no negative numbers, which dc_block needs; use another"
         )
     if (engine.backward == "surrogate") != (engine.hardware is not None):
         raise ValueError(

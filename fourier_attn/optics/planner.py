@@ -110,17 +110,17 @@ class Run:
     def side(self) -> int:
         return self.engine.shape[1]
 
-    def rows(self, x: Complex[Array, "v n"]) -> Complex[Array, "v n"]:
+    def rows(self, x: Inexact[Array, "v n"]) -> Complex[Array, "v n"]:
         """N-point transforms of vectors, N1 of them on an aperture."""
-        rows = self.engine.shape[0]
-        frames = -(-len(x) // rows)
-        x = jnp.pad(x, ((0, frames * rows - len(x)), (0, 0))).reshape(frames, *self.engine.shape)
-        y, vectors = self.send(x), len(x)
+        rows, vectors = self.engine.shape[0], len(x)
+        frames = -(-vectors // rows)
+        x = jnp.pad(x, ((0, frames * rows - vectors), (0, 0))).reshape(frames, *self.engine.shape)
+        y = self.send(x)
         if self.engine.lens == "2d":
             y = jnp.fft.ifft(y, axis=-2, norm="ortho")
-        return y.reshape(vectors * rows, self.side)
+        return y.reshape(-1, self.side)[:vectors]
 
-    def dft_1d(self, x: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
+    def dft_1d(self, x: Inexact[Array, "*b n"]) -> Inexact[Array, "*b n"]:
         """Transform of the last axis for lengths r N^s."""
         *lead, n = x.shape
         side, m = self.side, n // self.side
@@ -128,12 +128,12 @@ class Run:
             return x if n == 1 else jnp.fft.fft(x, norm="ortho")
         vectors = math.prod(lead)
         x = x.reshape(vectors, side, m).swapaxes(1, 2).reshape(-1, side)
-        y = self.rows(x)[: vectors * m].reshape(vectors, m, side)  # (.., k2, j1)
+        y = self.rows(x).reshape(vectors, m, side)  # (.., k2, j1)
         y = y * twiddle(m, side)[None]
         y = self.dft_1d(y.swapaxes(1, 2))  # (.., j1, j2)
         return y.swapaxes(1, 2).reshape(*lead, n)
 
-    def dft_2d(self, x: Complex[Array, "*b n1 n2"], real: bool = False) -> Inexact[Array, "*b n1 n2"]:
+    def dft_2d(self, x: Inexact[Array, "*b n1 n2"], real: bool = False) -> Inexact[Array, "*b n1 n2"]:
         """Transform of the last two axes for lengths r N^s; `real` says that the real part is enough."""
         *lead, n1, n2 = x.shape
         if min(split(n, self.side)[0] for n in (n1, n2)) == 0:
@@ -152,11 +152,11 @@ class Run:
         """Orthonormal transform of the last `count` (1 or 2) axes, of any length."""
         if not jnp.iscomplexobj(x) and self.engine.encode == "complex":
             x = jax.lax.complex(x, jnp.zeros_like(x))
-        if x.shape[-count:] == self.engine.shape:
-            return self.send(x, real=real)
-        check_stages(x.shape[-count:], self.engine)
-        whole = self.dft_1d if count == 1 else self.dft_2d
         sizes = x.shape[-count:]
+        check_stages(sizes, self.engine)
+        if sizes == self.engine.shape:
+            return self.send(x, real=real)
+        whole = self.dft_1d if count == 1 else self.dft_2d
         chirps = [n > 1 and not split(n, self.side)[0] for n in sizes]
         if not any(chirps):
             return whole(x) if count == 1 else self.dft_2d(x, real)
@@ -179,11 +179,13 @@ class Run:
 
 
 def check_stages(sizes: tuple[int, ...], engine: Engine) -> None:
-    """Raises ValueError where the aperture cannot do these sizes in stages."""
-    if sizes == engine.shape:
-        return
+    """Raises ValueError where the aperture cannot do these sizes, in one pass or in stages."""
     if 0 in sizes:
         raise ValueError(f"sizes {sizes} are empty; there is nothing to transform")
+    if engine.centered or (engine.lens == "1d" and len(sizes) == 2):
+        raise ValueError(f"sizes {sizes} need centered=False, and two axes lens='2d'; or use optical_dft2")
+    if sizes == engine.shape:
+        return
     if engine.shape[0] != engine.shape[1] or engine.shape[0] < 2:
         raise ValueError(
             f"aperture {engine.shape} must be square, 2 x 2 at least, for sizes {sizes} that are not its own"
@@ -193,8 +195,14 @@ def check_stages(sizes: tuple[int, ...], engine: Engine) -> None:
             f"detection={engine.detection!r} loses the phase, which stages need for sizes {sizes}; "
             "use 'hybrid90'"
         )
-    if engine.centered or (engine.lens == "1d" and len(sizes) == 2):
-        raise ValueError(f"sizes {sizes} need stages, and stages centered=False and lens='2d' (or one axis)")
+    if engine.encode != "complex":
+        raise ValueError(f"sizes {sizes} need stages, and stages encode='complex', not {engine.encode!r}")
+
+
+def check_field(engine: Engine) -> None:
+    """Raises ValueError where the engine does not give the field, nor its real part."""
+    if not engine.linear:
+        raise ValueError(f"detection={engine.detection!r} loses the phase, which is needed; use 'hybrid90'")
 
 
 def describe(sizes: tuple[int, ...], engine: Engine) -> str:

@@ -1,5 +1,6 @@
 """Uniform quantisers whose derivative goes straight through where the signal is in range."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ def quantise(
     signed: bool,
     rounding: str = "nearest",
     key: Key = None,
+    sample: Callable[..., Array] = jax.random.uniform,
 ) -> Float[Array, "*b"]:
     """Clips to full scale and rounds to the levels of a converter.
 
@@ -27,6 +29,7 @@ def quantise(
     Args:
       bits: None clips and does not round.
       rounding: "nearest", or "stochastic": up with the probability of the remainder, unbiased.
+      sample: draws on [0, 1) from a key, a shape and a dtype.
     """
     low = -1.0 if signed else 0.0
     inside = (x >= low) & (x <= 1.0)
@@ -35,10 +38,8 @@ def quantise(
         return bounded
     steps = 2.0 ** (bits - 1) - 1.0 if signed else 2.0**bits - 1.0
     cells = jax.lax.stop_gradient(bounded) * steps
-    if rounding == "stochastic":
-        cells = jnp.floor(cells + jax.random.uniform(key, x.shape, x.dtype))
-    else:
-        cells = jnp.round(cells)
+    stochastic = rounding == "stochastic"
+    cells = jnp.floor(cells + sample(key, x.shape, x.dtype)) if stochastic else jnp.round(cells)
     return bounded + jax.lax.stop_gradient(cells / steps - bounded)
 
 

@@ -24,6 +24,7 @@ from ml_collections import ConfigDict, config_flags
 from fourier_attn import command, model, optim, steps
 from fourier_attn.data.text import PAD
 from fourier_attn.optics import Engine, cost, presets
+from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.optics.workload import Work, work
 
 CONFIG = config_flags.DEFINE_config_file(
@@ -32,23 +33,27 @@ CONFIG = config_flags.DEFINE_config_file(
 JSON = flags.DEFINE_string("json", None, "file that gets all numbers, per step and in SI units")
 ENGINES = flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
 STATIC = flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
-LINK = flags.DEFINE_float("link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s")
+LINK = flags.DEFINE_float(
+    "link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s", lower_bound=1
+)
 SECONDS = flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
 
-MODES = {"inference": 1, "training": 2}  # transforms for each of the forward pass: the backward pass has as many
+MODES = {"inference": 1, "training": 2}  # transforms, over those of a forward pass: the backward has as many
 NOTES = """\
-share       the transform alone at the model's shapes x depth, over the whole jitted step; medians of {rounds}
-            interleaved rounds. Inside a step it may be fused and take less. "no mixer": identity in its place,
-            which bounds the share from above up to noise. Training: forward and backward, as many transforms each.
-speed-up    (step / step with transform) / (1 - f + f / a + o): f share, a = transform / passes,
-            o = (link + digital rest) / step. Below 1 is slower. Link: raw samples at {link:.3g} B/s and {turn:.3g} s per
-            stage and batch, nothing overlaps. Left out, all in favour of optics: twiddles, chirps and rearrangement
-            between stages, calibration, repeated passes against errors.
-energy      per example, inference. Converters 50 fJ per step, modulators 1 pJ per symbol, wall plug 10 %: all
-            assumed. Light: the engine's photons and a lossless reference. Link: {byte:.3g} J/B, as the A100 pays.
-            Static power: {static}.
-            A100: every real number in and out crosses its memory once, 4 B each, and nothing else: arithmetic
-            on recalled datasheet figures, not measured. The speed-up is over the present device, not the A100."""
+measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
+            alone, warm, at the model's shapes, once for each layer; share: over the whole jitted step;
+            medians of {rounds} rounds in which all take turns. "no mixer" has identity in its place: a check
+            from above. Training is forward and backward; the backward pass has as many transforms.
+speed-up    (step / step with transform) / (1 - f + f / a + o): f the share, a = transform / optics, o = (link
+            + digital) / step with transform. Below 1 is slower. Link: raw samples at {link:.3g} B/s, and
+            {turn:.3g} s for each stage of a batch (assumed); nothing overlaps. Digital: product with queries.
+            Left out, in favour of optics: twiddles, chirps and rearrangement between stages, calibration.
+            Whether results are accurate enough is another question; averages would multiply the passes.
+energy      Of an example's inference. Converters 50 fJ per level, modulators 1 pJ per symbol, wall plug 10 %,
+            all assumed. Light: the engine's photons, and a lossless reference. Link: {byte:.3g} J/B, as the
+            A100 pays. Static power: {static}.
+A100        Every real number in and out crosses its memory once, 4 B each, and nothing else: arithmetic on
+            recalled datasheet figures, not measured. The speed-up is over the present device, not over it."""
 
 
 def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, dict[str, float]], int]:
@@ -60,33 +65,29 @@ def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, d
     exact = {k: None if k in ("engine", "eval_engine") else v for k, v in config.model.mixer.items()}
     networks = {"step": exact, "no_mixer": {"name": "identity"}}
     if job and job.explicit:
-        networks["explicit"] = exact | job.explicit
+        networks["explicit"] = exact | dict(job.explicit)
     sides = {}
     for name, fields in networks.items():
         infer, train = _steps(config, model.build(config.model.to_dict() | {"mixer": fields}))
         sides |= {("inference", name): infer, ("training", name): train}
-    for name in ("compute", "without", "after") if job else ():
-        if getattr(job, name):
-            shapes = job.after_arrays if name == "after" else job.arrays
-            arrays = [_normal(s, config.model.dtype, i) for i, s in enumerate(shapes)]
-            sides["inference", name] = partial(jax.jit(getattr(job, name)), *arrays)
-            sides["training", name] = partial(jax.jit(partial(_both, getattr(job, name))), *arrays)
-    median, rounds = interleave(sides, budget_s)
+    median, rounds = interleave(sides | (_parts(config, job) if job else {}), budget_s)
     result = {}
     for mode in MODES:
-        read, depth = (lambda name, mode=mode: median.get((mode, name), 0.0)), config.model.depth
-        result[mode] = {"step": read("step"), "no_mixer": read("no_mixer")}
-        if job:
-            result[mode] |= {
-                "explicit": read("explicit") or read("step"),
-                "transform": depth * max(read("compute") - read("without"), 0.0),
-                "after": depth * read("after"),
-            }
+        took = {name: median.get((mode, name), 0.0) for name in ("compute", "without", "after")}
+        result[mode] = {
+            "step": median[mode, "step"],
+            "no_mixer": median[mode, "no_mixer"],
+            "explicit": median.get((mode, "explicit"), median[mode, "step"]),
+            "transform": max(took["compute"] - took["without"], 0.0),
+            "after": took["after"],
+        }
     return result, rounds
 
 
 def _steps(config: Any, network: model.Classifier) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """One step of inference and one of training on random tokens."""
+    if config.model.vocab < PAD + 2:
+        raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 2")
     draw, b = np.random.default_rng(config.seed), config.data.batch
     batch = {
         "tokens": jnp.asarray(draw.integers(PAD + 1, config.model.vocab, (b, config.data.length)), jnp.int32),
@@ -106,8 +107,25 @@ def _steps(config: Any, network: model.Classifier) -> tuple[Callable[[], Any], C
     return partial(eval_step, params, batch), train
 
 
+def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
+    """The transform of all layers by itself, and what is subtracted from it and added to it."""
+    sides = {}
+    for name in ("compute", "without", "after"):
+        function, shapes = getattr(job, name), job.after_arrays if name == "after" else job.arrays
+        if function:
+            arrays = [_normal(shape, config.model.dtype, seed) for seed, shape in enumerate(shapes)]
+            for mode, whole in (("inference", function), ("training", partial(_both, function))):
+                sides[mode, name] = partial(_repeat, jax.jit(whole), config.model.depth, arrays)
+    return sides
+
+
 def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), dtype)
+
+
+def _repeat(function: Callable[..., Any], times: int, arrays: list[jax.Array]) -> None:
+    for _ in range(times):
+        jax.block_until_ready(function(*arrays))
 
 
 def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
@@ -116,12 +134,16 @@ def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
 
 
 def interleave(sides: dict[Any, Callable[[], Any]], budget_s: float) -> tuple[dict[Any, float], int]:
-    """Median seconds of each side, all in turn, three rounds at least; and the number of rounds."""
-    for side in sides.values():
+    """Median seconds of each side, all in turn, three rounds at least; and the number of rounds.
+
+    A call before the timed one fills the caches, which the others have emptied.
+    """
+    for side in sides.values():  # compiles
         jax.block_until_ready(side())
     taken, start = {name: [] for name in sides}, time.perf_counter()
     while len(next(iter(taken.values()))) < 3 or time.perf_counter() - start < budget_s:
         for name, side in sides.items():
+            jax.block_until_ready(side())
             begin = time.perf_counter()
             jax.block_until_ready(side())
             taken[name].append(time.perf_counter() - begin)
@@ -148,15 +170,113 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
             transfer_bytes=cost.link_bytes(engine, frames),
             link=link,
         )
-        share = min(took["transform"] / took["explicit"], 1.0)
-        gain = took["transform"] / spent.optics if spent.optics else math.inf
-        overhead = (spent.turnaround + spent.transfer + took["after"]) / took["explicit"]
-        faster = cost.speedup(share, gain, overhead) if gain else 0.0
-        result[mode] = {**spent._asdict(), "speedup": faster * took["step"] / took["explicit"]}
+        added = (spent.total + took["after"]) / took["explicit"]  # f / a + o, also where f is 0
+        faster = cost.speedup(share(took), math.inf, added) * took["step"] / took["explicit"]
+        result[mode] = {**spent._asdict(), "digital": took["after"], "speedup": faster}
     try:
-        light = cost.LASER._replace(photons=photons(engine), reference_loss_db=0.0)
+        shots = DETECTIONS[engine.detection].passes
+        photons = None if engine.photons_fs is None else shots * engine.photons_fs
+        light = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
         used = cost.energy(engine, depth * layer.frames, laser=light, static_w=STATIC.value, link=link)
         result["energy_j"] = {**used._asdict(), "total": used.total}
     except ValueError as error:
         result["no_energy"] = str(error)
     return result
+
+
+def share(took: dict[str, float]) -> float:
+    """Of the transform in the step; alone it may take longer than inside."""
+    return min(took["transform"] / took["explicit"], 1.0)
+
+
+def align(rows: list[list[str]]) -> str:
+    """Rows of cells in columns, the first to the left and numbers to the right; a single cell runs on."""
+    width = [max(len(row[i]) for row in rows if len(row) > 2) for i in range(max(map(len, rows)))]
+    lines = []
+    for first, *rest in rows:
+        cells = rest if len(rest) == 1 else [c.rjust(w) for c, w in zip(rest, width[1:], strict=True)]
+        lines.append("  ".join([first.ljust(width[0]), *cells]))
+    return "\n".join(lines)
+
+
+def measured_table(measured: dict[str, dict[str, float]], batch: int) -> str:
+    head = ["", "step ms", "no mixer ms", "with transform ms", "transform ms", "share %", "us / example"]
+    rows = [[*head, "limit of speed-up"]]
+    for mode, took in measured.items():
+        names = ("step", "no_mixer", "explicit", "transform")
+        rest = took["explicit"] * (1 - share(took))
+        limit = took["step"] / rest if rest else math.inf
+        times = [f"{1e3 * took[name]:.3f}" for name in names]
+        example = 1e6 * took["transform"] / batch
+        rows.append([mode, *times, f"{100 * share(took):.1f}", f"{example:.2f}", f"{limit:.3f}"])
+    return align(rows)
+
+
+def preset_table(results: dict[str, dict[str, Any]], batch: int) -> str:
+    head = ["per example", "passes", "optics us", "link us", "digital us", "inference x", "training x"]
+    rows = [[*head, "dac uJ", "mod. uJ", "adc uJ", "laser uJ", "static uJ", "link uJ", "total uJ"]]
+    for name, result in results.items():
+        if "no_plan" in result:
+            rows.append([name, f"no plan: {result['no_plan']}"])
+            continue
+        took = result["inference"]
+        times = [took["optics"], took["turnaround"] + took["transfer"], took["digital"]]
+        cells = [f"{result['passes_per_example']:.6g}", *(f"{1e6 * s / batch:.3g}" for s in times)]
+        cells += [f"{result[mode]['speedup']:.3g}" for mode in MODES]
+        joules = result.get("energy_j", {})
+        cells += [f"{1e6 * joule / batch:.3g}" for joule in joules.values()] or ["-"] * 7
+        rows.append([name, *cells])
+    lines = [align(rows), ""]
+    for title, key in (("plan", "method"), ("no energy", "no_energy")):
+        for text in dict.fromkeys(result[key] for result in results.values() if key in result):
+            names = ", ".join(name for name, result in results.items() if result.get(key) == text)
+            lines.append(f"{title:<10}  {text} ({names})")
+    return "\n".join(lines)
+
+
+def report(config: Any) -> dict[str, Any]:
+    """Measures, counts, projects, prints; returns all numbers."""
+    fields, data, device = config.model.mixer.to_dict(), config.data, jax.devices()[0]
+    b, t, d = data.batch, data.length, config.model.d
+    where = f"{device.device_kind} ({device.platform}), {os.cpu_count()} CPU cores"
+    job = work(fields, b, t, d)
+    title = f"{job.title}, in each layer" if job else f"none in mixer {fields['name']!r}"
+    print(f"device      {where}")
+    print(f"model       {fields['name']}, {config.model.depth} layers, {b} examples of {t} tokens, d = {d}")
+    print(f"transform   {title}\n", flush=True)
+    measured, rounds = measure(config, job, SECONDS.value)
+    result = {"device": where, "mixer": fields["name"], "batch": b, "length": t, "d": d}
+    result |= {"depth": config.model.depth, "rounds": rounds, "measured_s": measured}
+    if job is None:
+        steps_ms = ", ".join(f"{mode} {1e3 * took['step']:.3f} ms" for mode, took in measured.items())
+        print(f"A step takes: {steps_ms}.\nNothing for an optical engine to compute: the speed-up is 1.")
+        return result
+    engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
+    if given := presets.build(fields["engine"]):
+        engines["configured"] = given
+    results = {name: project(config, job, engine, measured) for name, engine in engines.items()}
+    reference = cost.electronic_energy(config.model.depth * 4 * job.values)
+    print(measured_table(measured, b), preset_table(results, b), sep="\n\n")
+    print(f"A100        {1e6 * reference / b:.3g} uJ per example\n")
+    watts = (
+        f"{STATIC.value:g} W"
+        if STATIC.value
+        else "not counted; each W adds 1 uJ per us of optics (--static_w)"
+    )
+    link = {"link": LINK.value, "turn": cost.LINK.turnaround_s, "byte": cost.LINK.joule_per_byte}
+    print(NOTES.format(rounds=rounds, static=watts, **link))
+    assumed = {type(part).__name__: part._asdict() for part in (cost.CONVERTERS, cost.LASER, cost.LINK)}
+    return result | {"presets": results, "a100_j": reference, "assumed": assumed}
+
+
+def main() -> None:
+    if not isinstance(CONFIG.value, ConfigDict):  # None, or what config_flags could not read
+        name = config_flags.get_config_filename(flags.FLAGS["config"]) if CONFIG.value is not None else ""
+        raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
+    numbers = report(CONFIG.value)
+    if JSON.value:
+        Path(JSON.value).write_text(json.dumps(numbers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

@@ -26,7 +26,7 @@ class Work(NamedTuple):
       plan: what it takes on an engine.
       stages: how many lots follow each other.
       values: real numbers in and out.
-      explicit: fields with which the mixer calls the transform as such.
+      explicit: fields with which the mixer calls the transform as such, where it does not anyway.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Work(NamedTuple):
     without: Callable[..., Any] | None = None
     after: Callable[..., Any] | None = None
     after_arrays: Sequence[tuple[int, ...]] = ()
-    explicit: dict[str, Any] = {}
+    explicit: tuple[tuple[str, Any], ...] = ()
 
 
 def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
@@ -58,17 +58,17 @@ def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
     )
 
 
-def _correlation(x: tuple[int, ...], options: dict[str, Any], times: int = 1) -> dict[str, Any]:
-    """`plan` and `stages` of correlations, `times` of them one after the other."""
+def _correlation(
+    x: tuple[int, ...], options: dict[str, Any], times: int = 1, obstacle: str = ""
+) -> dict[str, Any]:
+    """`plan` and `stages` of `times` correlations, one after the other, or what stands against them."""
     axes, taps = options["shape"] or x[-1:], options["kernel"][1:]
     zero = options["boundary"] == "zero"
     sizes = tuple(n + r - 1 if zero else n for n, r in zip(axes, taps, strict=True))
 
     def planned(engine: Engine) -> Plan:
-        if not engine.linear:
-            raise ValueError(f"detection={engine.detection!r} loses the phase")
-        if long := [(r, n) for r, n in zip(taps, axes, strict=True) if r > n]:
-            raise ValueError(f"a table of {long[0][0]} taps is longer than the {long[0][1]} positions")
+        if obstacle:
+            raise ValueError(obstacle)
         one = plan("circular_correlate", x, engine, **options)
         return one._replace(frames=one.frames * times, passes=one.passes * times)
 
@@ -90,7 +90,7 @@ def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         compute,
         [(b, t, d), kernel],
         values=b * t * d + out.size,
-        explicit={"method": "literal"},
+        explicit=(("method", "literal"),),
         **_correlation((b, t, d), {**options, "kernel": kernel}),
     )
 
@@ -103,17 +103,20 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         taps = tuple(2 * n - 1 for n in grid)
     if fields["causal"]:
         taps = (min(taps[0], t),)
-    v = d // h
-    apply = partial(
-        lambda_layer, grid=grid or None, causal=fields["causal"], method=fields["method"]
-    )  # (query, key, value, position)
+    v, obstacle = d // h, ""
+    if fields["causal"]:
+        obstacle = "causal=True has no optical form"
+    elif any(r > n for r, n in zip(taps, grid or (t,), strict=True)):
+        obstacle = f"a table of {taps} taps is longer than the {grid or (t,)} positions; lower context"
+    apply = partial(lambda_layer, grid=grid or None, causal=fields["causal"], method=fields["method"])
+    options = {"kernel": (k, *taps), "shape": grid or None, "boundary": "zero"}
     return Work(
-        f"position lambdas of {b * v * u} signals of {t} with {k} kernels of {' x '.join(map(str, taps))} taps",
+        f"lambdas: {b * v * u} signals of {t} with {k} kernels of {' x '.join(map(str, taps))} taps",
         apply,
         [(b, t, h, k), (b, t, k, u), (b, t, v, u), (*taps, k, u)],
         without=lambda query, key, value, position: apply(query, key, value, None),
-        after=partial(jnp.einsum, "bthk,bvkt->bthv"),
-        after_arrays=[(b, t, h, k), (b, v, k, t)],
+        after=partial(jnp.einsum, "bthk,bvktu->bthv"),
+        after_arrays=[(b, t, h, k), (b, v, k, t, u)],
         values=b * t * v * (u + k),
-        **_correlation((b, v, t), {"kernel": (k, *taps), "shape": grid or None, "boundary": "zero"}, u),
+        **_correlation((b, v, t), options, u, obstacle),
     )

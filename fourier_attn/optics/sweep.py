@@ -1,0 +1,187 @@
+"""How a trained run stands bits and noise: python -m fourier_attn.optics.sweep --workdir=RUN [options].
+
+The network is evaluated on its test set through an engine (the run's own, or a preset for a run that was
+trained without one) with every number of bits, strength of noise and device seed in turn. Noise is a factor on
+the engine's strengths, per shot and static, light and electrical; the bits are those of all converters. Written
+into the run's directory: robustness.csv, robustness.png.
+
+`--against=OTHER` puts a second run, trained otherwise on the same task, beside the first.
+"""
+
+import csv
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from absl import flags
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from fourier_attn import command, data, inference, metrics, model, steps
+from fourier_attn.config import Config
+from fourier_attn.data.batches import Batch, Batches
+from fourier_attn.data.text import load_tokenizer
+from fourier_attn.optics import presets
+from fourier_attn.optics.parameters import Engine
+
+WORKDIR = flags.DEFINE_string("workdir", None, "directory of a trained run")
+AGAINST = flags.DEFINE_string("against", None, "directory of another run on the same task")
+BITS = flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
+NOISE = flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
+DEVICES = flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
+PRESET = flags.DEFINE_string("engine", "chip_11x11", "preset for a run that has no engine of its own")
+DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+EXAMPLES = flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+
+LINEAR = ("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms", "power_drift_rms")
+
+OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "crosstalk_db", "lo_drift")
+
+
+def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
+    """The engine with other converters, noise times a factor, and another device; without noise for 0.
+
+    Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike.
+    """
+    changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "adc_bits": bits}
+    changes["device_seed"] = device
+    for name in LINEAR:
+        value = getattr(engine, name)
+        changes[name] = None if value is None or not noise else value * noise
+    if noise == 0:
+        return engine.replace(**changes, **dict.fromkeys(OTHERS))
+    if engine.photons_fs is not None:
+        changes["photons_fs"] = engine.photons_fs / noise**2
+    for name in ("rin_db_hz", "crosstalk_db"):
+        value = getattr(engine, name)
+        changes[name] = None if value is None else min(value + 20 * float(np.log10(noise)), -6.2)
+    return engine.replace(**changes)
+
+
+def accuracies(directory: Path, bits: list[int], noises: list[float]) -> Iterator[dict[str, Any]]:
+    """A row for every combination, and one for the exact transform (bits None): accuracy on the test set."""
+    config, _, params = inference.restore(directory)
+    fields = json.loads(config.model.to_json())
+    if "engine" not in fields["mixer"]:
+        raise ValueError(
+            f"workdir={directory} has the mixer {fields['mixer']['name']!r}, without optical form"
+        )
+    engine = presets.build(fields["mixer"]["engine"]) or presets.preset(PRESET.value)
+    test, seeds = test_set(config, directory), config.train.seeds
+
+    @jax.jit
+    def forward(params: Any, batch: Batch, engine: Engine | None) -> Any:
+        mixer = fields["mixer"] | {"engine": engine, "eval_engine": None}
+        return steps.make_eval_step(model.build(fields | {"mixer": mixer}), seeds)(params, batch)
+
+    def accuracy(engine: Engine | None) -> float:
+        total, _ = steps.evaluate(lambda *inputs: forward(*inputs, engine), params, test)
+        return metrics.mean(total)["accuracy"]
+
+    yield {"run": directory.name, "accuracy": accuracy(None)}
+    for b, noise, device in itertools.product(bits, noises, range(DEVICES.value)):
+        row = {"run": directory.name, "bits": b, "noise": noise, "device": device}
+        yield row | {"accuracy": accuracy(scaled(engine, b, noise, device))}
+
+
+def test_set(config: Config, directory: Path) -> Batches:
+    """The run's test set, or the beginning of it."""
+    if DATA_DIR.value is not None:
+        config.data.dir = DATA_DIR.value
+    load_tokenizer(directory / "tokenizer.json")  # without it, another one would be fitted
+    test = data.load(config.data, tokenizer_file=directory / "tokenizer.json").test
+    if not EXAMPLES.value:
+        return test
+    rows, labels = test.rows[: EXAMPLES.value], test.labels[: EXAMPLES.value]
+    return Batches(rows, labels, buckets=data.padded_lengths(config.data), batch=test.batch)
+
+
+def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Figure:
+    """Curves over bits with the deviation over devices, and a map of bits by noise, for each run."""
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    figure = Figure(figsize=(5 * (1 + len(runs)), 4), layout="constrained")
+    axes = figure.subplots(1, 1 + len(runs))
+    for number, run in enumerate(runs):
+        mine = [row for row in rows if row["run"] == run]
+        exact = next(100 * row["accuracy"] for row in mine if "bits" not in row)
+        table = np.array(
+            [
+                [
+                    [100 * r["accuracy"] for r in mine if (r.get("bits"), r.get("noise")) == (b, n)]
+                    for b in bits
+                ]
+                for n in noises
+            ]
+        )  # (noise, bits, device)
+        axes[0].axhline(exact, color=f"C{number}", lw=0.8, label=f"{run}, exact")
+        for style, noise, values in zip(itertools.cycle("-:"), noises, table, strict=False):
+            label = f"{run}, noise x {noise:g}"
+            spread = values.std(axis=1)
+            axes[0].errorbar(bits, values.mean(axis=1), spread, fmt=f"o{style}", ms=3, capsize=2, label=label)
+        image = axes[1 + number].imshow(table.mean(axis=2), vmin=50, vmax=100, aspect="auto", cmap="viridis")
+        axes[1 + number].set(xticks=range(len(bits)), xticklabels=bits, xlabel="bits", title=run)
+        axes[1 + number].set(
+            yticks=range(len(noises)), yticklabels=noises, ylabel="noise, times the engine's"
+        )
+        figure.colorbar(image, label="accuracy, %")
+    axes[0].set(xlabel="bits of all converters", ylabel="test accuracy, %", xticks=bits)
+    axes[0].legend(fontsize=7)
+    return figure
+
+
+def main() -> None:
+    """Sweeps one run, or two."""
+    if WORKDIR.value is None:
+        raise ValueError("--workdir is needed: the directory of a trained run")
+    bits, noises = (
+        [number("bits", b, int) for b in BITS.value],
+        [number("noise", n, float) for n in NOISE.value],
+    )
+    if min(bits) < 2 or max(bits) > 24 or min(noises) < 0:
+        raise ValueError(f"--bits={bits} must lie from 2 to 24 and --noise={noises} must not be negative")
+    directories = [Path(name).resolve() for name in (WORKDIR.value, AGAINST.value) if name]
+    rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
+    with tqdm(total=total, unit="engine") as bar:
+        for directory in directories:
+            for row in accuracies(directory, bits, noises):
+                rows.append(row)
+                bar.update()
+                bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
+    with (directories[0] / "robustness.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["run", "bits", "noise", "device", "accuracy"])
+        writer.writeheader()
+        writer.writerows(rows)
+    draw(rows, bits, noises).savefig(directories[0] / "robustness.png", dpi=120)
+    print_table(rows, bits, noises)
+    print(f"written to {directories[0]}/robustness.csv and robustness.png")
+
+
+def number(option: str, text: str, kind: type) -> Any:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise ValueError(f"--{option}={text} is no number; give some, like --{option}=2,4,8") from error
+
+
+def print_table(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> None:
+    """Mean accuracy over devices, in percent."""
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if row["run"] == run]
+        exact = next(row["accuracy"] for row in mine if "bits" not in row)
+        print(f"{run}: test accuracy, %; exact {100 * exact:.2f}")
+        print("noise x   " + "".join(f"{f'{b} bit':>9}" for b in bits))
+        for noise in noises:
+            cells = [
+                np.mean([r["accuracy"] for r in mine if (r.get("bits"), r.get("noise")) == (b, noise)])
+                for b in bits
+            ]
+            print(f"{noise:<10g}" + "".join(f"{100 * cell:9.2f}" for cell in cells))
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

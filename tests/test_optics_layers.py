@@ -1,0 +1,132 @@
+"""Layers on an engine: exact in the ideal limit, noise with a stream of its own, knobs from the command line."""
+
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal, shrink
+
+from fourier_attn import config, inference, model, train
+from fourier_attn.layers.circular import CircularAttention
+from fourier_attn.layers.fourier import FourierMixing
+from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.optics import Engine, optical_position_lambda, plan
+from fourier_attn.optics.presets import preset
+from fourier_attn.optics.sweep import scaled
+
+LAYERS = {
+    "fourier": partial(FourierMixing, norm="tokens"),
+    "circular": partial(CircularAttention, heads=2, shape=(3, 4), kernel=(2, 3), boundary="zero"),
+    "circular, project": partial(CircularAttention, heads=2, merge="project"),
+    "lambda": partial(LambdaLayer, k=3, u=2, heads=2),
+    "lambda, image": partial(LambdaLayer, k=3, grid=(2, 3)),
+    "lambda, whole length": partial(LambdaLayer, k=3, context=0, length=6),
+}
+NOISY = preset("chip_11x11").replace(shape=(4, 4), photons_fs=100.0)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_ideal_engine_is_exact(name: str) -> None:
+    """With a mask, forward and derivatives; apertures smaller than the sizes, so that stages and tiles are used."""
+    x, mask = normal(3, 6, 12), jnp.arange(6)[None] < jnp.array([[6], [4], [5]])
+    plain, optical = LAYERS[name](), LAYERS[name](engine=Engine(shape=(4, 4)))
+    params = plain.init(jax.random.key(0), x)
+
+    def loss(layer, params, x):
+        y = layer.apply(params, x, mask=mask)
+        return jnp.sum(jnp.sin(y)), y
+
+    results = [
+        jax.jit(jax.value_and_grad(partial(loss, layer), (0, 1), has_aux=True))(params, x)
+        for layer in (plain, optical)
+    ]
+    ((_, y), grads), ((_, other), others) = results
+    np.testing.assert_allclose(other, y, atol=2e-5)  # sums of some 100 products in float32
+    jax.tree.map(partial(np.testing.assert_allclose, atol=5e-5), others, grads)
+
+
+@pytest.mark.parametrize("name", ["fourier", "circular", "lambda"])
+def test_noise_is_a_stream_and_on_in_evaluation(name: str) -> None:
+    x = normal(2, 6, 12)
+    layer = LAYERS[name](engine=NOISY)
+    params = layer.init(jax.random.key(0), x)
+    apply = jax.jit(
+        lambda key, train: layer.apply(params, x, train=train, rngs={"noise": key}), static_argnums=1
+    )
+    first, again = apply(jax.random.key(1), False), apply(jax.random.key(1), False)
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(apply(jax.random.key(2), False) - first).max() > 1e-3
+    np.testing.assert_array_equal(apply(jax.random.key(1), True), first)
+
+
+def test_training_and_evaluation_may_have_engines_of_their_own() -> None:
+    x = normal(2, 6, 12)
+    exact = FourierMixing().apply({}, x)
+    layer = FourierMixing(engine=Engine(shape=(4, 4)), eval_engine=NOISY)
+    np.testing.assert_allclose(layer.apply({}, x, train=True), exact, atol=1e-4)
+    assert np.abs(layer.apply({}, x, rngs={"noise": jax.random.key(0)}) - exact).max() > 0.1
+
+
+def test_position_lambdas_are_those_of_the_layer() -> None:
+    query, value = normal(2, 6, 2, 3), normal(2, 6, 4, 2, seed=1)
+    key, position = normal(2, 6, 3, 2, seed=2), normal(5, 3, 2, seed=3)
+    whole = lambda_layer(query, key, value, position)
+    content = lambda_layer(query, key, value, None)
+    y, passes = optical_position_lambda(query, value, position, Engine(shape=(4, 4)), report=True)
+    np.testing.assert_allclose(content + y, whole, atol=2e-5)
+    planned = plan("circular_correlate", (8, 6), Engine(shape=(4, 4)), kernel=(3, 5), boundary="zero")
+    assert passes == 2 * planned.passes  # u = 2 tables, each for 2 * 4 signals
+
+
+def test_an_engine_is_configured_parameter_by_parameter() -> None:
+    c = config.default("circular", engine="demonstrator_5x5")
+    c.model.mixer.engine.adc_bits = 6
+    c.model.mixer.engine.shift_pitch = (0.1, 0.0)  # None in the preset
+    c.model.mixer.eval_engine = "hostile"
+    again = config.from_dict(c.to_dict())  # as it is written with a run
+    for built in (model.build(c.model), model.build(again.model)):
+        fields = built.encoder.keywords["mixer"].keywords
+        expected = preset("demonstrator_5x5").replace(adc_bits=6, shift_pitch=(0.1, 0.0))
+        assert fields["engine"] == expected
+        assert fields["eval_engine"] == preset("hostile")
+    with pytest.raises(AttributeError, match="adc_bits"):
+        c.model.mixer.engine.adc_bit = 6
+    c.model.mixer.eval_engine = "hostil"
+    with pytest.raises(ValueError, match="preset='hostil' is unknown; choose one of ideal"):
+        model.build(c.model)
+    c.model.mixer.engine.adc_bits, c.model.mixer.eval_engine = 0, None
+    with pytest.raises(ValueError, match="adc_bits=0 must be from"):
+        model.build(c.model)
+    with pytest.raises(ValueError, match="mixer='attention' has no transform"):
+        config.default("attention", engine="ideal")
+
+
+def test_a_causal_lambda_has_no_optical_form() -> None:
+    with pytest.raises(ValueError, match="causal=True has no optical form"):
+        LambdaLayer(causal=True, engine=Engine()).init(jax.random.key(0), normal(1, 6, 4))
+
+
+def test_sweeping_scales_amplitudes_of_noise() -> None:
+    chip = preset("chip_11x11")
+    twice = scaled(chip, 6, 2.0, 5)
+    assert (twice.dac_bits_amp, twice.dac_bits_phase, twice.adc_bits, twice.device_seed) == (6, 6, 6, 5)
+    assert twice.photons_fs == chip.photons_fs / 4
+    assert twice.phase_noise_rms == 2 * chip.phase_noise_rms
+    np.testing.assert_allclose(twice.crosstalk_db, chip.crosstalk_db + 6.02, atol=0.01)
+    assert scaled(chip, 8, 1.0, 0) == chip
+    assert not scaled(chip, 8, 0.0, 0).noisy
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_on_an_engine_trains_resumes_and_is_evaluated(data_dir: str, tmp_path: Path) -> None:
+    c = shrink(config.default("fourier", engine="chip_11x11"), data_dir)
+    c.model.mixer.engine.shape = (8, 8)
+    c.train.epochs = 1
+    result = train.run(c, tmp_path / "run")
+    assert np.isfinite(result["loss"])
+    test = inference.evaluate(tmp_path / "run")["test"]
+    assert test["loss"] == result["loss"]  # a fixed key: the same noise

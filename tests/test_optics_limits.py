@@ -1,0 +1,193 @@
+"""The engine at its limits: effects of no strength, noise and nothing else, inputs that cannot be."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal
+from scipy.stats import kstest
+
+from fourier_attn.optics import Engine, optical_dft2
+from fourier_attn.optics.presets import preset
+
+KEY, SMALL = jax.random.key(0), Engine(shape=(4, 5))
+
+
+def waves(*shape: int, seed: int = 0) -> jax.Array:
+    return jax.lax.complex(normal(*shape, seed=seed), normal(*shape, seed=seed + 100))
+
+
+def error(y: jax.Array, x: jax.Array) -> float:
+    """Largest error of the transform, relative to its rms."""
+    expected = np.fft.fft2(np.asarray(x, np.complex128), norm="ortho")
+    return np.abs(y - expected).max() / np.sqrt(np.mean(np.abs(expected) ** 2))
+
+
+OFF = {  # strengths at which an effect is there and does nothing, by detection
+    "field": {
+        **dict.fromkeys(("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms"), 0.0),
+        **{"extinction_db": math.inf, "crosstalk_db": -math.inf, "shift_pitch": (0.0, 0.0)},
+        **{"defocus_rad": 0.0, "fill_factor": 1e-6, "rin_db_hz": -math.inf, "power_drift_rms": 0.0},
+    },
+    "psi3": {"lo_phase_err": 0.0, "lo_drift": 0.0, "photons_fs": 1e15, "tia_noise": 0.0, "dark_current": 0.0},
+    "linear3": {"lo_phase_err": 0.0, "photons_fs": 1e15},
+    "hybrid90": {"lo_phase_err": 0.0, "photons_fs": 1e15, "load_ohm": 1e10},
+}
+ON = {
+    **{"phase_noise_rms": 0.1, "amp_noise_rms": 0.1, "static_phase_rms": 0.1, "static_gain_rms": 0.1},
+    **{"extinction_db": 20.0, "crosstalk_db": -20.0, "shift_pitch": (0.0, 0.1), "defocus_rad": 0.3},
+    **{"fill_factor": 0.8, "rin_db_hz": -110.0, "power_drift_rms": 0.1, "lo_phase_err": 0.1, "lo_drift": 0.1},
+    **{"photons_fs": 1e3, "tia_noise": 0.05, "dark_current": 1e18, "load_ohm": 1e-18},
+}
+
+
+@pytest.mark.parametrize("detection", OFF)
+def test_every_effect_can_be_turned_off(detection: str) -> None:
+    x, engine = waves(2, 4, 5), SMALL.replace(detection=detection, **OFF[detection])
+    assert error(optical_dft2(x, engine, KEY), x) < 2e-5  # float32 beside a reference of 10
+    for name in OFF[detection]:
+        y = optical_dft2(x, engine.replace(**{name: ON[name]}), KEY)
+        assert error(y, x) > 5e-3, name
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "off", "on"),
+    [
+        ({}, "dac_bits_amp", 24, 3),
+        ({}, "dac_bits_phase", 24, 3),
+        ({"dac_rounding": "stochastic"}, "dac_bits_amp", 24, 3),
+        ({}, "dac_range", 100.0, 0.5),
+        ({"detection": "hybrid90"}, "adc_bits", 24, 4),
+        ({"detection": "linear3", "adc_rounding": "stochastic"}, "adc_bits", 24, 4),
+        ({"detection": "hybrid90"}, "adc_range", "fixed", 0.5),
+    ],
+)
+def test_converters_can_be_turned_off(fields: dict, name: str, off: Any, on: Any) -> None:
+    x, engine = waves(2, 4, 5), SMALL.replace(**fields)
+    assert error(optical_dft2(x, engine.replace(**{name: off}), KEY), x) < 2e-5
+    assert error(optical_dft2(x, engine.replace(**{name: on}), KEY), x) > 5e-3
+
+
+def test_a_loss_is_undone() -> None:
+    x = waves(2, 4, 5)
+    assert error(optical_dft2(x, SMALL.replace(insertion_loss_db=15.0)), x) < 2e-6
+
+
+def test_averages_of_one_device_keep_its_error() -> None:
+    """Noise falls by the root of the passes until the fixed pattern is left."""
+    x, expected = waves(100, 4, 5), np.fft.fft2(np.asarray(waves(100, 4, 5)), norm="ortho")
+    once = SMALL.replace(detection="hybrid90", photons_fs=100.0, static_phase_rms=0.0)
+    often = once.replace(averages=25)
+    noise = np.std(optical_dft2(x, once, KEY) - expected)
+    np.testing.assert_allclose(np.std(optical_dft2(x, often, KEY) - expected), noise / 5, rtol=0.1)
+    fixed, bright = often.replace(static_phase_rms=0.1), often.replace(static_phase_rms=0.1, photons_fs=1e9)
+    pattern = optical_dft2(x, bright, KEY) - expected
+    assert np.std(pattern) > noise / 5
+    left = optical_dft2(x, fixed, KEY) - expected - pattern  # 4,000 numbers: 1 % is a standard error
+    np.testing.assert_allclose(np.std(left), noise / 5, rtol=0.1)
+
+
+@pytest.mark.parametrize("detection", ["psi3", "hybrid90"])
+def test_shot_noise_is_white_and_normal(detection: str) -> None:
+    """A lit pixel gives the same power everywhere, so that all residuals are of one distribution."""
+    delta = np.zeros((500, 4, 5), np.float32)
+    delta[:, 1, 2] = 1
+    engine = SMALL.replace(detection=detection, photons_fs=1e4)
+    noise = optical_dft2(jnp.asarray(delta), engine, KEY) - np.fft.fft2(delta, norm="ortho")
+    passes = engine.passes  # SNR = N / (1 + |E|^2 / R^2), N photons of the signal in all passes
+    variance = (1 + 0.05 / engine.lo_ratio) / (passes * engine.photons_fs)
+    residual = np.stack([noise.real, noise.imag]) / math.sqrt(variance / 2)
+    assert kstest(residual.ravel(), "norm").pvalue > 1e-4
+    limit = 4.5 / math.sqrt(residual.size)  # of a correlation of independent numbers
+    for axis, lag in ((0, 1), (1, 1), (2, 1), (3, 1), (3, 2)):
+        assert abs(np.mean(residual * np.roll(residual, lag, axis))) < limit * math.sqrt(2)
+
+
+def test_one_compilation_for_a_sweep() -> None:
+    traces = []
+
+    @jax.jit
+    def dft(x: jax.Array, engine: Engine, key: jax.Array) -> jax.Array:
+        traces.append(engine)
+        return optical_dft2(x, engine, key)
+
+    x, engine = waves(2, 4, 5), SMALL.replace(detection="hybrid90", static_phase_rms=0.1)
+    errors = [
+        error(dft(x, engine.replace(phase_noise_rms=rms, photons_fs=1e6 / rms, device_seed=seed), KEY), x)
+        for seed, rms in enumerate((0.01, 0.1, 1.0))
+    ]
+    assert len(traces) == 1
+    assert errors == sorted(errors)
+    strengths = jnp.array([0.01, 0.1, 1.0])
+    swept = jax.vmap(lambda rms: optical_dft2(x, SMALL.replace(phase_noise_rms=rms), KEY))(strengths)
+    alone = optical_dft2(x, SMALL.replace(phase_noise_rms=0.1), KEY)
+    np.testing.assert_allclose(swept[1], alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("detection", ["hybrid90", "linear3", "amplitude"])
+def test_no_aperture_spoils_another(detection: str) -> None:
+    engine = SMALL.replace(detection=detection, dac_bits_amp=6, dac_bits_phase=6, adc_bits=6)
+    engine = engine.replace(dc_block=detection != "amplitude", extinction_db=20.0, photons_fs=1e3)
+    x = np.array(waves(5, 4, 5))
+    clean = np.asarray(optical_dft2(jnp.asarray(x), engine, KEY))
+    x[1], x[2, 1, 1], x[3, 0, 0] = 0, np.nan, np.inf
+    y = np.asarray(optical_dft2(jnp.asarray(x), engine, KEY))
+    np.testing.assert_allclose(y[[0, 4]], clean[[0, 4]], atol=1e-5)
+    assert np.all(np.isfinite(y[1]))
+    assert np.all(np.isnan(y[2:4]))
+    dark = optical_dft2(jnp.zeros((4, 5)), SMALL.replace(detection=detection, adc_bits=24))
+    np.testing.assert_allclose(dark, 0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"shape": (0, 5)}, "shape=.*each at least 1"),
+        ({"lens": "3d"}, "lens='3d' is unknown; choose one of 2d, 1d"),
+        ({"encode": "polar"}, "encode='polar' is unknown"),
+        ({"detection": "psi5"}, "detection='psi5' is unknown"),
+        ({"backward": "none"}, "backward='none' is unknown"),
+        ({"statistics": "bose"}, "statistics='bose' is unknown"),
+        ({"averages": 0}, "averages=0 must be at least 1"),
+        ({"dac_bits_amp": 0}, "dac_bits_amp=0 must be from 1 to 24"),
+        ({"dac_bits_amp": 1, "encode": "signed"}, "dac_bits_amp=1 must be from 2 to 24"),
+        ({"adc_bits": 25}, "adc_bits=25 must be from 2 to 24"),
+        ({"dac_range": 0.0}, "dac_range=0.0 must be positive or one of auto"),
+        ({"adc_range": "full"}, "adc_range='full' must be positive or one of auto, fixed"),
+        ({"phase_noise_rms": -0.1}, "phase_noise_rms=-0.1 must be at least 0"),
+        ({"amp_noise_rms": math.nan}, "amp_noise_rms=nan must be at least 0"),
+        ({"photons_fs": 0.0}, "photons_fs=0.0 must be positive"),
+        ({"fill_factor": 1.1}, "fill_factor=1.1 must be positive and at most 1"),
+        ({"crosstalk_db": 0.0}, "crosstalk_db=0.0 must be at most -6.1"),
+        ({"tia_noise": 1e-11}, "tia_noise needs photons_fs"),
+        ({"detection": "intensity", "dc_block": True}, "loses the phase"),
+        ({"detection": "intensity", "backward": "optical"}, "loses the phase"),
+        ({"encode": "amplitude", "dc_block": True}, "writes no negative numbers"),
+        ({"backward": "surrogate"}, "'surrogate' needs one"),
+        ({"bits": 8}, "an engine has no bits; it has shape"),
+    ],
+)
+def test_bad_parameters(fields: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SMALL.replace(**fields)
+
+
+def test_bad_calls() -> None:
+    x = waves(4, 5)
+    with pytest.raises(ValueError, match=r"x of shape \(5, 4\) must end in the aperture \(4, 5\)"):
+        optical_dft2(x.T, SMALL)
+    with pytest.raises(ValueError, match="must end in the aperture"):
+        optical_dft2(x[0], SMALL)
+    for fields in ({"photons_fs": 10.0}, {"adc_bits": 4, "adc_rounding": "stochastic"}, {"lo_drift": 0.1}):
+        with pytest.raises(ValueError, match="pass key=jax.random.key"):
+            optical_dft2(x, SMALL.replace(detection="psi3", **fields))
+    for encode in ("signed", "amplitude"):
+        with pytest.raises(ValueError, match=f"encode='{encode}' writes real numbers only"):
+            optical_dft2(x, SMALL.replace(encode=encode))
+    with pytest.raises(ValueError, match="factor needs encode='complex'"):
+        optical_dft2(x.real, SMALL.replace(encode="signed"), factor=x)
+    with pytest.raises(ValueError, match="preset='chip' is unknown; choose one of ideal"):
+        preset("chip")
