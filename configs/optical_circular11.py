@@ -1,6 +1,7 @@
 """Convolutional attention with tokens of 11 x 11 features, on an emulated 11 x 11 optical chip.
 
-`python -m fourier_attn.main --config=configs/optical_circular11.py` (synthetic reviews): NOT YET RUN.
+`python -m fourier_attn.main --config=configs/optical_circular11.py` (synthetic reviews) or
+`configs/optical_circular11.py:imdb`: not yet run to the end.
 """
 
 from fourier_attn.config import Config, default

@@ -1,6 +1,7 @@
 """Lambda layers whose position lambdas, convolutions of context 3, an emulated 11 x 11 optical chip computes.
 
-`python -m fourier_attn.main --config=configs/optical_lambda.py` (synthetic reviews): NOT YET RUN.
+`python -m fourier_attn.main --config=configs/optical_lambda.py` (synthetic reviews) or
+`configs/optical_lambda.py:imdb`: not yet run to the end.
 """
 
 from fourier_attn.config import Config, default

@@ -35,6 +35,13 @@ def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
         os.environ[f"JAX_{name.upper()}"] = str(value)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs() -> Iterator[None]:
+    """Compiled programs of a whole suite would fill the memory."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A TFDS data directory that holds the synthetic reviews."""
@@ -73,6 +80,10 @@ def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
         c.model.mixer.length = 48
     if c.model.mixer.get("shape"):
         c.model.mixer.shape, c.model.mixer.kernel = (4, 2), c.model.mixer.kernel and (3, 1)
+    if c.model.mixer.get("engine"):
+        c.model.mixer.engine.shape = (4, 4)
+        if "heads" in c.model.mixer:
+            c.model.mixer.heads = 1
     c.train.epochs, c.train.log_every, c.train.save_every = 3, 2, 4
     return c
 

@@ -40,34 +40,33 @@ DETECTIONS = {
 }
 
 
-def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, key: Key) -> Inexact[Array, "*b n1 n2"]:
+def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, keys: Any) -> Inexact[Array, "*b n1 n2"]:
     """What the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
     Every detector has shot noise (variance = mean) and electrical noise, then its signal is converted.
-    The noise's size is no path for derivatives, its sum with the signal is.
+    The noise's size is no path for derivatives, its sum with the signal is. `keys` are four, or Nones.
     """
-    draws: Any = (None,) * 3 if key is None else jax.random.split(key, 3)
-    light, electric, digit = draws
+    turning, light, electric, digit = keys
     if engine.lo_drift is not None:
-        turn = draw(normal, electric, (*field.shape[:-2], 1, 1), field.real.dtype)
+        turn = draw(normal, turning, (*field.shape[:-2], 1, 1), field.real.dtype)
         turn = engine.lo_drift * turn
         field = field * jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
     name = engine.detection
     if name == "field":
         return field[0]
     if name in ("intensity", "amplitude"):
-        power = _convert(_count(_power(field), engine, light), engine, digit, 0.0)[0]
+        power = _convert(_count(_power(field), engine, light, electric), engine, digit, 0.0)[0]
         return power if name == "intensity" else _root(power)
     r = jnp.sqrt(jnp.asarray(engine.lo_ratio, field.real.dtype))
     if name in ("hybrid90", "homodyne_re"):
-        return _balanced(field[0], engine, r, light, digit)
+        return _balanced(field[0], engine, r, keys)
     ideal, phases = _phases(engine, len(field), r.dtype)
     references = r * jnp.stack([jnp.cos(phases), jnp.sin(phases)])
     if name == "linear3":
         references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
     shape = (-1,) + (1,) * (field.ndim - 1)
     power = _power(field + jax.lax.complex(*references).reshape(shape))
-    power = _convert(_count(power, engine, light), engine, digit, r)
+    power = _convert(_count(power, engine, light, electric), engine, digit, r)
     if name == "linear3":
         re, im = ((power[i] - power[0] - r**2) / (2 * r) for i in (1, 2))
         return jax.lax.complex(re, im)
@@ -100,8 +99,9 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
     return root, jnp.where(root > 0, tangents[0] / jnp.where(root > 0, 2 * root, 1.0), 0.0)
 
 
-def _balanced(field: Array, engine: Any, r: Array, light: Key, digit: Key) -> Array:
+def _balanced(field: Array, engine: Any, r: Array, keys: Any) -> Array:
     """Differences of two detectors each, in units of Re E or Im E: sum of both noises, one draw."""
+    _, light, electric, digit = keys
     share = 0.25 if engine.detection == "hybrid90" else 0.5  # of the light, for each detector
     parts = (field.real, field.imag) if share == 0.25 else (field.real,)
     error = 0.0 if engine.lo_phase_err is None else engine.lo_phase_err
@@ -114,7 +114,6 @@ def _balanced(field: Array, engine: Any, r: Array, light: Key, digit: Key) -> Ar
         gain = 4 * share * r  # of the difference over the signal
         std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
         if engine.statistics == "poisson":
-            light, electric = jax.random.split(light)
             sum_, difference = (_power(field) + r**2)[None], 2 * r * signal
             pairs = share * jnp.concatenate([sum_ + difference, sum_ - difference])
             counts = _count(pairs, engine, light, electric)
@@ -144,7 +143,7 @@ def _electrical_variance(engine: Any, dtype: Any) -> Array:
     return jnp.asarray(electrons / engine.photons_fs / engine.photons_fs, dtype)
 
 
-def _count(power: Array, engine: Any, key: Key, electric: Key = None) -> Array:
+def _count(power: Array, engine: Any, key: Key, electric: Key) -> Array:
     """Powers as detectors report them: with shot and electrical noise."""
     if engine.photons_fs is None:
         return power
@@ -153,11 +152,9 @@ def _count(power: Array, engine: Any, key: Key, electric: Key = None) -> Array:
         variance = power / engine.photons_fs + electrical
         noise = draw(normal, key, power.shape, power.dtype)
         return power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise
-    key, electric = jax.random.split(key) if electric is None else (key, electric)
     mean = jax.lax.stop_gradient(jnp.maximum(power * engine.photons_fs, 0.0))
     few = _poisson(key, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
-    keys = jax.random.split(electric)
-    draws = [draw(normal, key, power.shape, power.dtype) for key in keys]
+    draws = jnp.split(draw(normal, electric, (2 * len(power), *power.shape[1:]), power.dtype), 2)
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
     return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
 

@@ -58,15 +58,17 @@ def lens(field: Array, engine: Any) -> Array:
 
 
 def _stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n1 n2"]:
-    before, after = (jax.random.fold_in(jax.random.key(engine.device_seed), i) for i in range(2))
+    fixed, coupling = jax.random.split(jax.random.key(engine.device_seed))
+    before, after = jax.random.normal(fixed, (2, 2, *engine.shape), field.real.dtype)
+    first, second = 2 * jnp.pi * jax.random.uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
     field = field * _pattern(engine, before, field.dtype)[None]
     if engine.defocus_rad is not None:
         rows, cols = _places(engine, field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
         field = field * _turn(engine.defocus_rad * radius)[None]
-    field = _crosstalk(field, engine, jax.random.fold_in(before, 1))
-    field = _crosstalk(lens(field, engine), engine, jax.random.fold_in(after, 1))
+    field = _crosstalk(field, engine, first)
+    field = _crosstalk(lens(field, engine), engine, second)
     field = field * (_pattern(engine, after, field.dtype) * _alignment(engine, field.dtype))[None]
     if engine.insertion_loss_db is not None:
         field = field * jnp.sqrt(transmission(engine)).astype(field.dtype)
@@ -77,9 +79,9 @@ def _turn(phase: Array) -> Array:
     return jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
 
 
-def _pattern(engine: Any, key: Array, dtype: Any) -> Array:
+def _pattern(engine: Any, draws: Array, dtype: Any) -> Array:
     """(1 + g) exp(i psi) of each pixel; half of the variance stands before the lens, half after it."""
-    gains, phases = jax.random.normal(key, (2, *engine.shape), jnp.finfo(dtype).dtype) / 2**0.5
+    gains, phases = draws / 2**0.5
     pattern = jnp.ones(engine.shape, dtype)
     if engine.static_gain_rms is not None:
         pattern = pattern * (1 + engine.static_gain_rms * gains).astype(dtype)
@@ -110,7 +112,7 @@ def _alignment(engine: Any, dtype: Any) -> Array:
     return result
 
 
-def _crosstalk(field: Array, engine: Any, key: Array) -> Array:
+def _crosstalk(field: Array, engine: Any, phases: Array) -> Array:
     """Couples each pixel to its neighbours by lossless couplers, pair after pair: unitary by construction.
 
     Power kappa = 10^(dB / 10) goes over each edge of the grid, with a static random phase. Edges of one
@@ -120,7 +122,6 @@ def _crosstalk(field: Array, engine: Any, key: Array) -> Array:
         return field
     kappa = 10.0 ** (jnp.asarray(engine.crosstalk_db, field.real.dtype) / 10)
     through, across = jnp.sqrt(1 - kappa), jnp.sqrt(kappa)
-    phases = 2 * jnp.pi * jax.random.uniform(key, (4, *engine.shape), kappa.dtype)
     for layer in range(4):
         axis, first = -2 + layer // 2, layer % 2
         size = field.shape[axis]

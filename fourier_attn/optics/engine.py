@@ -119,30 +119,31 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """All passes of one transform: those of the detection, and the averages."""
-    keys: Any = (None,) * 4 if key is None else jax.random.split(key, 4)
+    keys: Any = (None,) * 11 if key is None else jax.random.split(key, 11)  # at once: it compiles faster
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
-    scale, field = _write(x if mean is None else x - mean, engine, keys[0])
+    scale, field = _write(x if mean is None else x - mean, engine, keys[:2])
     if factor is not None:
-        other, bank = _write(factor, engine, None if key is None else jax.random.fold_in(keys[0], 1))
+        other, bank = _write(factor, engine, keys[2:4])
         scale, field = scale * other, field * bank
-    field = _disturb(field, engine, keys[1])
+    field = _disturb(field, engine, keys[4])
     field = device.propagate(field, engine)
-    field = _laser(field, engine, keys[2])
+    field = _laser(field, engine, keys[5], keys[6])
     if engine.insertion_loss_db is not None:  # detectors count what is left, see `photons_fs`
         field = field / jnp.sqrt(device.transmission(engine)).astype(field.dtype)
     passes = DETECTIONS[engine.detection].passes
     results = field.reshape(-1, passes, *field.shape[1:])
     if engine.averages == 1:
-        y = detect(results[0], engine, keys[3])
+        y = detect(results[0], engine, keys[7:])
     else:
-        draws = None if key is None else jax.random.split(keys[3], engine.averages)
-        y = jax.vmap(lambda field, key: detect(field, engine, key))(results, draws).mean(axis=0)
+        draws = None if key is None else jax.random.split(keys[7], (engine.averages, 4))
+        ys = jax.vmap(lambda field, keys: detect(field, engine, (None,) * 4 if keys is None else keys))
+        y = ys(results, draws).mean(axis=0)
     y = y * (scale**2 if engine.detection == "intensity" else scale).astype(y.dtype)
     return y if mean is None else _restore(y, mean, engine)
 
 
-def _write(x: Array, engine: Engine, key: Key) -> tuple[Array, Array]:
+def _write(x: Array, engine: Engine, keys: Any) -> tuple[Array, Array]:
     """Scale of each aperture, and the field that the modulators make of x / scale.
 
     Straight through: the derivative of the written field by x / scale is 1, and 0 where it is clipped.
@@ -161,7 +162,7 @@ def _write(x: Array, engine: Engine, key: Key) -> tuple[Array, Array]:
         u = jnp.where(size <= 1, u, jax.lax.stop_gradient(u / jnp.where(size > 1, size, 1.0).astype(u.dtype)))
     elif engine.encode in ("signed", "amplitude"):
         u = quantise(u, None, signed=engine.encode == "signed")
-    written = jax.lax.stop_gradient(_modulate(jax.lax.stop_gradient(u), engine, key))
+    written = jax.lax.stop_gradient(_modulate(jax.lax.stop_gradient(u), engine, keys))
     return scale, _complex(u) + (written - jax.lax.stop_gradient(_complex(u)))
 
 
@@ -169,9 +170,8 @@ def _complex(x: Array) -> Array:
     return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
 
 
-def _modulate(u: Array, engine: Engine, key: Key) -> Array:
+def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
     """The field that is written for u, |u| <= 1: levels of the converters, light that leaks."""
-    keys = (None, None) if key is None else jax.random.split(key)
     signed = engine.encode == "signed"
     amplitude = u.real if signed or engine.encode == "amplitude" else jnp.abs(u)
     if engine.encode == "phase":
@@ -197,25 +197,28 @@ def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
     shape = (engine.passes, *field.shape)
     field, real = jnp.broadcast_to(field, shape), field.real.dtype
+    count = 2 - [engine.amp_noise_rms, engine.phase_noise_rms].count(None)
+    if not count:
+        return field
+    noise = jnp.split(draw(normal, key, (count * shape[0], *shape[1:]), real), count)
     if engine.amp_noise_rms is not None:
-        relative = draw(normal, jax.random.fold_in(key, 0), shape, real)
-        field = field * (1 + engine.amp_noise_rms * relative).astype(field.dtype)
+        field = field * (1 + engine.amp_noise_rms * noise[0]).astype(field.dtype)
     if engine.phase_noise_rms is not None:
-        phase = engine.phase_noise_rms * draw(normal, jax.random.fold_in(key, 1), shape, real)
+        phase = engine.phase_noise_rms * noise[-1]
         field = field * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
     return field
 
 
-def _laser(field: Array, engine: Engine, key: Key) -> Array:
+def _laser(field: Array, engine: Engine, fast: Key, slow: Key) -> Array:
     """Power that changes from pass to pass, the same for the whole aperture."""
     shape, real = (*field.shape[:-2], 1, 1), field.real.dtype
     power = jnp.ones(shape, real)
     if engine.rin_db_hz is not None:
         bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
         rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.rin_db_hz, real) / 10) * bandwidth)
-        power = power * (1 + rms * draw(normal, jax.random.fold_in(key, 0), shape, real))
+        power = power * (1 + rms * draw(normal, fast, shape, real))
     if engine.power_drift_rms is not None:
-        power = power * (1 + engine.power_drift_rms * _drift(engine, jax.random.fold_in(key, 1), shape, real))
+        power = power * (1 + engine.power_drift_rms * _drift(engine, slow, shape, real))
     if engine.rin_db_hz is None and engine.power_drift_rms is None:
         return field
     return field * jnp.sqrt(jnp.maximum(power, 0.0)).astype(field.dtype)
@@ -228,8 +231,7 @@ def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Arra
     """
     count = math.prod(shape)
     blocks = -(-count // DRIFT_BLOCK)
-    start, steps = (jax.random.fold_in(key, i) for i in range(2))
-    fresh = jax.random.normal(steps, (blocks, DRIFT_BLOCK), dtype)
+    fresh = jax.random.normal(key, (1 + blocks * DRIFT_BLOCK,), dtype)
     a = jnp.exp(-1 / jnp.asarray(engine.drift_corr, dtype))
     place = jnp.arange(DRIFT_BLOCK, dtype=dtype)
     ago = place[:, None] - place[None]
@@ -239,7 +241,7 @@ def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Arra
         drift = weights @ fresh + before * a ** (place + 1)
         return drift[-1], drift
 
-    drift = jax.lax.scan(one, jax.random.normal(start, (), dtype), fresh)[1].reshape(-1)[:count]
+    drift = jax.lax.scan(one, fresh[0], fresh[1:].reshape(blocks, -1))[1].reshape(-1)[:count]
     return jnp.moveaxis(drift.reshape(*shape[1:], shape[0]), -1, 0)
 
 

@@ -240,10 +240,10 @@ def plan(
     if operation == "circular_correlate":
         return _plan_correlate(x, kernel, engine, shape, boundary)
     sizes = tuple(x[axis] for axis in (axes if operation == "dft" else (-2, -1)))
+    check_stages(sizes, engine)
     arrays = math.prod(x) // math.prod(sizes)
     if operation == "fourier_mix" and _pairs(arrays, engine):
         arrays = -(-arrays // 2)
-    check_stages(sizes, engine)
     used = frames(sizes, arrays, engine)
     return Plan(used, used * engine.passes, describe(sizes, engine))
 

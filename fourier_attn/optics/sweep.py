@@ -1,9 +1,9 @@
 """How a trained run stands bits and noise: python -m fourier_attn.optics.sweep --workdir=RUN [options].
 
 The network is evaluated on its test set through an engine (the run's own, or a preset for a run that was
-trained without one) with every number of bits, strength of noise and device seed in turn. Noise is a factor on
-the engine's strengths, per shot and static, light and electrical; the bits are those of all converters. Written
-into the run's directory: robustness.csv, robustness.png.
+trained without one) with every number of bits, strength of noise and device seed in turn. Noise is a factor
+on the engine's strengths, per shot and static, light and electrical; the bits are those of all converters.
+Written into the run's directory: robustness.csv, robustness.png.
 
 `--against=OTHER` puts a second run, trained otherwise on the same task, beside the first.
 """

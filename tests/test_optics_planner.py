@@ -1,0 +1,232 @@
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal
+
+from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
+from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.optics import (
+    Engine,
+    optical_circular_correlate,
+    optical_dft,
+    optical_dft2,
+    optical_fourier_mix,
+    plan,
+)
+from fourier_attn.optics.planner import split
+
+KEY = jax.random.key(0)
+QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
+dft = jax.jit(optical_dft2, compiler_options=QUICK)
+FOUR = Engine(shape=(4, 4))
+
+
+def waves(*shape: int) -> jax.Array:
+    return jax.lax.complex(normal(*shape), normal(*shape, seed=1))
+
+
+def snr(y: Any, expected: Any) -> float:
+    expected, noise = np.asarray(expected), np.asarray(y) - np.asarray(expected)
+    return 10 * math.log10(np.sum(np.abs(expected) ** 2) / np.sum(np.abs(noise) ** 2))
+
+
+def exact(x: jax.Array) -> np.ndarray:
+    return np.fft.fft2(np.asarray(x), norm="ortho")
+
+
+def counted(operation: str, *arrays: Any, engine: Engine, **options: Any) -> jax.Array:
+    """The operation's result, after comparing the passes it executed with those that were planned."""
+    functions = {"dft": optical_dft, "fourier_mix": optical_fourier_mix}
+    functions["circular_correlate"] = optical_circular_correlate
+    passes = []
+
+    @partial(jax.jit, compiler_options=QUICK)
+    def run(*arrays: Any) -> jax.Array:
+        y, executed = functions[operation](*arrays, engine, KEY, report=True, **options)
+        passes.append(executed)
+        return y
+
+    y = run(*arrays)
+    options.pop("inverse", None), options.pop("multiply", None)
+    if operation == "circular_correlate":
+        options["kernel"] = arrays[1].shape
+    planned = plan(operation, arrays[0].shape, engine, **options)
+    assert passes == [planned.passes]
+    assert planned.passes == planned.frames * engine.passes
+    return y
+
+
+# the aperture's own size; N^s; N^s r with a digital rest; chirps; sizes of one; batches that leave gaps
+@pytest.mark.parametrize("n", [1, 3, 4, 7, 12, 16])
+def test_one_axis(n: int) -> None:
+    x = waves(3, n)
+    y = counted("dft", x, engine=FOUR, axes=(-1,))
+    np.testing.assert_allclose(y, np.fft.fft(np.asarray(x), norm="ortho"), atol=1e-5)
+    if n == 7:
+        cylindrical = counted("dft", x, engine=FOUR.replace(lens="1d"), axes=(-1,))
+        np.testing.assert_allclose(cylindrical, y, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (1, 1), (8, 16), (4, 3), (5, 16), (1, 6), (7, 5)])
+def test_two_axes(sizes: tuple) -> None:
+    x = waves(2, *sizes)
+    y = counted("dft", x, engine=FOUR)
+    np.testing.assert_allclose(y, np.fft.fft2(np.asarray(x), norm="ortho"), atol=1e-5)
+
+
+def test_inverse_and_other_axes() -> None:
+    x = waves(3, 8, 5)
+    y = counted("dft", x, engine=FOUR, inverse=True)
+    np.testing.assert_allclose(y, np.fft.ifft2(np.asarray(x), norm="ortho"), atol=1e-5)
+    y = counted("dft", x, engine=FOUR, axes=(2, 0))
+    np.testing.assert_allclose(y, np.fft.fftn(np.asarray(x), axes=(2, 0), norm="ortho"), atol=1e-5)
+    y = counted("dft", x, engine=FOUR, axes=(1,), inverse=True)
+    np.testing.assert_allclose(y, np.fft.ifft(np.asarray(x), axis=1, norm="ortho"), atol=1e-5)
+    y = counted("dft", x, engine=Engine(shape=(8, 5)), inverse=True)  # any aperture in one pass
+    np.testing.assert_allclose(y, np.fft.ifft2(np.asarray(x), norm="ortho"), atol=1e-5)
+
+
+@pytest.mark.parametrize("detection", ["field", "homodyne_re", "psi4"])
+@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 8, 6), (5, 3), (4, 4)])
+def test_fourier_mixing(shape: tuple, detection: str) -> None:
+    x = normal(*shape)
+    y = counted("fourier_mix", x, engine=FOUR.replace(detection=detection))
+    np.testing.assert_allclose(y, fourier_mix(x), atol=1e-4)  # sums of up to 48 numbers
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize(
+    ("d", "shape", "taps", "side"),
+    [
+        (4, None, (3,), 4),  # one pass
+        (11, None, (3,), 5),  # tiles
+        (9, None, (9,), 4),  # stages
+        (25, (5, 5), (3, 3), 5),  # the article's
+        (42, (6, 7), (3, 2), 5),  # tiles on both axes
+        (12, (4, 3), (4, 3), 4),
+    ],
+)
+def test_correlation(d: int, shape: tuple | None, taps: tuple, side: int, boundary: str) -> None:
+    x, kernel = normal(3, d), normal(2, *taps, seed=1)
+    options = {"shape": shape, "boundary": boundary}
+    y = counted("circular_correlate", x, kernel, engine=Engine(shape=(side, side)), **options)
+    np.testing.assert_allclose(y, circular_correlate(x, kernel, **options), atol=3e-5)
+
+
+@pytest.mark.parametrize("dc_block", [False, True])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_second_bank_of_modulators(boundary: str, dc_block: bool) -> None:
+    x, kernel = normal(2, 3, 24) + 1, normal(2, 3, 2, seed=1)
+    options = {"shape": (4, 6), "boundary": boundary}
+    engine = Engine(shape=(5, 5), dc_block=dc_block)
+    y = counted("circular_correlate", x, kernel, engine=engine, multiply="modulator", **options)
+    np.testing.assert_allclose(y, circular_correlate(x, kernel, **options), atol=5e-5)
+
+
+def test_second_bank_has_levels_of_its_own() -> None:
+    """Two roundings of equal strength: 3 dB. 3,200 numbers know each level to 0.1 dB."""
+    x, bank = (jnp.exp(1j * normal(200, 4, 4, seed=i).astype(jnp.complex64)) for i in (0, 1))
+    engine = FOUR.replace(dac_bits_phase=6)
+    both = snr(dft(x, engine, factor=bank), exact(x * bank))
+    assert abs(snr(dft(x, engine), exact(x)) - both - 3.01) < 0.4
+
+
+def test_one_transform_serves_all_kernels_and_two_vectors() -> None:
+    eleven = Engine(shape=(11, 11), detection="psi4", averages=2)
+    options = {"kernel": (8, 11, 11), "shape": (11, 11)}
+    planned = plan("circular_correlate", (64, 121), eleven, **options)
+    assert planned.frames == 32 * (1 + 8)
+    assert planned.passes == 8 * planned.frames
+    five = plan("circular_correlate", (1, 25), Engine(shape=(5, 5)), kernel=(1, 3, 3), shape=(5, 5))
+    assert five.frames == 2
+
+
+def test_golden_frames() -> None:
+    assert plan("dft", (121, 121), Engine(shape=(11, 11))).frames == 242
+    assert plan("dft", (512, 768), Engine(shape=(16, 16))).frames == 3072
+    assert plan("dft", (512, 768), Engine(shape=(11, 11))).frames == 2 * 3 * 29_282
+    assert plan("fourier_mix", (2, 121, 121), Engine(shape=(11, 11))).frames == 242  # two share a pass
+    assert plan("fourier_mix", (3, 121, 121), Engine(shape=(11, 11))).frames == 484
+
+
+def test_golden_factors() -> None:
+    sizes = (121, 125, 128, 256, 512, 768, 1331)
+    golden = {
+        5: "0,121 3,1 0,128 0,256 0,512 0,768 0,1331",
+        8: "0,121 0,125 2,2 2,4 3,1 2,12 0,1331",
+        11: "2,1 0,125 0,128 0,256 0,512 0,768 3,1",
+        16: "0,121 0,125 1,8 2,1 2,2 2,3 0,1331",
+        32: "0,121 0,125 1,4 1,8 1,16 1,24 0,1331",
+    }
+    for side, words in golden.items():
+        assert [split(n, side) for n in sizes] == [tuple(map(int, w.split(","))) for w in words.split()]
+
+
+def test_errors_of_stages_add() -> None:
+    """Noise of equal strength in each of s stages: 10 log10 s dB. 24,000 numbers know a level to 0.05 dB."""
+    engine, levels = FOUR.replace(amp_noise_rms=0.01), {}
+    for n, batch in ((4, 1500), (16, 100), (64, 6)):
+        x = waves(batch, n, n)
+        y = jax.jit(partial(optical_dft, engine=engine), compiler_options=QUICK)(x, key=KEY)
+        levels[n] = snr(y, np.fft.fft2(np.asarray(x), norm="ortho"))
+    assert abs(levels[4] - 40) < 0.2
+    assert abs(levels[4] - levels[16] - 10 * math.log10(2)) < 0.3
+    assert abs(levels[4] - levels[64] - 10 * math.log10(3)) < 0.3
+
+
+def test_stages_draw_noise_of_their_own() -> None:
+    x, engine = normal(2, 9), FOUR.replace(phase_noise_rms=0.05)
+    run = jax.jit(lambda key: optical_circular_correlate(x, x[:, :3], engine, key), compiler_options=QUICK)
+    y = run(KEY)
+    np.testing.assert_array_equal(y, run(KEY))
+    assert np.abs(y - run(jax.random.key(1))).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "shape", "message"),
+    [
+        (Engine(shape=(4, 5)), (8, 10), r"aperture \(4, 5\) must be square"),
+        (Engine(shape=(1, 1)), (3, 3), "2 x 2 at least"),
+        (FOUR, (0, 4), "are empty"),
+        (FOUR.replace(detection="intensity"), (8, 8), "loses the phase"),
+        (FOUR.replace(centered=True), (4, 4), "need centered=False"),
+        (FOUR.replace(lens="1d"), (4, 4), "two axes lens='2d'"),
+        (FOUR.replace(encode="signed"), (8, 8), "stages encode='complex'"),
+    ],
+)
+def test_sizes_that_no_plan_covers(engine: Engine, shape: tuple, message: str) -> None:
+    x = jnp.zeros(shape)
+    with pytest.raises(ValueError, match=message):
+        optical_dft(x, engine)
+    with pytest.raises(ValueError, match=message):
+        plan("dft", shape, engine)
+
+
+def test_bad_operations() -> None:
+    x, kernel = normal(2, 8), normal(2, 3)
+    with pytest.raises(ValueError, match="pass key="):
+        optical_dft(x, FOUR.replace(phase_noise_rms=0.1))
+    for axes in ((0, 1, 1), (1, -1), ()):
+        with pytest.raises(ValueError, match="must be one axis, or two different ones"):
+            optical_dft(x, FOUR, axes=axes)
+    with pytest.raises(ValueError, match="operation='fft' is unknown"):
+        plan("fft", (4, 4), FOUR)
+    with pytest.raises(ValueError, match="multiply='optical' is unknown"):
+        optical_circular_correlate(x, kernel, FOUR, multiply="optical")
+    with pytest.raises(ValueError, match="r must lie between 1 and d"):
+        optical_circular_correlate(x[:, :2], kernel, FOUR)
+    with pytest.raises(ValueError, match="needs frames of the aperture"):
+        optical_circular_correlate(x, kernel, FOUR, multiply="modulator")
+    for power in ("intensity", "amplitude"):
+        engine = FOUR.replace(detection=power)
+        with pytest.raises(ValueError, match="loses the phase"):
+            optical_circular_correlate(normal(1, 16), normal(1, 2, 2), engine, shape=(4, 4))
+        with pytest.raises(ValueError, match="loses the phase"):
+            optical_fourier_mix(normal(4, 4), engine)
+        with pytest.raises(ValueError, match="loses the phase"):
+            plan("fourier_mix", (4, 4), engine)
