@@ -16,6 +16,8 @@ from fourier_attn.data import reviews
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Half of the suite would be XLA's optimisations. Commands, sharding and the synthetic reviews run with them.
+jax.config.update("jax_disable_most_optimizations", True)
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data"))
@@ -55,6 +57,14 @@ def standard_promotion() -> Iterator[None]:
     """Optax's bias correction and Flax's normalisation in bfloat16 mix dtypes; strict promotion refuses."""
     with jax.numpy_dtype_promotion("standard"):
         yield
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """Programs as users run them."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.model.mixer.name=attention"],
-        "mixer 'attention' has no method, norm",
+        "mixer 'attention' has no engine, eval_engine, method, norm",
     ),
     (
         MAIN,

@@ -15,8 +15,7 @@ from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_position_lambda, plan
-from fourier_attn.optics.presets import preset
-from fourier_attn.optics.sweep import scaled
+from fourier_attn.optics.presets import preset, scaled
 
 LAYERS = {
     "fourier": partial(FourierMixing, norm="tokens"),

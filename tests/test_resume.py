@@ -105,9 +105,12 @@ def test_a_killed_run_ends_the_same(whole: Path, toy: config.Config, tmp_path: P
     """Killed while it trains, and again after it has gone on."""
     arguments = [sys.executable, "-c", PROGRAM, json.dumps(with_dropout(toy).to_dict()), str(tmp_path)]
 
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # as here
+
     def go() -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)
+        return subprocess.Popen(arguments, env=environment, **pipes)
 
     for kill_after in (8, 14):
         process = go()

@@ -10,7 +10,7 @@ from fourier_attn import train
 
 lambdas = importlib.import_module("configs.lambda")  # the name is a keyword
 
-pytestmark = pytest.mark.usefixtures("standard_promotion")
+pytestmark = pytest.mark.usefixtures("standard_promotion", "optimised")
 
 
 @pytest.mark.parametrize(

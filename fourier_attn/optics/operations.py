@@ -145,24 +145,28 @@ def optical_circular_correlate(
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in taps)])
     tiles = tile(z.shape, kernel.shape, engine, boundary)
     z = cut(z, tiles, taps, engine.shape[-len(axes) :], boundary) if tiles else z
-    sides, last = z.shape[-len(axes) :], tuple(range(-len(axes), 0))
-    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(jnp.float32), sides, last))
-    spectrum = spectrum.reshape(len(kernel), *(1,) * (z.ndim - 1 - len(axes)), *sides)
-    z = run.dft(z, len(axes))[:, None]
-    if multiply == "digital":
-        y = run.dft(z * spectrum[None], len(axes))
-    elif sides == engine.shape:
-        whole = jnp.broadcast_shapes(z.shape, spectrum[None].shape)
-        y = run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum[None], whole))
-    else:
-        raise ValueError(f"multiply='modulator' needs frames of the aperture {engine.shape}, not {sides}")
-    y = backwards(y, last)
+    y = _filter(z, kernel, run, multiply)
     y = join(y, tiles, taps) if tiles else y
     places = tuple(n - r + 1 for n, r in zip(axes, taps, strict=True)) if boundary == "valid" else axes
     y = y[(..., *(slice(n) for n in places))].reshape(*y.shape[:2], -1)
     y = jnp.concatenate([y.real, y.imag])[:count] if _pairs(count, engine) else y.real
     y = y.reshape(*x.shape[:-1], *y.shape[1:]).astype(x.dtype)
     return (y, run.passes) if report else y
+
+
+def _filter(z: Array, kernel: Float[Array, "h ..."], run: Run, multiply: str) -> Array:
+    """(v, ..., *n) becomes (v, h, ..., *n): forth, times the spectra of the kernels, and back."""
+    axes = kernel.ndim - 1
+    sides, last = z.shape[-axes:], tuple(range(-axes, 0))
+    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(jnp.float32), sides, last))
+    spectrum = spectrum.reshape(1, len(kernel), *(1,) * (z.ndim - 1 - axes), *sides)
+    if multiply == "modulator" and sides != run.engine.shape:
+        raise ValueError(f"multiply='modulator' needs frames of the aperture {run.engine.shape}, not {sides}")
+    z = run.dft(z, axes)[:, None]
+    if multiply == "digital":
+        return backwards(run.dft(z * spectrum, axes), last)
+    whole = jnp.broadcast_shapes(z.shape, spectrum.shape)
+    return backwards(run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum, whole)), last)
 
 
 def optical_position_lambda(

@@ -9,6 +9,7 @@ such an engine: no bit depth, no noise, no power, no error.
 
 import contextlib
 import dataclasses
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -150,6 +151,31 @@ def build(config: Any) -> Engine | None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             values[name] = float(values[name])
     return Engine().replace(**values)
+
+
+LINEAR = ("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms", "power_drift_rms")
+
+OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "crosstalk_db", "lo_drift")
+
+
+def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
+    """The engine with other converters, noise times a factor, and another device; without noise for 0.
+
+    Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike.
+    """
+    changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "adc_bits": bits}
+    changes["device_seed"] = device
+    for name in LINEAR:
+        value = getattr(engine, name)
+        changes[name] = None if value is None or not noise else value * noise
+    if noise == 0:
+        return engine.replace(**changes, **dict.fromkeys(OTHERS))
+    if engine.photons_fs is not None:
+        changes["photons_fs"] = engine.photons_fs / noise**2
+    for name in ("rin_db_hz", "crosstalk_db"):
+        value = getattr(engine, name)
+        changes[name] = None if value is None else min(value + 20 * math.log10(noise), -6.2)
+    return engine.replace(**changes)
 
 
 def shot_limited(side: int, photons: float) -> Engine:

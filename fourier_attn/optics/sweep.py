@@ -38,30 +38,6 @@ PRESET = flags.DEFINE_string("engine", "chip_11x11", "preset for a run that has 
 DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
 EXAMPLES = flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
 
-LINEAR = ("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms", "power_drift_rms")
-
-OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "crosstalk_db", "lo_drift")
-
-
-def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
-    """The engine with other converters, noise times a factor, and another device; without noise for 0.
-
-    Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike.
-    """
-    changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "adc_bits": bits}
-    changes["device_seed"] = device
-    for name in LINEAR:
-        value = getattr(engine, name)
-        changes[name] = None if value is None or not noise else value * noise
-    if noise == 0:
-        return engine.replace(**changes, **dict.fromkeys(OTHERS))
-    if engine.photons_fs is not None:
-        changes["photons_fs"] = engine.photons_fs / noise**2
-    for name in ("rin_db_hz", "crosstalk_db"):
-        value = getattr(engine, name)
-        changes[name] = None if value is None else min(value + 20 * float(np.log10(noise)), -6.2)
-    return engine.replace(**changes)
-
 
 def accuracies(directory: Path, bits: list[int], noises: list[float]) -> Iterator[dict[str, Any]]:
     """A row for every combination, and one for the exact transform (bits None): accuracy on the test set."""
@@ -86,7 +62,7 @@ def accuracies(directory: Path, bits: list[int], noises: list[float]) -> Iterato
     yield {"run": directory.name, "accuracy": accuracy(None)}
     for b, noise, device in itertools.product(bits, noises, range(DEVICES.value)):
         row = {"run": directory.name, "bits": b, "noise": noise, "device": device}
-        yield row | {"accuracy": accuracy(scaled(engine, b, noise, device))}
+        yield row | {"accuracy": accuracy(presets.scaled(engine, b, noise, device))}
 
 
 def test_set(config: Config, directory: Path) -> Batches:
