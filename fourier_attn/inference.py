@@ -32,6 +32,18 @@ def restore(directory: Path) -> tuple[Config, model.Classifier, Any]:
     return config, network, state.best_params if trained else state.params
 
 
+def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
+    """The data of the run in `directory`, read with its own tokenizer.
+
+    Raises: ValueError where the tokenizer or the data set cannot be used.
+    """
+    if data_dir is not None:
+        config.data.dir = data_dir
+    tokenizer_file = directory / "tokenizer.json"
+    load_tokenizer(tokenizer_file)  # without it, another one would be fitted
+    return data.load(config.data, tokenizer_file=tokenizer_file)
+
+
 def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, dict[str, Any]]:
     """Metrics of the run's best weights on validation and test; nothing is written into the directory.
 
@@ -41,11 +53,7 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
     """
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
-    if data_dir is not None:
-        config.data.dir = data_dir
-    tokenizer_file = directory / "tokenizer.json"
-    load_tokenizer(tokenizer_file)  # without it, another one would be fitted
-    splits = data.load(config.data, tokenizer_file=tokenizer_file)
+    splits = load(config, directory, data_dir)
     eval_step = steps.make_eval_step(network, config.train.seeds)
     return {
         name: metrics.mean(steps.evaluate(eval_step, params, getattr(splits, name))[0])

@@ -16,7 +16,8 @@ from fourier_attn.data import reviews
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Half of the suite would be XLA's optimisations. Commands, sharding and the synthetic reviews run with them.
+# XLA's optimisations take longer than these small programs save.
+# Commands, sharding and the synthetic reviews run with them.
 jax.config.update("jax_disable_most_optimizations", True)
 
 ROOT = Path(__file__).parent.parent

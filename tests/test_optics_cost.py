@@ -203,11 +203,11 @@ def test_counted_passes_are_those_that_the_layers_execute() -> None:
     assert work(fields, b, t, d).plan(e).passes == passes
     fields = config.default("lambda").model.mixer.to_dict() | {"heads": 2, "k": 4, "u": 2, "context": 3}
     query, value = normal(b, t, 2, 4), normal(b, t, 3, 2)
-    _, passes = optical_position_lambda(query, value, normal(3, 4, 2), e, report=True)
-    assert work(fields, b, t, d).plan(e).passes == passes
-    for wrong, message in (({"context": 0}, "longer than"), ({"causal": True}, "no optical form")):
-        with pytest.raises(ValueError, match=message):
-            work(fields | wrong, b, t, d).plan(e)
+    for change, taps in (({}, 3), ({"context": 0, "length": t}, 2 * t - 1)):  # also more taps than positions
+        _, passes = optical_position_lambda(query, value, normal(taps, 4, 2), e, report=True)
+        assert work(fields | change, b, t, d).plan(e).passes == passes
+    with pytest.raises(ValueError, match="no optical form"):
+        work(fields | {"causal": True}, b, t, d).plan(e)
     assert work({"name": "identity"}, b, t, d) is None
 
 

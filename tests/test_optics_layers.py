@@ -1,5 +1,8 @@
 """Layers on an engine: exact in the ideal limit, noise with a stream of its own, knobs that can be set."""
 
+import csv
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -7,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal, shrink
+from conftest import ROOT, normal, shrink
 
 from fourier_attn import config, inference, model, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.lambdas import lambda_layer
-from fourier_attn.optics import Engine, optical_position_lambda, plan
+from fourier_attn.optics import Engine, optical_dft2, optical_position_lambda, plan
 from fourier_attn.optics.presets import preset, scaled
 
 LAYERS = {
@@ -105,15 +108,27 @@ def test_sweeping_scales_amplitudes_of_noise() -> None:
     assert twice.photons_fs == chip.photons_fs / 4
     assert twice.phase_noise_rms == 2 * chip.phase_noise_rms
     np.testing.assert_allclose(twice.crosstalk_db, chip.crosstalk_db + 6.02, atol=0.01)
+    x = jnp.zeros((400, 11, 11))
+    bare = chip.replace(detection="intensity", dc_block=False)
+    dark = [scaled(bare, 24, n, 0).replace(extinction_db=None) for n in (1.0, 2.0)]
+    spread = [float(jnp.std(optical_dft2(x, e.replace(adc_bits=None), jax.random.key(0)))) for e in dark]
+    np.testing.assert_allclose(spread[1], 2 * spread[0], rtol=1e-4)  # electrical noise alone, the same draws
     assert scaled(chip, 8, 1.0, 0) == chip
     assert not scaled(chip, 8, 0.0, 0).noisy
 
 
 @pytest.mark.usefixtures("standard_promotion")
-def test_a_run_on_an_engine_trains_resumes_and_is_evaluated(data_dir: str, tmp_path: Path) -> None:
+def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp_path: Path) -> None:
     c = shrink(config.default("fourier", engine="chip_11x11"), data_dir)
     c.model.mixer.engine.shape, c.train.epochs = (8, 8), 1
     result = train.run(c, tmp_path / "run")
     assert np.isfinite(result["loss"])
     test = inference.evaluate(tmp_path / "run")["test"]
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
+    options = ["--bits=4,24", "--noise=0", "--devices=1", "--examples=64"]
+    command = [sys.executable, "-m", "fourier_attn.optics.sweep", f"--workdir={tmp_path / 'run'}", *options]
+    swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert swept.returncode == 0, swept.stderr
+    rows = list(csv.DictReader((tmp_path / "run" / "robustness.csv").open()))
+    assert [row["bits"] for row in rows] == ["", "4", "24"]
+    assert (tmp_path / "run" / "robustness.png").stat().st_size > 1000

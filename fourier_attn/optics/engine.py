@@ -75,7 +75,7 @@ def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """A pass whose derivative is not the model's."""
     if engine.hardware is None:
         return _pass(x, factor, engine, key)
-    written = x if factor is None else _complex(x) * _complex(factor)
+    written = x if factor is None else _product(x, factor)
     result = jax.eval_shape(
         partial(_pass, engine=engine.replace(backward="model", hardware=None)), x, factor, key=key
     )
@@ -85,26 +85,19 @@ def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
 
 def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, ...]:
     x, factor, engine, key = saved
-    if engine.backward == "surrogate":
-        model, draw = engine.replace(backward="model", hardware=None), key
-    else:
-        model, draw = engine.ideal(), None
     if engine.backward == "optical":
-        written = _send_back(g, engine, key)
-        if factor is None:
-            return (written if jnp.iscomplexobj(x) else written.real), None, None, None
-        by_x, by_factor = written * _complex(factor), written * _complex(x)
-        return (
-            by_x if jnp.iscomplexobj(x) else by_x.real,
-            by_factor if jnp.iscomplexobj(factor) else by_factor.real,
-            None,
-            None,
-        )
-    if factor is None:
-        pull = jax.vjp(lambda x: _pass(x, None, model, draw), x)[1]
-        return *pull(g), None, None, None
-    pull = jax.vjp(lambda x, factor: _pass(x, factor, model, draw), x, factor)[1]
-    return *pull(g), None, None
+        by = jax.vjp(_product, x, factor)[1](_send_back(g, engine, key))
+    elif engine.backward == "surrogate":
+        model = engine.replace(backward="model", hardware=None)
+        by = jax.vjp(lambda x, factor: _pass(x, factor, model, key), x, factor)[1](g)
+    else:
+        by = jax.vjp(lambda x, factor: _pass(x, factor, engine.ideal(), None), x, factor)[1](g)
+    return *by, None, None
+
+
+def _product(x: Array, factor: Array | None) -> Array:
+    """What one bank of modulators, or two, are to write."""
+    return _complex(x) if factor is None else _complex(x) * _complex(factor)
 
 
 def _send_back(g: Array, engine: Engine, key: Key) -> Array:

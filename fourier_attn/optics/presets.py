@@ -161,7 +161,8 @@ OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "c
 def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
     """The engine with other converters, noise times a factor, and another device; without noise for 0.
 
-    Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike.
+    Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike;
+    electrical noise, which counts against the photons, is divided once. Misalignment and extinction stay.
     """
     changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "adc_bits": bits}
     changes["device_seed"] = device
@@ -172,6 +173,9 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
         return engine.replace(**changes, **dict.fromkeys(OTHERS))
     if engine.photons_fs is not None:
         changes["photons_fs"] = engine.photons_fs / noise**2
+        for name, factor in (("tia_noise", 1 / noise), ("dark_current", noise**-2), ("load_ohm", noise**2)):
+            value = getattr(engine, name)
+            changes[name] = None if value is None else value * factor
     for name in ("rin_db_hz", "crosstalk_db"):
         value = getattr(engine, name)
         changes[name] = None if value is None else min(value + 20 * math.log10(noise), -6.2)

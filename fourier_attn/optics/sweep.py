@@ -25,7 +25,6 @@ from tqdm import tqdm
 from fourier_attn import command, data, inference, metrics, model, steps
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Batches
-from fourier_attn.data.text import load_tokenizer
 from fourier_attn.optics import presets
 from fourier_attn.optics.parameters import Engine
 
@@ -67,10 +66,7 @@ def accuracies(directory: Path, bits: list[int], noises: list[float]) -> Iterato
 
 def test_set(config: Config, directory: Path) -> Batches:
     """The run's test set, or the beginning of it."""
-    if DATA_DIR.value is not None:
-        config.data.dir = DATA_DIR.value
-    load_tokenizer(directory / "tokenizer.json")  # without it, another one would be fitted
-    test = data.load(config.data, tokenizer_file=directory / "tokenizer.json").test
+    test = inference.load(config, directory, DATA_DIR.value).test
     if not EXAMPLES.value:
         return test
     rows, labels = test.rows[: EXAMPLES.value], test.labels[: EXAMPLES.value]
@@ -114,13 +110,13 @@ def main() -> None:
     """Sweeps one run, or two."""
     if WORKDIR.value is None:
         raise ValueError("--workdir is needed: the directory of a trained run")
-    bits, noises = (
-        [number("bits", b, int) for b in BITS.value],
-        [number("noise", n, float) for n in NOISE.value],
-    )
+    bits = [number("bits", b, int) for b in BITS.value]
+    noises = [number("noise", n, float) for n in NOISE.value]
     if min(bits) < 2 or max(bits) > 24 or min(noises) < 0:
         raise ValueError(f"--bits={bits} must lie from 2 to 24 and --noise={noises} must not be negative")
     directories = [Path(name).resolve() for name in (WORKDIR.value, AGAINST.value) if name]
+    if len({directory.name for directory in directories}) < len(directories):
+        raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
     rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
     with tqdm(total=total, unit="engine") as bar:
         for directory in directories:

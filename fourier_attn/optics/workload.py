@@ -1,5 +1,6 @@
 """What each mixer leaves to a Fourier transform: how it is computed, and what it takes on an engine."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -103,13 +104,10 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         taps = tuple(2 * n - 1 for n in grid)
     if fields["causal"]:
         taps = (min(taps[0], t),)
-    v, obstacle = d // h, ""
-    if fields["causal"]:
-        obstacle = "causal=True has no optical form"
-    elif any(r > n for r, n in zip(taps, grid or (t,), strict=True)):
-        obstacle = f"a table of {taps} taps is longer than the {grid or (t,)} positions; lower context"
+    v, obstacle = d // h, "causal=True has no optical form" if fields["causal"] else ""
+    wide = tuple(max(n, r) for n, r in zip(grid or (t,), taps, strict=True))  # as the operation pads
     apply = partial(lambda_layer, grid=grid or None, causal=fields["causal"], method=fields["method"])
-    options = {"kernel": (k, *taps), "shape": grid or None, "boundary": "zero"}
+    options = {"kernel": (k, *taps), "shape": wide if grid else None, "boundary": "zero"}
     return Work(
         f"lambdas: {b * v * u} signals of {t} with {k} kernels of {' x '.join(map(str, taps))} taps",
         apply,
@@ -118,5 +116,5 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         after=partial(jnp.einsum, "bthk,bvktu->bthv"),
         after_arrays=[(b, t, h, k), (b, v, k, t, u)],
         values=b * t * v * (u + k),
-        **_correlation((b, v, t), options, u, obstacle),
+        **_correlation((b, v, math.prod(wide)), options, u, obstacle),
     )
