@@ -124,6 +124,8 @@ def test_power_is_lost_by_losses_only() -> None:
     np.testing.assert_allclose(np.sum(np.abs(y) ** 2), power * 10**-0.3, rtol=1e-5)
     np.testing.assert_allclose(whole @ whole.conj().T, np.eye(20) * 10**-0.3, atol=1e-6)
     close(y, (np.asarray(x).reshape(3, 20) @ np.asarray(whole)).reshape(3, 4, 5))
+    many = jax.jit(propagate, compiler_options=QUICK)(jnp.tile(x, (7, 1, 1)), engine)  # 21: by the matrix
+    close(many, np.tile(y, (7, 1, 1)))
     passive = np.asarray(
         jax.jit(matrix, compiler_options=QUICK)(SMALL.replace(fill_factor=0.8, defocus_rad=0.5))
     )
