@@ -44,10 +44,10 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> jax.Array:
 
 
 def forward_and_backward(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The sum of the squares of all results, with its gradient by all arguments."""
+    """The sum of the squared moduli of all results, with its gradient by all arguments."""
 
     def loss(*arguments: jax.Array) -> Any:
-        return sum(jnp.sum(jnp.square(y)) for y in jax.tree.leaves(function(*arguments)))
+        return sum(jnp.vdot(y, y).real for y in jax.tree.leaves(function(*arguments)))
 
     def both(*arguments: jax.Array) -> Any:
         return jax.value_and_grad(loss, range(len(arguments)))(*arguments)
@@ -80,7 +80,8 @@ def side_by_side(
         memory = {side: c.memory_analysis().temp_size_in_bytes for side, c in compiled.items()}
         row = {"what": what, "size": size, "pass": name, "rounds": rounds}
         row |= {"ours_ms": ratio.pop(f"{ours}_ms"), "other_ms": ratio.pop(f"{other}_ms")} | ratio
-        row["temporary_memory"] = f"{memory[ours] / max(memory[other], 1):.3f}x"
+        if memory[other]:
+            row["temporary_memory"] = f"{memory[ours] / memory[other]:.3f}x"
         row["compile_time"] = f"{compile_s[ours] / compile_s[other]:.1f}x"
         print(f"  {what}, {size}, {name}: {row['times_faster']} times faster", flush=True)
         rows.append(row)

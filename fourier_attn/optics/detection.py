@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Inexact
 
 from fourier_attn.optics.draws import draw, normal
+from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
 
 Key = Any  # of jax.random, or None where nothing is drawn
@@ -48,9 +49,8 @@ def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, keys: Any) -> Inexa
     """
     turning, light, electric, digit = keys
     if engine.lo_drift is not None:
-        turn = draw(normal, turning, (*field.shape[:-2], 1, 1), field.real.dtype)
-        turn = engine.lo_drift * turn
-        field = field * jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
+        noise = draw(normal, turning, (*field.shape[:-2], 1, 1), field.real.dtype)
+        field = field * turn(engine.lo_drift * noise)
     name = engine.detection
     if name == "field":
         return field[0]

@@ -7,11 +7,14 @@ couples neighbouring waveguides and F2 is the orthonormal transform. All of it i
 small apertures it is one matrix, made once for a whole batch.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex
+
+from fourier_attn.optics.phases import turn
 
 MATRIX_PIXELS = 256  # up to here all static stages are one product with a matrix
 
@@ -25,14 +28,14 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Any) -> Complex[Array, 
     if pixels <= MATRIX_PIXELS and batch >= pixels:
         rows = field.reshape(batch, pixels)
         return jnp.matmul(rows, matrix(engine, field.dtype), precision="highest").reshape(field.shape)
-    return _stages(field.reshape(batch, *engine.shape), engine).reshape(field.shape)
+    return stages(field.reshape(batch, *engine.shape), engine).reshape(field.shape)
 
 
 def matrix(engine: Any, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
     """The matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
     pixels = engine.shape[0] * engine.shape[1]
     unit = jnp.eye(pixels, dtype=dtype).reshape(pixels, *engine.shape)
-    return _stages(unit, engine).reshape(pixels, pixels)
+    return stages(unit, engine).reshape(pixels, pixels)
 
 
 def is_exact(engine: Any) -> bool:
@@ -57,7 +60,8 @@ def lens(field: Array, engine: Any) -> Array:
     return jnp.fft.fftshift(field, axes) if engine.centered else field
 
 
-def _stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n1 n2"]:
+def stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n1 n2"]:
+    """The static stages one after the other."""
     fixed, coupling = jax.random.split(jax.random.key(engine.device_seed))
     before, after = jax.random.normal(fixed, (2, 2, *engine.shape), field.real.dtype)
     first, second = 2 * jnp.pi * jax.random.uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
@@ -66,17 +70,13 @@ def _stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b 
         rows, cols = _places(engine, field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
-        field = field * _turn(engine.defocus_rad * radius)[None]
+        field = field * turn(engine.defocus_rad * radius)[None]
     field = _crosstalk(field, engine, first)
     field = _crosstalk(lens(field, engine), engine, second)
     field = field * (_pattern(engine, after, field.dtype) * _alignment(engine, field.dtype))[None]
     if engine.insertion_loss_db is not None:
         field = field * jnp.sqrt(transmission(engine)).astype(field.dtype)
     return field
-
-
-def _turn(phase: Array) -> Array:
-    return jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
 
 
 def _pattern(engine: Any, draws: Array, dtype: Any) -> Array:
@@ -86,7 +86,7 @@ def _pattern(engine: Any, draws: Array, dtype: Any) -> Array:
     if engine.static_gain_rms is not None:
         pattern = pattern * (1 + engine.static_gain_rms * gains).astype(dtype)
     if engine.static_phase_rms is not None:
-        pattern = pattern * _turn(engine.static_phase_rms * phases)
+        pattern = pattern * turn(engine.static_phase_rms * phases)
     return pattern
 
 
@@ -106,7 +106,7 @@ def _alignment(engine: Any, dtype: Any) -> Array:
     for axis, spread in axes[1 if engine.lens == "1d" else 0 :]:
         frequency = (places[axis] / engine.shape[axis])[spread]
         if engine.shift_pitch is not None:
-            result = result * _turn(-2 * jnp.pi * frequency * engine.shift_pitch[axis])
+            result = result * turn(-2 * jnp.pi * frequency * engine.shift_pitch[axis])
         if engine.fill_factor is not None:
             result = result * jnp.sinc(frequency * engine.fill_factor).astype(dtype)
     return result
@@ -121,22 +121,18 @@ def _crosstalk(field: Array, engine: Any, phases: Array) -> Array:
     if engine.crosstalk_db is None:
         return field
     kappa = 10.0 ** (jnp.asarray(engine.crosstalk_db, field.real.dtype) / 10)
-    through, across = jnp.sqrt(1 - kappa), jnp.sqrt(kappa)
+    through, across = (jnp.sqrt(share).astype(field.dtype) for share in (1 - kappa, kappa))
     for layer in range(4):
-        axis, first = -2 + layer // 2, layer % 2
-        size = field.shape[axis]
-        pairs = (size - first) // 2
-        if pairs < 1:
-            continue
-        place = jnp.arange(size)
-        partner = jnp.where((place - first) % 2 == 0, place + 1, place - 1)
-        paired = (partner >= first) & (partner < first + 2 * pairs) & (place >= first)
-        partner = jnp.where(paired, partner, place)
-        lower = jnp.minimum(place, partner)
-        sign = jnp.where(place == lower, 1.0, -1.0).astype(kappa.dtype)
-        shape = (1, -1, 1) if axis == -2 else (1, 1, -1)
-        angle = sign.reshape(shape) * jnp.take(phases[layer], lower, axis)[None]
-        weight = jnp.where(paired.reshape(shape), across, 0.0).astype(field.dtype) * (1j * _turn(angle))
-        keep = jnp.where(paired.reshape(shape), through, 1.0).astype(field.dtype)
-        field = keep * field + weight * jnp.take(field, partner, axis)
+        swap = partial(jnp.swapaxes, axis1=-1, axis2=-2 + layer // 2)
+        field = swap(_couple(swap(field), swap(phases[layer]), layer % 2, through, across))
     return field
+
+
+def _couple(field: Array, phases: Array, first: int, through: Array, across: Array) -> Array:
+    """One layer of couplers, along the last axis from its place `first` on."""
+    last = first + (field.shape[-1] - first) // 2 * 2
+    before, body, after = jnp.split(field, [first, last], axis=-1)
+    a, b = body[..., 0::2], body[..., 1::2]
+    mix = (1j * across * turn(phases[..., first:last:2]))[None]
+    paired = jnp.stack([through * a + mix * b, through * b - jnp.conj(mix) * a], axis=-1)
+    return jnp.concatenate([before, paired.reshape(body.shape), after], axis=-1)

@@ -18,6 +18,7 @@ from fourier_attn.optics import device
 from fourier_attn.optics.detection import DETECTIONS, detect
 from fourier_attn.optics.draws import draw, normal
 from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.phases import angle, modulus, turn
 from fourier_attn.optics.quantise import quantise, quantise_phase
 
 DRIFT_BLOCK = 128  # passes
@@ -141,18 +142,22 @@ def _write(x: Array, engine: Engine, keys: Any) -> tuple[Array, Array]:
 
     Straight through: the derivative of the written field by x / scale is 1, and 0 where it is clipped.
     """
+    if engine.scale_free:
+        return jnp.ones((1,) * x.ndim, x.real.dtype), _complex(x)
     if engine.dac_range == "auto":
         scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
         scale = jnp.where(scale > 0, scale, 1.0).astype(x.real.dtype)
     else:
         scale = jnp.full((*x.shape[:-2], 1, 1), float(engine.dac_range), x.real.dtype)
-    u = x / scale.astype(x.dtype)
+    u = x * (1 / scale).astype(x.dtype)  # complex numbers are slow to divide
     exact = engine.dac_bits_amp is None and engine.dac_bits_phase is None and engine.extinction_db is None
     if engine.encode == "complex":
         if exact and engine.dac_range == "auto":
             return scale, _complex(u)
-        size = jnp.abs(jax.lax.stop_gradient(u))
-        u = jnp.where(size <= 1, u, jax.lax.stop_gradient(u / jnp.where(size > 1, size, 1.0).astype(u.dtype)))
+        if engine.dac_range != "auto":
+            size = jnp.abs(jax.lax.stop_gradient(u))
+            clipped = jax.lax.stop_gradient(u) * (1 / jnp.maximum(size, 1.0)).astype(u.dtype)
+            u = jnp.where(size <= 1, u, clipped)
     elif engine.encode in ("signed", "amplitude"):
         u = quantise(u, None, signed=engine.encode == "signed")
     written = jax.lax.stop_gradient(_modulate(jax.lax.stop_gradient(u), engine, keys))
@@ -166,9 +171,8 @@ def _complex(x: Array) -> Array:
 def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
     """The field that is written for u, |u| <= 1: levels of the converters, light that leaks."""
     signed = engine.encode == "signed"
-    amplitude = u.real if signed or engine.encode == "amplitude" else jnp.abs(u)
-    if engine.encode == "phase":
-        amplitude = jnp.ones_like(amplitude)
+    size = u.real if signed or engine.encode == "amplitude" else modulus(u)
+    amplitude = jnp.ones_like(size) if engine.encode == "phase" else size
     rounding = engine.dac_rounding
     leak = jnp.sqrt(jnp.maximum(1 - amplitude**2, 0.0))
     level = quantise(amplitude, engine.dac_bits_amp, signed=signed, rounding=rounding, key=keys[0])
@@ -180,10 +184,9 @@ def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
     if engine.encode in ("signed", "amplitude"):
         return written
     if engine.dac_bits_phase is None and jnp.iscomplexobj(u):
-        size = jnp.abs(u)
-        return written * jnp.where(size > 0, u / jnp.where(size > 0, size, 1.0).astype(u.dtype), 1.0)
-    phase = quantise_phase(jnp.angle(u), engine.dac_bits_phase, rounding, keys[1])
-    return written * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+        direction = u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype)
+        return written * jnp.where(size > 0, direction, 1.0)
+    return written * turn(quantise_phase(angle(u), engine.dac_bits_phase, rounding, keys[1]))
 
 
 def _disturb(field: Array, engine: Engine, key: Key) -> Array:
@@ -197,8 +200,7 @@ def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     if engine.amp_noise_rms is not None:
         field = field * (1 + engine.amp_noise_rms * noise[0]).astype(field.dtype)
     if engine.phase_noise_rms is not None:
-        phase = engine.phase_noise_rms * noise[-1]
-        field = field * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+        field = field * turn(engine.phase_noise_rms * noise[-1])
     return field
 
 

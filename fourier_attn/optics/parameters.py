@@ -147,6 +147,14 @@ class Engine:
         return stochastic or any(getattr(self, name) is not None for name in names)
 
     @property
+    def scale_free(self) -> bool:
+        """Whether nothing depends on how large the signal is: no levels, no reference, no noise."""
+        bits = (self.dac_bits_amp, self.dac_bits_phase, self.adc_bits, self.extinction_db)
+        automatic = self.dac_range == self.adc_range == "auto" and self.encode == "complex"
+        referenced = self.linear and not DETECTIONS[self.detection].balanced
+        return automatic and not referenced and not self.noisy and all(value is None for value in bits)
+
+    @property
     def linear(self) -> bool:
         """Whether the result is the field, or a part of it, rather than a power."""
         return self.detection not in ("intensity", "amplitude")

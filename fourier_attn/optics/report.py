@@ -68,7 +68,7 @@ def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, d
         networks["explicit"] = exact | dict(job.explicit)
     sides = {}
     for name, fields in networks.items():
-        infer, train = _steps(config, model.build(config.model.to_dict() | {"mixer": fields}))
+        infer, train = step_functions(config, model.build(config.model.to_dict() | {"mixer": fields}))
         sides |= {("inference", name): infer, ("training", name): train}
     median, rounds = interleave(sides | (_parts(config, job) if job else {}), budget_s)
     result = {}
@@ -84,7 +84,7 @@ def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, d
     return result, rounds
 
 
-def _steps(config: Any, network: model.Classifier) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def step_functions(config: Any, network: model.Classifier) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """One step of inference and one of training on random tokens."""
     if config.model.vocab < PAD + 2:
         raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 2")

@@ -1,0 +1,162 @@
+"""The emulated engine against what bounds it: `python -m benchmarks.optics [--quick] [--only=PART]`.
+
+ideal: the exact engine against the digital operation that it replaces. chip: all effects of `chip_11x11` on
+4,096 apertures against its floor, the random numbers it needs and the transform alone; against a Python
+loop over apertures; and what a sweep compiles. parts: the choices inside it. train: a training step of
+the optical 11 x 11 classifier against the exact one.
+"""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.mixers import side_by_side
+from benchmarks.timing import compare, interleave, report
+from configs import optical_circular11
+from fourier_attn import model
+from fourier_attn.ops.circular import circular_correlate
+from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.optics import (
+    Engine,
+    device,
+    draws,
+    optical_circular_correlate,
+    optical_dft2,
+    optical_fourier_mix,
+)
+from fourier_attn.optics.presets import PRESETS
+from fourier_attn.optics.report import step_functions
+
+APERTURES = 4096
+DRAWS = 4  # modulator amplitude and phase, and two balanced pairs of detectors
+
+
+def light(*shape: int) -> jax.Array:
+    re, im = jax.random.normal(jax.random.key(0), (2, *shape))
+    return jax.lax.complex(re, im)
+
+
+def ideal(rounds: int) -> list[dict[str, Any]]:
+    """Ours is the engine: a ratio below 1 is how much of the digital speed is left."""
+    fields, tokens = light(APERTURES, 11, 11), jax.random.normal(jax.random.key(1), (4, 64, 64))
+    vectors, kernel = light(1024, 25).real, light(3, 5, 5).real
+    small, grid = Engine(shape=(5, 5)), {"shape": (5, 5)}
+    pairs = {
+        f"optical_dft2 / fft2, {APERTURES} of 11 x 11": (
+            partial(optical_dft2, engine=Engine()),
+            partial(jnp.fft.fft2, norm="ortho"),
+            (fields,),
+        ),
+        "optical_fourier_mix / fourier_mix, 4 x 64 x 64 on 64 x 64": (
+            partial(optical_fourier_mix, engine=Engine(shape=(64, 64))),
+            fourier_mix,
+            (tokens,),
+        ),
+        "optical_circular_correlate / circular_correlate, 1,024 of 5 x 5, 3 kernels": (
+            partial(optical_circular_correlate, engine=small, **grid),
+            partial(circular_correlate, method="fft", **grid),
+            (vectors, kernel),
+        ),
+    }
+    rows = []
+    for what, (mine, other, arguments) in pairs.items():
+        sides = {"ours": (mine, arguments), "digital": (other, arguments)}
+        rows += side_by_side(what, "ideal engine", sides, rounds)
+    return rows
+
+
+def floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
+    return draws.normal(key, (DRAWS, *x.shape), x.real.dtype), jnp.fft.fft2(x, norm="ortho")
+
+
+def library_floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
+    return jax.random.normal(key, (DRAWS, *x.shape), x.real.dtype), jnp.fft.fft2(x, norm="ortho")
+
+
+def ratio(what: str, sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
+    """A row of two sides; the ratio says how many times faster the first one is."""
+    ours, other = sides
+    row = compare(interleave(sides, rounds), ours, other)
+    row = {"what": what, "ours_ms": row.pop(f"{ours}_ms"), "other_ms": row.pop(f"{other}_ms")} | row
+    print(f"  {what}: {row['times_faster']} times faster", flush=True)
+    return row
+
+
+def chip(rounds: int) -> list[dict[str, Any]]:
+    engine, x, key = PRESETS["chip_11x11"].engine, light(APERTURES, 11, 11), jax.random.key(1)
+    compiled, compiled_library = jax.jit(floor), jax.jit(library_floor)
+    sides = {"ours": lambda: optical_dft2(x, engine, key)}
+    rows = [
+        ratio("chip_11x11 / floor", sides | {"floor": lambda: compiled(x, key)}, rounds),
+        ratio(
+            "chip_11x11 / floor with jax.random.normal",
+            sides | {"floor": lambda: compiled_library(x, key)},
+            rounds,
+        ),
+    ]
+    few, keys = x[:256], jax.random.split(key, 256)
+
+    def loop() -> list[jax.Array]:
+        return [optical_dft2(aperture, engine, key) for aperture, key in zip(few, keys, strict=True)]
+
+    both = {"ours": lambda: optical_dft2(few, engine, key), "loop": loop}
+    rows.append(ratio("256 apertures at once / in a Python loop", both, min(rounds, 5)))
+    return [*rows, {"what": "compilations of 20 strengths of noise", "ours_ms": "", "other_ms": sweep(few)}]
+
+
+def sweep(x: jax.Array) -> int:
+    """Compilations that noise strengths and device seeds cause, once the first engine has run."""
+    engine, key, count = PRESETS["chip_11x11"].engine, jax.random.key(2), [0]
+    optical_dft2(x, engine, key)
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        count[0] += event.endswith("backend_compile_duration")
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    for i in range(20):
+        optical_dft2(x, engine.replace(phase_noise_rms=0.001 * (i + 1), device_seed=i), key)
+    return count[0]
+
+
+def parts(rounds: int) -> list[dict[str, Any]]:
+    shape, key = (DRAWS, APERTURES, 11, 11), jax.random.key(1)
+    ours = jax.jit(partial(draws.normal, shape=shape, dtype=jnp.float32))
+    library = jax.jit(partial(jax.random.normal, shape=shape, dtype=jnp.float32))
+    sides = {"ours": lambda: ours(key), "library": lambda: library(key)}
+    rows = [ratio(f"normal numbers, {np.prod(shape):,} / jax.random.normal", sides, rounds)]
+    for side in (5, 8, 11, 16, 24):
+        engine, field = PRESETS["chip_11x11"].engine.replace(shape=(side, side)), light(1024, side, side)
+        one = jax.jit(lambda x, engine: (x.reshape(len(x), -1) @ device.matrix(engine)).reshape(x.shape))
+        many = jax.jit(device.stages)
+        sides = {"ours": partial(one, field, engine), "stages": partial(many, field, engine)}
+        rows.append(ratio(f"static device of {side} x {side}, 1,024: one matrix / its stages", sides, rounds))
+    return rows
+
+
+def train(rounds: int) -> list[dict[str, Any]]:
+    """A step on random tokens; the exact one is the same network without an engine."""
+    config, sides = optical_circular11.get_config("reviews"), {}
+    for name, engine in (("optical", config.model.mixer.engine), ("exact", None)):
+        fields = config.model.to_dict()
+        fields["mixer"] |= {"engine": engine}
+        sides[name] = step_functions(config, model.build(fields))[1]
+    return [ratio("optical training step / exact, 11 x 11 circular classifier", sides, rounds)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few rounds, to see it work")
+    every = {"ideal": ideal, "chip": chip, "parts": parts, "train": train}
+    parser.add_argument("--only", choices=[*every], help="one part")
+    options = parser.parse_args()
+    for part in [options.only] if options.only else every:
+        report(f"optics-{part}{'-quick' if options.quick else ''}", every[part](2 if options.quick else 9))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Angles and unit phasors by a few products, where XLA's own on a CPU go number by number."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float, Inexact
+
+
+def turn(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
+    """exp(i angle): whole and half turns taken off, then the power series of cosine and sine.
+
+        cos x = sum_k (-x^2)^k / (2k)!,   sin x = x sum_k (-x^2)^k / (2k + 1)!,   |x| <= pi / 2
+
+    Units: rad. Within 3e-7 in float32 for angles of a few turns.
+    """
+    halves = jnp.round(angle / math.pi)
+    x = angle - math.pi * halves
+    sign = 1 - 2 * jnp.abs(jnp.remainder(halves, 2))
+    terms = 12 if angle.dtype == jnp.float64 else 7
+    cosine = _series(-(x**2), [1 / math.factorial(2 * k) for k in range(terms)])
+    sine = x * _series(-(x**2), [1 / math.factorial(2 * k + 1) for k in range(terms)])
+    return jax.lax.complex(sign * cosine, sign * sine)
+
+
+def angle(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
+    """The angle of z, -pi to pi, 0 for 0: halved, then the power series of the arcus tangent.
+
+        tan(a / 2) = tan a / (1 + sqrt(1 + tan^2 a)),   atan x = x sum_k (-x^2)^k / (2k + 1)
+
+    Units: rad. Within 5e-7 in float32, for z as `modulus` takes it.
+    """
+    x, y = (z.real, z.imag) if jnp.iscomplexobj(z) else (z, jnp.zeros_like(z))
+    size = jnp.abs(x) + modulus(z)
+    tangent = y / jnp.where(size > 0, size, 1.0)  # of half the angle
+    tangent = tangent / (1 + jnp.sqrt(1 + tangent**2))
+    terms = 20 if z.dtype in (jnp.float64, jnp.complex128) else 9
+    result = 4 * tangent * _series(-(tangent**2), [1 / (2 * k + 1) for k in range(terms)])
+    return jnp.where(x < 0, jnp.where(y < 0, -math.pi, math.pi) - result, result)
+
+
+def modulus(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
+    """|z| for numbers whose squares can be written, 1e-18 to 1e18 in float32; 0 below."""
+    return jnp.sqrt(z.real**2 + z.imag**2)
+
+
+def _series(x: Array, coefficients: list[float]) -> Array:
+    total = jnp.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
