@@ -15,8 +15,9 @@ def get_config(task: str = "reviews") -> Config:
     if task == "reviews":
         config.data.length = config.model.positions = 64
     else:
-        config.data.buckets = ()  # 512 tokens = 8^3
+        config.data.buckets, config.data.length = (), 256  # 4 x 8^2 tokens
+        config.model.positions, config.model.d, config.model.mlp = 256, 64, 256
         config.model.mixer.norm = "tokens"
-        config.model.depth = 4
+        config.model.depth = 2
         config.model.dropout = config.model.token_dropout = 0.2
     return config

@@ -17,7 +17,7 @@ from conftest import ROOT, normal
 
 from fourier_attn import config
 from fourier_attn.optics import Engine, cost, optical_circular_correlate, optical_position_lambda, plan
-from fourier_attn.optics.planner import Run
+from fourier_attn.optics.planner import Run, stages
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.workload import work
 
@@ -143,7 +143,7 @@ def test_seconds_are_passes_turnarounds_and_transfer() -> None:
 def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int) -> None:
     run = Run(Engine(shape=(side, side)), None)
     jax.eval_shape(lambda x: run.dft(x, len(sizes)), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
-    assert cost.stages(sizes, run.engine) == run.lots
+    assert stages(sizes, run.engine) == run.lots
 
 
 AMDAHL = {0.30: (1.370, 1.4225, 1.428, 1.4286), 0.40: (1.563, 1.656, 1.666, 1.667)}
@@ -259,7 +259,7 @@ def test_report_says_what_plan_and_cost_say(tmp_path: Path) -> None:
         for mode, times in (("inference", 2), ("training", 4)):
             took, measured = row[mode], result["measured_s"][mode]
             moved = cost.link_bytes(e, times * layer.frames)
-            stages = times * cost.stages((6, 4), e)
+            stages = times * layer.stages
             expected = cost.seconds(e, times * layer.passes, engines=4, stages=stages, transfer_bytes=moved)
             assert [took[key] for key in expected._asdict()] == pytest.approx(list(expected))
             share = min(measured["transform"] / measured["step"], 1)

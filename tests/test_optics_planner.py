@@ -222,6 +222,8 @@ def test_bad_operations() -> None:
         optical_circular_correlate(x[:, :2], kernel, FOUR)
     with pytest.raises(ValueError, match="needs frames of the aperture"):
         optical_circular_correlate(x, kernel, FOUR, multiply="modulator")
+    with pytest.raises(ValueError, match="r must lie between 1 and d"):
+        plan("circular_correlate", (2, 2), FOUR, kernel=(2, 3))
     for power in ("intensity", "amplitude"):
         engine = FOUR.replace(detection=power)
         with pytest.raises(ValueError, match="loses the phase"):

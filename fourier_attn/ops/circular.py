@@ -28,21 +28,23 @@ METHODS = ("auto", "fft", "matmul", "direct")
 ATTENTION_METHODS = ("auto", "literal", "merged")
 
 
-def signal_axes(x: Array, kernel: Array, shape: tuple[int, ...] | None, boundary: str) -> tuple[int, ...]:
-    """The axes that a token vector has as a signal, (d,) or (d1, d2), after checking everything."""
-    d = x.shape[-1]
-    if kernel.ndim not in (2, 3):
-        raise ValueError(f"kernel of shape {kernel.shape} must be (h, r) or (h, r1, r2)")
-    if (kernel.ndim == 3) != (shape is not None):
+def signal_axes(
+    x: tuple[int, ...], kernel: tuple[int, ...], shape: tuple[int, ...] | None, boundary: str
+) -> tuple[int, ...]:
+    """The axes that vectors of shape x have as signals, (d,) or (d1, d2), after checking everything."""
+    d = x[-1]
+    if len(kernel) not in (2, 3):
+        raise ValueError(f"kernel of shape {kernel} must be (h, r) or (h, r1, r2)")
+    if (len(kernel) == 3) != (shape is not None):
         raise ValueError(
-            f"kernel of shape {kernel.shape} does not fit shape={shape}; a kernel (h, r1, r2) needs "
+            f"kernel of shape {kernel} does not fit shape={shape}; a kernel (h, r1, r2) needs "
             "shape=(d1, d2), a kernel (h, r) none"
         )
     axes = (d,) if shape is None else tuple(shape)
-    if len(axes) != kernel.ndim - 1 or math.prod(axes) != d:
+    if len(axes) != len(kernel) - 1 or math.prod(axes) != d:
         raise ValueError(f"shape={shape} must be (d1, d2) with d1 * d2 = d = {d}")
-    if any(not 1 <= r <= n for r, n in zip(kernel.shape[1:], axes, strict=True)):
-        raise ValueError(f"kernel has taps r={kernel.shape[1:]} on axes d={axes}; r must lie between 1 and d")
+    if any(not 1 <= r <= n for r, n in zip(kernel[1:], axes, strict=True)):
+        raise ValueError(f"kernel has taps r={kernel[1:]} on axes d={axes}; r must lie between 1 and d")
     if boundary not in BOUNDARIES:
         raise ValueError(f"boundary={boundary!r} is unknown; choose one of {', '.join(BOUNDARIES)}")
     return axes
@@ -145,7 +147,7 @@ def circular_correlate(
     Raises: ValueError for kernels that do not fit, and for an unknown boundary or method.
     Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
     """
-    axes = signal_axes(x, kernel, shape, boundary)
+    axes = signal_axes(x.shape, kernel.shape, shape, boundary)
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
     if method == "auto":
@@ -194,7 +196,7 @@ def circular_attention(
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
     Source: Optalysys' articles; the identity is derived here, and the methods are tested to be equal.
     """
-    axes = signal_axes(x, query, shape, boundary)
+    axes = signal_axes(x.shape, query.shape, shape, boundary)
     _check_attention(x, (query, key, value), mask, merge, method)
     *lead, t, d = x.shape
     tokens, mask = x.reshape(-1, t, d), None if mask is None else mask.reshape(-1, t)

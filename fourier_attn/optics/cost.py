@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.optics.parameters import TINY, Engine
-from fourier_attn.optics.planner import chirp_length, split
 
 PLANCK_J_S, LIGHT_M_S = 6.62607015e-34, 299792458.0  # exact, SI
 DIRECT = ("field", "intensity", "amplitude")  # detections without a reference
@@ -241,19 +240,6 @@ def seconds(
         stages * link.turnaround_s,
         transfer_bytes / link.bytes_per_s,
     )
-
-
-def stages(sizes: tuple[int, ...], engine: Engine) -> int:
-    """How many lots of frames a transform of these sizes takes, one after the other."""
-    if sizes == engine.shape:
-        return 1
-    side = engine.shape[1]
-    chirps = [n > 1 and not split(n, side)[0] for n in sizes]
-    padded = [chirp_length(n, side) if c else n for n, c in zip(sizes, chirps, strict=True)]
-    depths = [split(n, side)[0] for n in padded]
-    if all(chirps):
-        return 2 * max(depths)
-    return max(depths) + sum(depth for depth, c in zip(depths, chirps, strict=True) if c)
 
 
 def electronic_energy(

@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Inexact
 
-from fourier_attn.optics.draws import draw, normal
+from fourier_attn.optics.draws import Key, draw, normal
 from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
 
-Key = Any  # of jax.random, or None where nothing is drawn
 ELECTRON_C, BOLTZMANN_J_K = 1.602176634e-19, 1.380649e-23
 MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
 

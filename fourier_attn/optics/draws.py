@@ -13,12 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import erfinv
 
+Key = Any  # of jax.random, or None where nothing is drawn
 LEVELS = 2**16
 _VALUES = erfinv((2 * np.arange(LEVELS) + 1) / LEVELS - 1)
 VALUES = (_VALUES / _VALUES.std()).astype(np.float32)
 
 
-def normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
+def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
     """Standard normal numbers of 65,536 equally likely values up to 4.3, mean 0 and variance 1.
 
         n = erfinv((2 i + 1) / 65536 - 1) / s,    i = 0 .. 65535,   s^2 the variance of the numerators
@@ -35,7 +36,7 @@ def normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
     return values.reshape(shape)
 
 
-def draw(sample: Callable[..., Array], key: Any, shape: tuple[int, ...], *more: Any) -> Array:
+def draw(sample: Callable[..., Array], key: Key, shape: tuple[int, ...], *more: Any) -> Array:
     """sample(key, shape, ...) for (m, *batch, n1, n2), m numbers for a pixel.
 
     Numbers are counted in the array's order, so that the batch has to stand first.

@@ -16,13 +16,12 @@ from jaxtyping import Array, Inexact
 
 from fourier_attn.optics import device
 from fourier_attn.optics.detection import DETECTIONS, detect
-from fourier_attn.optics.draws import draw, normal
+from fourier_attn.optics.draws import Key, draw, normal
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import angle, modulus, turn
 from fourier_attn.optics.quantise import quantise, quantise_phase
 
 DRIFT_BLOCK = 128  # passes
-Key = Any  # of jax.random, or None where nothing is drawn
 
 
 def optical_dft2(

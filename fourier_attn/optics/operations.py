@@ -13,11 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Inexact
 
 from fourier_attn.ops.circular import signal_axes
+from fourier_attn.optics.draws import Key
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.planner import Run, backwards, check_field, check_stages, describe, frames
+from fourier_attn.optics.planner import Run, backwards, check_field, check_stages, describe, frames, stages
 from fourier_attn.optics.tiles import cut, join, tile
-
-Key = Any  # of jax.random, or None where nothing is drawn
 
 
 class Plan(NamedTuple):
@@ -26,11 +25,13 @@ class Plan(NamedTuple):
     Args:
       frames: apertures that are written, transformed and read.
       passes: frames times the passes of the detection and the averages.
+      stages: lots of frames that wait for the results of those before.
       method: how the sizes are fitted on the aperture.
     """
 
     frames: int
     passes: int
+    stages: int
     method: str
 
 
@@ -138,7 +139,7 @@ def optical_circular_correlate(
     if multiply not in ("digital", "modulator"):
         raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
     check_field(engine)
-    axes, taps = signal_axes(x, kernel, shape, boundary), kernel.shape[1:]
+    axes, taps = signal_axes(x.shape, kernel.shape, shape, boundary), kernel.shape[1:]
     run, count = Run(engine, key), math.prod(x.shape[:-1])
     z = _pair(x.astype(jnp.float32).reshape(-1, *axes), engine)
     if boundary == "zero":
@@ -249,11 +250,11 @@ def plan(
     if operation == "fourier_mix" and _pairs(arrays, engine):
         arrays = -(-arrays // 2)
     used = frames(sizes, arrays, engine)
-    return Plan(used, used * engine.passes, describe(sizes, engine))
+    return Plan(used, used * engine.passes, stages(sizes, engine), describe(sizes, engine))
 
 
 def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
-    axes, taps, vectors = (x[-1],) if shape is None else tuple(shape), kernel[1:], math.prod(x[:-1])
+    axes, taps, vectors = signal_axes(x, kernel, shape, boundary), kernel[1:], math.prod(x[:-1])
     arrays = -(-vectors // 2) if _pairs(vectors, engine) else vectors
     sizes = tuple(n + r - 1 for n, r in zip(axes, taps, strict=True)) if boundary == "zero" else axes
     tiles, method = tile((arrays, *sizes), kernel, engine, boundary), "whole"
@@ -262,4 +263,5 @@ def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
         method = f"{' x '.join(map(str, tiles))} tiles"
     check_stages(sizes, engine)
     used = frames(sizes, arrays, engine) + frames(sizes, arrays * kernel[0], engine)
-    return Plan(used, used * engine.passes, f"{method}, {describe(sizes, engine)}")
+    method = f"{method}, {describe(sizes, engine)}"
+    return Plan(used, used * engine.passes, 2 * stages(sizes, engine), method)

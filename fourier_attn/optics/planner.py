@@ -14,17 +14,16 @@ Inverse transforms are forward ones, read backwards.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Inexact
 
+from fourier_attn.optics.draws import Key
 from fourier_attn.optics.engine import optical_dft2
 from fourier_attn.optics.parameters import Engine
 
-Key = Any  # of jax.random, or None where nothing is drawn
 REMAINDER = 3  # the largest radix that a chirp's length leaves to the digital side
 
 
@@ -80,6 +79,19 @@ def frames_2d(shape: tuple[int, ...], arrays: int, side: int) -> int:
     both = min(s1, s2)
     one = math.ceil(arrays * shape[0] * shape[1] / side**2)
     return both * (arrays * shape[0] * shape[1] // side**2) + (max(s1, s2) - both) * one
+
+
+def stages(sizes: tuple[int, ...], engine: Engine) -> int:
+    """How many lots of frames a transform of these sizes takes, one after the other."""
+    if sizes == engine.shape:
+        return 1
+    side = engine.shape[1]
+    chirps = [n > 1 and not split(n, side)[0] for n in sizes]
+    padded = [chirp_length(n, side) if c else n for n, c in zip(sizes, chirps, strict=True)]
+    depths = [split(n, side)[0] for n in padded]
+    if all(chirps):
+        return 2 * max(depths)
+    return max(depths) + sum(depth for depth, c in zip(depths, chirps, strict=True) if c)
 
 
 class Run:

@@ -119,6 +119,7 @@ PRESETS: Mapping[str, Preset] = {
             rin_db_hz=-125.0,
             power_drift_rms=0.02,
             photons_fs=1e3,
+            tia_noise=1e-12,  # with the chip's 1e-11 so few photons would be lost in it, at -10 dB
             adc_bits=3,
         ),
         (),

@@ -1,13 +1,12 @@
 """Uniform quantisers whose derivative goes straight through where the signal is in range."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Key = Any  # of jax.random, or None where nothing is drawn
+from fourier_attn.optics.draws import Key
 
 
 def quantise(

@@ -166,7 +166,7 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
             engine,
             frames * engine.passes,
             engines=ENGINES.value,
-            stages=depth * times * job.stages(engine),
+            stages=depth * times * layer.stages,
             transfer_bytes=cost.link_bytes(engine, frames),
             link=link,
         )

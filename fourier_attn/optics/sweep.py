@@ -1,11 +1,13 @@
 """How a trained run stands bits and noise: python -m fourier_attn.optics.sweep --workdir=RUN [options].
 
-The network is evaluated on its test set through an engine (the run's own, or a preset for a run that was
-trained without one) with every number of bits, strength of noise and device seed in turn. Noise is a factor
-on the engine's strengths, per shot and static, light and electrical; the bits are those of all converters.
+The network is evaluated on its test set through an engine (the run's own; for a run that was trained without
+one, the other run's, or a preset) with every number of bits, strength of noise and device seed in turn. Noise
+is a factor on the engine's strengths, per shot and static, light and electrical; the bits are those of all
+converters.
 Written into the run's directory: robustness.csv, robustness.png.
 
-`--against=OTHER` puts a second run, trained otherwise on the same task, beside the first.
+`--against=OTHER` puts a second run, trained otherwise on the same task, beside the first: one trained exactly
+beside one trained through the engine.
 """
 
 import csv
@@ -33,21 +35,27 @@ AGAINST = flags.DEFINE_string("against", None, "directory of another run on the 
 BITS = flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
 NOISE = flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
 DEVICES = flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
-PRESET = flags.DEFINE_string("engine", "chip_11x11", "preset for a run that has no engine of its own")
+PRESET = flags.DEFINE_string("engine", "chip_11x11", "preset, where no run has an engine of its own")
 DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
 EXAMPLES = flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
 
 
-def accuracies(directory: Path, bits: list[int], noises: list[float]) -> Iterator[dict[str, Any]]:
+def own_engine(directory: Path, config: Config) -> Engine | None:
+    """The engine that a run was trained on, None for the exact transform."""
+    if "engine" not in config.model.mixer:
+        raise ValueError(
+            f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form"
+        )
+    return presets.build(json.loads(config.model.to_json())["mixer"]["engine"])
+
+
+def accuracies(
+    directory: Path, engine: Engine, bits: list[int], noises: list[float]
+) -> Iterator[dict[str, Any]]:
     """A row for every combination, and one for the exact transform (bits None): accuracy on the test set."""
     config, _, params = inference.restore(directory)
-    fields = json.loads(config.model.to_json())
-    if "engine" not in fields["mixer"]:
-        raise ValueError(
-            f"workdir={directory} has the mixer {fields['mixer']['name']!r}, without optical form"
-        )
-    engine = presets.build(fields["mixer"]["engine"]) or presets.preset(PRESET.value)
-    test, seeds = test_set(config, directory), config.train.seeds
+    fields, seeds = json.loads(config.model.to_json()), config.train.seeds
+    test = test_set(config, directory)
 
     @jax.jit
     def forward(params: Any, batch: Batch, engine: Engine | None) -> Any:
@@ -117,10 +125,12 @@ def main() -> None:
     directories = [Path(name).resolve() for name in (WORKDIR.value, AGAINST.value) if name]
     if len({directory.name for directory in directories}) < len(directories):
         raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
+    own = {d: own_engine(d, inference.restore(d)[0]) for d in directories}
+    other = next(filter(None, own.values()), None) or presets.preset(PRESET.value)
     rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
     with tqdm(total=total, unit="engine") as bar:
         for directory in directories:
-            for row in accuracies(directory, bits, noises):
+            for row in accuracies(directory, own[directory] or other, bits, noises):
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")

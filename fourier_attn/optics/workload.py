@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.lambdas import lambda_layer
-from fourier_attn.optics import cost
 from fourier_attn.optics.operations import Plan, plan
 from fourier_attn.optics.parameters import Engine
 
@@ -25,7 +24,6 @@ class Work(NamedTuple):
       without: what `compute` does besides, on the same arguments; its time is subtracted.
       after, after_arrays: what optics leave to be done in addition.
       plan: what it takes on an engine.
-      stages: how many lots follow each other.
       values: real numbers in and out.
       explicit: fields with which the mixer calls the transform as such, where it does not anyway.
     """
@@ -34,7 +32,6 @@ class Work(NamedTuple):
     compute: Callable[..., Any]
     arrays: list[tuple[int, ...]]
     plan: Callable[[Engine], Plan]
-    stages: Callable[[Engine], int]
     values: int
     without: Callable[..., Any] | None = None
     after: Callable[..., Any] | None = None
@@ -54,30 +51,22 @@ def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         partial(fourier_mix, method=fields["method"]),
         [(b, t, d)],
         lambda engine: plan("fourier_mix", (b, t, d), engine),
-        lambda engine: cost.stages((t, d), engine),
         2 * b * t * d,
     )
 
 
-def _correlation(
+def _correlations(
     x: tuple[int, ...], options: dict[str, Any], times: int = 1, obstacle: str = ""
-) -> dict[str, Any]:
-    """`plan` and `stages` of `times` correlations, one after the other, or what stands against them."""
-    axes, taps = options["shape"] or x[-1:], options["kernel"][1:]
-    zero = options["boundary"] == "zero"
-    sizes = tuple(n + r - 1 if zero else n for n, r in zip(axes, taps, strict=True))
+) -> Callable[[Engine], Plan]:
+    """The plan of `times` correlations, one after the other, or what stands against them."""
 
     def planned(engine: Engine) -> Plan:
         if obstacle:
             raise ValueError(obstacle)
         one = plan("circular_correlate", x, engine, **options)
-        return one._replace(frames=one.frames * times, passes=one.passes * times)
+        return one._replace(frames=times * one.frames, passes=times * one.passes, stages=times * one.stages)
 
-    def lots(engine: Engine) -> int:  # forth and back
-        tiled = "tiles" in planned(engine).method
-        return 2 * times * (1 if tiled else cost.stages(sizes, engine))
-
-    return {"plan": planned, "stages": lots}
+    return planned
 
 
 def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
@@ -92,7 +81,7 @@ def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         [(b, t, d), kernel],
         values=b * t * d + out.size,
         explicit=(("method", "literal"),),
-        **_correlation((b, t, d), {**options, "kernel": kernel}),
+        plan=_correlations((b, t, d), {**options, "kernel": kernel}),
     )
 
 
@@ -116,5 +105,5 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         after=partial(jnp.einsum, "bthk,bvktu->bthv"),
         after_arrays=[(b, t, h, k), (b, v, k, t, u)],
         values=b * t * v * (u + k),
-        **_correlation((b, v, math.prod(wide)), options, u, obstacle),
+        plan=_correlations((b, v, math.prod(wide)), options, u, obstacle),
     )
