@@ -94,13 +94,15 @@ def test_energy_grows_with_bits(name: str, detection: str) -> None:
     assert all(a < b for a, b in pairwise(values))
 
 
-def test_phases_and_averages_multiply() -> None:
+def test_phases_averages_and_slices_multiply() -> None:
     three, four = (cost.energy(engine(detection=name), 1, static_w=1.0) for name in ("psi3", "psi4"))
     for name in ("dac", "modulator", "adc", "static", "data_movement"):
         assert getattr(four, name) / getattr(three, name) == pytest.approx(4 / 3)
     assert four.laser == three.laser  # the photons of a detection are shared by its passes
     averaged = cost.energy(engine(detection="psi4", averages=5), 1, static_w=1.0)
     assert tuple(averaged) == pytest.approx(tuple(5 * joule for joule in four))
+    sliced = cost.energy(engine(detection="psi4", averages=5, slices=3), 1, static_w=1.0)
+    assert tuple(sliced) == pytest.approx(tuple(15 * joule for joule in four))
 
 
 def test_light_follows_photons_loss_and_reference() -> None:

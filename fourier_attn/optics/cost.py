@@ -120,14 +120,14 @@ def energy(
     static_w: Number = 0.0,
     link: Link = LINK,
 ) -> Energy:
-    """Energy of so many frames (transforms of one aperture), each in M x K passes.
+    """Energy of so many frames (transforms of one aperture), each in M x K x S passes.
 
-        E = frames K {N1 N2 [M sum_i (F_dac 2^b_i + E_mod) + n_adc F_adc 2^ENOB + E_ph] + M P / f} + E_link
+        E = frames K S {N1 N2 [M sum_i (F_dac 2^b_i + E_mod) + n_adc F_adc 2^ENOB + E_ph] + M P / f} + E_link
         E_ph = n_ph (h c / lambda) 10^(loss / 10) / wall_plug
 
-    M passes of the detection write the data anew each, K averages do everything anew; i runs over the two
-    converters of a complex value (amplitude and phase) or the one of a real value; ENOB = `adc_bits`, which
-    flatters the converter. The photons n_ph are those of all M passes together.
+    M passes of the detection write the data anew each, K averages and S slices do everything anew; i runs
+    over the two converters of a complex value (amplitude and phase) or the one of a real value; ENOB =
+    `adc_bits`, which flatters the converter. The photons n_ph are those of all M passes together.
 
     The golden table of tests/test_optics_cost.py has 2 M writing conversions and as many modulator symbols
     per point (psi4: 8, hybrid90: 2), `adc_per_point=4` for both (psi4: one in each pass; hybrid90: all four
@@ -141,7 +141,7 @@ def energy(
       numbers that cannot be.
     """
     _check_energy({"frames": frames, "static_w": static_w}, converters, laser, link)
-    detection, shots = DETECTIONS[engine.detection], engine.averages * frames
+    detection, shots = DETECTIONS[engine.detection], engine.averages * engine.slices * frames
     if engine.detection == "field":
         raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
     levels, adc_levels = [2.0**b for b in dac_bits(engine)], 2.0 ** _bits(engine, "adc_bits")
@@ -201,7 +201,7 @@ def _bits(engine: Engine, name: str) -> int:
 def link_bytes(engine: Engine, frames: Number) -> float:
     """Bytes of all conversions of so many frames, packed; ideal converters count as float32.
 
-    Raw samples: what a pass writes and reads crosses the link, M x K times for each frame.
+    Raw samples: what a pass writes and reads crosses the link, M x K x S times for each frame.
     """
     writers = ("dac_bits_amp", "dac_bits_phase") if engine.encode == "complex" else ("dac_bits_amp",)
     writers = ("dac_bits_phase",) if engine.encode == "phase" else writers

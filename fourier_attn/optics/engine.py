@@ -111,13 +111,14 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 
 
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
-    """All passes of one transform: those of the detection, and the averages."""
+    """All passes of one transform: those of the detection, the averages and the slices."""
     keys: Any = (None,) * 11 if key is None else jax.random.split(key, 11)  # at once: it compiles faster
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
-    scale, field = _write(x if mean is None else x - mean, engine, keys[:2])
+    digits = _digits(x if mean is None else x - mean, engine)
+    scale, field = _write(digits, engine, keys[:2])
     if factor is not None:
-        other, bank = _write(factor, engine, keys[2:4])
+        other, bank = _write(factor if engine.slices == 1 else factor[..., None, :, :], engine, keys[2:4])
         scale, field = scale * other, field * bank
     field = _disturb(field, engine, keys[4])
     field = device.propagate(field, engine)
@@ -133,7 +134,24 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
         ys = jax.vmap(lambda field, keys: detect(field, engine, (None,) * 4 if keys is None else keys))
         y = ys(results, draws).mean(axis=0)
     y = y * (scale**2 if engine.detection == "intensity" else scale).astype(y.dtype)
+    y = y if engine.slices == 1 else y.sum(axis=-3)
     return y if mean is None else _restore(y, mean, engine)
+
+
+def _digits(x: Array, engine: Engine) -> Array:
+    """(..., N1, N2) becomes (..., S, N1, N2), whose sum it is: S arrays to be written one after the other.
+
+    All but the last are at the levels of the modulators, each of its own scale.
+    """
+    if engine.slices == 1:
+        return x
+    coarse, parts = engine.replace(extinction_db=None, dac_rounding="nearest"), []
+    for _ in range(engine.slices - 1):
+        scale, field = _write(x, coarse, (None, None))
+        written = field * scale.astype(field.dtype)
+        parts.append(written if jnp.iscomplexobj(x) else written.real)
+        x = x - parts[-1]
+    return jnp.stack([*parts, x], axis=-3)
 
 
 def _write(x: Array, engine: Engine, keys: Any) -> tuple[Array, Array]:
@@ -190,7 +208,7 @@ def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
 
 def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
-    shape = (engine.passes, *field.shape)
+    shape = (engine.passes // engine.slices, *field.shape)
     field, real = jnp.broadcast_to(field, shape), field.real.dtype
     count = 2 - [engine.amp_noise_rms, engine.phase_noise_rms].count(None)
     if not count:

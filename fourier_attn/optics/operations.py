@@ -24,7 +24,7 @@ class Plan(NamedTuple):
 
     Args:
       frames: apertures that are written, transformed and read.
-      passes: frames times the passes of the detection and the averages.
+      passes: frames times the passes of the detection, the averages and the slices.
       stages: lots of frames that wait for the results of those before.
       method: how the sizes are fitted on the aperture.
     """

@@ -27,6 +27,7 @@ STATIC = (  # what the compiled program depends on; everything else may be trace
     "adc_bits",
     "adc_range",
     "averages",
+    "slices",
     "dc_block",
     "hardware",
     *CHOICES,
@@ -75,6 +76,8 @@ class Engine:
       adc_range: full scale as an amplitude; "auto" is the largest of each pass, "fixed" the largest there
         can be, sqrt(rows columns).
       averages: passes that are averaged.
+      slices: digits in which an array is written, a pass each: what the modulators' levels left over is
+        written next, at full scale. Bits of the modulators add up, those of the detectors do not.
       frame_rate_hz: passes per second.
       device_seed: draws what is static. Never mixed with the key, which draws what changes between passes.
       dc_block: the mean is removed before and added after digitally; not where a factor multiplies.
@@ -123,6 +126,7 @@ class Engine:
     adc_range: float | str = "auto"
     adc_rounding: str = "nearest"
     averages: int = 1
+    slices: int = 1
     frame_rate_hz: float = 1e9
     device_seed: int = 0
     dc_block: bool = False
@@ -135,7 +139,7 @@ class Engine:
     @property
     def passes(self) -> int:
         """Passes that one transform of one aperture takes."""
-        return DETECTIONS[self.detection].passes * self.averages
+        return DETECTIONS[self.detection].passes * self.averages * self.slices
 
     @property
     def noisy(self) -> bool:
@@ -211,8 +215,9 @@ def _check(engine: Engine) -> None:
             raise ValueError(
                 f"{name}={getattr(engine, name)!r} is unknown; choose one of {', '.join(allowed)}"
             )
-    if engine.averages < 1:
-        raise ValueError(f"averages={engine.averages} must be at least 1")
+    for name in ("averages", "slices"):
+        if getattr(engine, name) < 1:
+            raise ValueError(f"{name}={getattr(engine, name)} must be at least 1")
     for name in NUMBERS:
         _check_number(name, getattr(engine, name))
     _check_converters(engine)
@@ -248,6 +253,13 @@ def _check_together(engine: Engine) -> None:
             f"detection={engine.detection!r} loses the phase, which dc_block and backward='optical' need; "
             "choose another detection"
         )
+    if engine.slices > 1 and (engine.dac_bits_amp is None or engine.encode not in ("complex", "signed")):
+        raise ValueError(
+            f"slices={engine.slices} needs dac_bits_amp and encode 'complex' or 'signed', "
+            f"not {engine.dac_bits_amp} and {engine.encode!r}"
+        )
+    if engine.slices > 1 and not engine.linear:
+        raise ValueError(f"detection={engine.detection!r} loses the phase, which slices={engine.slices} need")
     if engine.dc_block and engine.encode in ("amplitude", "phase"):
         raise ValueError(
             f"encode={engine.encode!r} writes no negative numbers, which dc_block needs; use another"

@@ -115,7 +115,7 @@ class Run:
 
     @property
     def passes(self) -> int:
-        """Passes so far: of the detection and the averages, for each frame."""
+        """Passes so far: of the detection, the averages and the slices, for each frame."""
         return self.frames * self.engine.passes
 
     @property
