@@ -30,7 +30,7 @@ def test_slices_raise_the_modulators_bits_and_not_the_detectors() -> None:
     assert snr(rough.replace(slices=2), x) - snr(rough, x) < 1.5
     x = (x + 1j * x[::-1]).astype(np.complex64)
     both = fine.replace(encode="complex", dac_bits_phase=4)
-    assert snr(both.replace(slices=2), x) - snr(both, x) > 20
+    assert snr(both.replace(slices=2), x) - snr(both, x) > 15  # phases of 4 bit: 18.9 dB each
 
 
 @pytest.mark.parametrize("encode", ["signed", "complex"])
