@@ -12,6 +12,6 @@ def get_config(task: str = "reviews") -> Config:
     config = default("circular", task, recipe, engine="chip_11x11")
     config.model.d, config.model.mlp = 121, 484
     config.model.mixer.heads = 8 if task == "imdb" else 4
-    config.train.epochs = 20 if task == "imdb" else 8
+    config.train.epochs = 20 if task == "imdb" else 12
     config.model.mixer.shape = (11, 11)
     return config

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Inexact
 
-from fourier_attn.optics.draws import Key, draw, normal
+from fourier_attn.optics.draws import Key, draw, normal, uniform
 from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
 
@@ -180,7 +180,7 @@ def _convert(signal: Array, engine: Any, key: Key, r: Any) -> Array:
         largest = (engine.shape[0] * engine.shape[1]) ** 0.5
         amplitude = largest if engine.adc_range == "fixed" else engine.adc_range
         full = amplitude if balanced else (amplitude + r) ** 2
-    rounding, sample = engine.adc_rounding, partial(draw, jax.random.uniform)
+    rounding, sample = engine.adc_rounding, partial(draw, uniform)
     return full * quantise(
         signal / full, engine.adc_bits, signed=balanced, rounding=rounding, key=key, sample=sample
     )

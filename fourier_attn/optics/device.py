@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
+from fourier_attn.optics.draws import normal, uniform
 from fourier_attn.optics.phases import turn
 
 MATRIX_PIXELS = 256  # up to here all static stages are one product with a matrix
@@ -63,8 +64,8 @@ def lens(field: Array, engine: Any) -> Array:
 def stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n1 n2"]:
     """The static stages one after the other."""
     fixed, coupling = jax.random.split(jax.random.key(engine.device_seed))
-    before, after = jax.random.normal(fixed, (2, 2, *engine.shape), field.real.dtype)
-    first, second = 2 * jnp.pi * jax.random.uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
+    before, after = normal(fixed, (2, 2, *engine.shape), field.real.dtype)
+    first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
     field = field * _pattern(engine, before, field.dtype)[None]
     if engine.defocus_rad is not None:
         rows, cols = _places(engine, field.real.dtype, centred=True)

@@ -24,16 +24,22 @@ def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
 
         n = erfinv((2 i + 1) / 65536 - 1) / s,    i = 0 .. 65535,   s^2 the variance of the numerators
 
-    Two for each 32 random bits and looked up, so that half as many bits are drawn as by `jax.random.normal`.
+    Two for each 32 random bits and looked up, so that half as many bits are drawn as by `jax.random.normal`;
+    bits of one axis take less time to count, and to compile, than those of several.
     """
     pixels = math.prod(shape[-2:])
     if pixels == 1:
         return jax.random.normal(key, shape, dtype)
-    words = jax.random.bits(key, (math.prod(shape[:-2]) * -(-pixels // 2),))  # one axis: cheaper to count
+    words = jax.random.bits(key, (math.prod(shape[:-2]) * -(-pixels // 2),))
     words = words.reshape(*shape[:-2], -1)
     halves = jnp.concatenate([words & (LEVELS - 1), words >> 16], axis=-1)[..., :pixels]
     values = jnp.asarray(VALUES, dtype).at[halves.astype(jnp.int32)].get(mode="promise_in_bounds")
     return values.reshape(shape)
+
+
+def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
+    """Numbers from 0 up to, not including, 1."""
+    return jax.random.uniform(key, (math.prod(shape),), dtype).reshape(shape)
 
 
 def draw(sample: Callable[..., Array], key: Key, shape: tuple[int, ...], *more: Any) -> Array:

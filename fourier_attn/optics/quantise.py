@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fourier_attn.optics.draws import Key
+from fourier_attn.optics.draws import Key, uniform
 
 
 def quantise(
@@ -16,7 +16,7 @@ def quantise(
     signed: bool,
     rounding: str = "nearest",
     key: Key = None,
-    sample: Callable[..., Array] = jax.random.uniform,
+    sample: Callable[..., Array] = uniform,
 ) -> Float[Array, "*b"]:
     """Clips to full scale and rounds to the levels of a converter.
 
@@ -50,7 +50,7 @@ def quantise_phase(
         return phase
     cells = phase * (2.0**bits / (2 * jnp.pi))
     if rounding == "stochastic":
-        cells = jnp.floor(cells + jax.random.uniform(key, phase.shape, phase.dtype))
+        cells = jnp.floor(cells + uniform(key, phase.shape, phase.dtype))
     else:
         cells = jnp.round(cells)
     return cells * (2 * jnp.pi / 2.0**bits)
