@@ -4,6 +4,7 @@ import csv
 import subprocess
 import sys
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import jax
@@ -125,10 +126,16 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp
     assert np.isfinite(result["loss"])
     test = inference.evaluate(tmp_path / "run")["test"]
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
-    options = ["--bits=4,24", "--noise=0", "--devices=1", "--examples=64"]
-    command = [sys.executable, "-m", "fourier_attn.optics.sweep", f"--workdir={tmp_path / 'run'}", *options]
+    c = shrink(config.default("fourier"), data_dir)
+    c.train.epochs = 1
+    train.run(c, tmp_path / "exact")
+    options = ["--bits=4,24", "--noise=0", "--devices=1", "--examples=64", f"--against={tmp_path / 'run'}"]
+    options.append("--engine=amplitude_4f")  # which it could not use: the exact run takes the other's
+    command = [sys.executable, "-m", "fourier_attn.optics.sweep", f"--workdir={tmp_path / 'exact'}", *options]
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert swept.returncode == 0, swept.stderr
-    rows = list(csv.DictReader((tmp_path / "run" / "robustness.csv").open()))
-    assert [row["bits"] for row in rows] == ["", "4", "24"]
-    assert (tmp_path / "run" / "robustness.png").stat().st_size > 1000
+    rows = list(csv.DictReader((tmp_path / "exact" / "robustness.csv").open()))
+    assert [(row["run"], row["bits"]) for row in rows] == list(product(("exact", "run"), ("", "4", "24")))
+    for whole, fine in ((rows[0], rows[2]), (rows[3], rows[5])):  # of 64 reviews; the extinction is left
+        assert abs(float(whole["accuracy"]) - float(fine["accuracy"])) < 0.1
+    assert (tmp_path / "exact" / "robustness.png").stat().st_size > 1000

@@ -91,6 +91,18 @@ def test_inverse_and_other_axes() -> None:
     np.testing.assert_allclose(y, np.fft.ifft2(np.asarray(x), norm="ortho"), atol=1e-5)
 
 
+def test_double_precision() -> None:
+    with jax.enable_x64(True):
+        draw = np.random.default_rng(0)
+        x = draw.standard_normal((2, 8, 7)) * (1 + 2j)  # stages and chirps
+        y = optical_dft(jnp.asarray(x), FOUR)
+        np.testing.assert_allclose(y, np.fft.fft2(x, norm="ortho"), atol=1e-13)
+        tokens, kernel = draw.standard_normal((3, 20)), draw.standard_normal((2, 3))
+        y = optical_circular_correlate(jnp.asarray(tokens), jnp.asarray(kernel), FOUR)  # tiles
+        rolled = np.stack([np.roll(tokens, -j, axis=1) for j in range(3)])
+        np.testing.assert_allclose(y, np.einsum("hj,jbp->bhp", kernel, rolled), atol=1e-13)
+
+
 @pytest.mark.parametrize("detection", ["field", "homodyne_re", "psi4"])
 @pytest.mark.parametrize("shape", [(3, 4, 4), (2, 8, 6), (5, 3), (4, 4)])
 def test_fourier_mixing(shape: tuple, detection: str) -> None:

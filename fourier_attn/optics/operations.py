@@ -65,6 +65,11 @@ def optical_dft(
     return (y, run.passes) if report else y
 
 
+def _wide(x: Array) -> Array:
+    """In the precision of the engine: single, or double if x is."""
+    return x if x.dtype == jnp.float64 else x.astype(jnp.float32)
+
+
 def _pair(x: Float[Array, "v ..."], engine: Engine) -> Inexact[Array, "w ..."]:
     """Halves the batch: a + i b, the last one with zeros if the batch is odd; one array stays real."""
     if not _pairs(len(x), engine):
@@ -94,7 +99,7 @@ def optical_fourier_mix(
     """
     check_field(engine)
     t, d = x.shape[-2:]
-    run, flat = Run(engine, key), x.astype(jnp.float32).reshape(-1, t, d)
+    run, flat = Run(engine, key), _wide(x).reshape(-1, t, d)
     z = run.dft(_pair(flat, engine), 2, real=engine.detection == "homodyne_re")
     if _pairs(len(flat), engine):
         y = jnp.concatenate([z.real, z.imag])[: len(flat)]
@@ -141,7 +146,7 @@ def optical_circular_correlate(
     check_field(engine)
     axes, taps = signal_axes(x.shape, kernel.shape, shape, boundary), kernel.shape[1:]
     run, count = Run(engine, key), math.prod(x.shape[:-1])
-    z = _pair(x.astype(jnp.float32).reshape(-1, *axes), engine)
+    z = _pair(_wide(x).reshape(-1, *axes), engine)
     if boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in taps)])
     tiles = tile(z.shape, kernel.shape, engine, boundary)
@@ -159,7 +164,7 @@ def _filter(z: Array, kernel: Float[Array, "h ..."], run: Run, multiply: str) ->
     """(v, ..., *n) becomes (v, h, ..., *n): forth, times the spectra of the kernels, and back."""
     axes = kernel.ndim - 1
     sides, last = z.shape[-axes:], tuple(range(-axes, 0))
-    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(jnp.float32), sides, last))
+    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(z.real.dtype), sides, last))
     spectrum = spectrum.reshape(1, len(kernel), *(1,) * (z.ndim - 1 - axes), *sides)
     if multiply == "modulator" and sides != run.engine.shape:
         raise ValueError(f"multiply='modulator' needs frames of the aperture {run.engine.shape}, not {sides}")
@@ -203,7 +208,7 @@ def optical_position_lambda(
         raise ValueError(f"position has the context {taps}; make it odd, with {len(axes)} axes")
     wide = tuple(max(n, r) for n, r in zip(axes, taps, strict=True))  # zeros beyond the end are nothing new
     kernels, passes = jnp.moveaxis(position, (-1, -2), (0, 1)), 0  # (u, k, *r)
-    y = jnp.zeros((*query.shape[:-1], value.shape[2]), jnp.float32)
+    y = jnp.zeros((*query.shape[:-1], value.shape[2]), _wide(value).dtype)
     for i, kernel in enumerate(kernels):
         draw = None if key is None else jax.random.fold_in(key, i)
         signal = jnp.moveaxis(value[..., i], 1, -1).reshape(len(value), -1, *axes)  # (b, v, *n)

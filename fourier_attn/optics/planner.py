@@ -141,7 +141,7 @@ class Run:
         vectors = math.prod(lead)
         x = x.reshape(vectors, side, m).swapaxes(1, 2).reshape(-1, side)
         y = self.rows(x).reshape(vectors, m, side)  # (.., k2, j1)
-        y = y * twiddle(m, side)[None]
+        y = y * jnp.asarray(twiddle(m, side), y.dtype)[None]
         y = self.dft_1d(y.swapaxes(1, 2))  # (.., j1, j2)
         return y.swapaxes(1, 2).reshape(*lead, n)
 
@@ -155,7 +155,8 @@ class Run:
         blocks = x.reshape(v, a, m1, b, m2).transpose(0, 2, 4, 1, 3)
         y = self.send(blocks, real=real and m1 == m2 == 1)  # (v, k1, k2, j1, j2)
         if m1 * m2 > 1:
-            y = y * twiddle(m1, a)[None, :, None, :, None] * twiddle(m2, b)[None, None, :, None, :]
+            first, second = (jnp.asarray(twiddle(*sizes), y.dtype) for sizes in ((m1, a), (m2, b)))
+            y = y * first[None, :, None, :, None] * second[None, None, :, None, :]
             y = self.dft_2d(y.transpose(0, 3, 4, 1, 2), real)  # (v, j1, j2, q1, q2)
             y = y.transpose(0, 3, 4, 1, 2)
         return y.transpose(0, 1, 3, 2, 4).reshape(*lead, n1, n2)
@@ -232,13 +233,13 @@ def describe(sizes: tuple[int, ...], engine: Engine) -> str:
 def twiddle(m: int, side: int) -> np.ndarray:
     """exp(-2 pi i k j / (m N)), (m, N)."""
     turn = np.outer(np.arange(m), np.arange(side)) % (m * side)
-    return np.exp(-2j * np.pi * turn / (m * side)).astype(np.complex64)
+    return np.exp(-2j * np.pi * turn / (m * side))
 
 
 def chirp(n: int) -> np.ndarray:
     """exp(-pi i k^2 / n)."""
     k = np.arange(n)
-    return np.exp(-1j * np.pi * (k * k % (2 * n)) / n).astype(np.complex64)
+    return np.exp(-1j * np.pi * (k * k % (2 * n)) / n)
 
 
 def chirp_spectrum(n: int, length: int) -> np.ndarray:
@@ -247,12 +248,13 @@ def chirp_spectrum(n: int, length: int) -> np.ndarray:
     wave = np.exp(1j * np.pi * (k * k % (2 * n)) / n)
     around = np.zeros(length, complex)
     around[:n], around[length - n + 1 :] = wave, wave[1:][::-1]
-    return np.fft.fft(around).astype(np.complex64)
+    return np.fft.fft(around)
 
 
 def along(x: Array, axis: int, values: np.ndarray) -> Array:
     """x times values that run along one axis."""
-    return x * values.reshape((1,) * (x.ndim + axis) + (-1,) + (1,) * (-1 - axis))
+    values = values.reshape((1,) * (x.ndim + axis) + (-1,) + (1,) * (-1 - axis))
+    return x * jnp.asarray(values, x.dtype)
 
 
 def backwards(x: Array, axes: Sequence[int]) -> Array:
