@@ -12,6 +12,7 @@ from fourier_attn.optics.detection import ELECTRON_C
 KEY = jax.random.key(0)
 QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
 dft = jax.jit(optical_dft2, compiler_options=QUICK)
+SMALL = Engine(shape=(4, 5))
 SCALE, PHOTONS = 10.0, 1000.0
 # unit power is a hundredth of the largest pixel's, 1,000 photons in a pass
 ENGINE = Engine(shape=(4, 5), dac_range=SCALE, photons_fs=PHOTONS * SCALE**2)
@@ -34,7 +35,7 @@ def decibel(ratio: float) -> float:
     return 10 * math.log10(ratio)
 
 
-@pytest.mark.parametrize("detection", ["psi3", "psi4", "hybrid90", "linear3", "homodyne_re"])
+@pytest.mark.parametrize("detection", ["psi3", "psi4", "psi5", "hybrid90", "linear3", "homodyne_re"])
 def test_recovery_is_exact(detection: str) -> None:
     x = waves(3, 4, 5)
     expected = exact(x).real if detection == "homodyne_re" else exact(x)
@@ -54,6 +55,7 @@ def test_powers_and_amplitudes() -> None:
 GOLDEN = [  # the amplitude R of the reference, dB at 1,000 photons per pass; unit power without a lens' gain
     ("psi3", {1: 31.71, 3: 34.32, 10: 34.65}),
     ("psi4", {1: 33.00, 3: 35.57, 10: 35.94}),
+    ("psi5", {1: 34.03, 3: 36.48, 10: 36.87}),
     ("linear3", {1 / 11: 9.19, 0.3: 19.42, 1: 28.17, 3: 32.15, 10: 32.84}),
     ("hybrid90", {r: decibel(PHOTONS / (1 + 1 / r**2)) for r in (1, 3, 10)}),
     ("homodyne_re", {r: decibel(2 * PHOTONS / (1 + 1 / r**2)) for r in (1, 3, 10)}),
@@ -120,24 +122,28 @@ def measured(engine: Engine) -> float:
 
 def test_electrical_noise() -> None:
     """Floors at 1 GHz and 1 uW or 10 uW on a detector, against the signal: 20 dB for each decade."""
-    floors = {"tia_noise": (1e-11, 10.0), "load_ohm": (50.0, 4.8), "dark_current": (1e-3, 4.95)}
+    floors = {"tia_noise": (1e-11, 10.0), "load_ohm": (50.0, 4.8), "dark_current": (1e-3, 7.96)}
     for name, (value, expected) in floors.items():
         engine = PIXEL.replace(**{name: value})
         assert abs(measured(engine.with_power(1e-6)) - expected) < 0.25
         assert abs(measured(engine.with_power(1e-5)) - expected - 20) < 0.25
-        half = engine.replace(bandwidth_hz=5e8)
-        assert abs(measured(half.with_power(1e-6)) - expected - 3.01) < 0.25
+        half = engine.replace(bandwidth_hz=5e8)  # the dark current is counted, like light, not filtered
+        gain = 0 if name == "dark_current" else 3.01
+        assert abs(measured(half.with_power(1e-6)) - expected - gain) < 0.25
     warm = PIXEL.replace(load_ohm=50.0, temperature=600.0)
     assert abs(measured(warm.with_power(1e-6)) - 4.8 + 3.01) < 0.25
 
 
 def test_shot_noise_takes_over_where_light_is_strong() -> None:
-    engine = PIXEL.replace(tia_noise=1e-11)
+    """Equal at the photocurrent i_n^2 / 2 q, for the bandwidth f / 2 of a detector that integrates."""
+    engine = PIXEL.replace(tia_noise=1e-11, bandwidth_hz=5e8)
     assert abs(engine.with_power(1e-6).photons_fs - 6242) < 1
-    electrons = (1e-11 / ELECTRON_C) ** 2 / 1e9  # variance of the amplifier's, and the crossover's mean
+    crossover = 1e-11**2 / (2 * ELECTRON_C)  # A, and W at 1 A/W
     for ratio in (0.1, 1.0, 10.0, 100.0):
-        found = measured(engine.replace(photons_fs=ratio * electrons))
-        assert abs(found - decibel(ratio * electrons / (1 + 1 / ratio))) < 0.25
+        bright = engine.with_power(ratio * crossover)
+        assert abs(measured(bright) - decibel(bright.photons_fs / (1 + 1 / ratio))) < 0.25
+    light = PIXEL.with_power(1e-6)
+    assert abs(measured(light) - measured(light.replace(dark_current=1e-6)) - 3.01) < 0.25
     assert (
         abs(
             measured(engine.replace(photons_fs=2 * 6242.0, responsivity=2.0))
@@ -145,6 +151,36 @@ def test_shot_noise_takes_over_where_light_is_strong() -> None:
         )
         < 1e-6
     )
+
+
+@pytest.mark.parametrize("detection", ["psi3", "psi4", "psi5", "hybrid90"])
+def test_a_wrong_phase_step_turns_the_field_and_adds_its_image(detection: str) -> None:
+    """Steps th_m + m e give E mean(exp(-i m e)) + E* mean(exp(i (2 th_m + m e)))."""
+    x, error = waves(3, 4, 5), 0.1
+    y = dft(x, SMALL.replace(detection=detection, lo_phase_err=error))
+    e = exact(x)
+    if detection == "hybrid90":
+        expected = e.real + 1j * (e.imag * math.cos(error) - e.real * math.sin(error))
+    else:
+        place = np.arange(int(detection[-1]))
+        step = 2 * np.pi * place / len(place)
+        image = np.mean(np.exp(1j * (2 * step + error * place)))
+        expected = e * np.mean(np.exp(-1j * error * place)) + np.conj(e) * image
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("detection", ["psi3", "psi5", "hybrid90"])
+def test_the_laser_is_noisy_for_signal_and_reference(detection: str) -> None:
+    engine = SMALL.replace(detection=detection, rin_db_hz=-145.0 + 30)  # 25 dB at 1 GHz
+    dark = np.asarray(dft(jnp.zeros((4000, 4, 5)), engine, KEY))
+    expected = 0.0 if detection == "hybrid90" else engine.lo_ratio * 10**-2.5 / engine.passes
+    np.testing.assert_allclose(np.mean(np.abs(dark) ** 2), expected, rtol=0.1)
+    if detection == "hybrid90":  # both beat: the signal follows the power, not its root
+        x = waves(4000, 4, 5)
+        assert abs(snr(dft(x, engine, KEY), exact(x)) - 25.0) < 0.3
+    turned = engine.replace(rin_db_hz=None, lo_drift=0.03)
+    if detection == "hybrid90":
+        assert abs(snr(dft(x, turned, KEY), exact(x)) + decibel(0.03**2)) < 0.3
 
 
 @pytest.mark.parametrize(("detection", "steps"), [("hybrid90", 2**8 - 2), ("intensity", 2**8 - 1)])

@@ -151,7 +151,7 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"shape": (0, 5)}, "shape=.*each at least 1"),
         ({"lens": "3d"}, "lens='3d' is unknown; choose one of 2d, 1d"),
         ({"encode": "polar"}, "encode='polar' is unknown"),
-        ({"detection": "psi5"}, "detection='psi5' is unknown"),
+        ({"detection": "psi6"}, "detection='psi6' is unknown"),
         ({"backward": "none"}, "backward='none' is unknown"),
         ({"statistics": "bose"}, "statistics='bose' is unknown"),
         ({"averages": 0}, "averages=0 must be at least 1"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Inexact
+from jaxtyping import Array, Complex, Float, Inexact
 
 from fourier_attn.optics.draws import Key, draw, normal, uniform
 from fourier_attn.optics.phases import turn
@@ -34,37 +34,44 @@ DETECTIONS = {
     "amplitude": Detection(1, 1, 1, False),  # |E|, biased where photons are few
     "psi3": Detection(3, 1, 1, False),  # E from three phase steps, one pass each
     "psi4": Detection(4, 1, 1, False),  # E from four
+    "psi5": Detection(5, 1, 1, False),  # E from five
     "hybrid90": Detection(1, 4, 2, True),  # E from four detectors at once, two balanced pairs
     "homodyne_re": Detection(1, 2, 1, True),  # Re E from one balanced pair
     "linear3": Detection(3, 1, 1, False),  # E from |E|^2, |E + R|^2 and |E + i R|^2
 }
 
 
-def detect(field: Complex[Array, "m *b n1 n2"], engine: Any, keys: Any) -> Inexact[Array, "*b n1 n2"]:
+def detect(
+    field: Complex[Array, "m *b n1 n2"], laser: Float[Array, "m *b 1 1"], engine: Any, keys: Any
+) -> Inexact[Array, "*b n1 n2"]:
     """What the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
-    Every detector has shot noise (variance = mean) and electrical noise, then its signal is converted.
-    The noise's size is no path for derivatives, its sum with the signal is. `keys` are four, or Nones.
+    The laser's power in each pass lights signal and reference. Every detector has shot noise (variance =
+    mean) and electrical noise, then its signal is converted. The noise's size is no path for derivatives, its
+    sum with the signal is. `keys` are four, or Nones.
     """
     turning, light, electric, digit = keys
-    if engine.lo_drift is not None:
-        noise = draw(normal, turning, (*field.shape[:-2], 1, 1), field.real.dtype)
-        field = field * turn(engine.lo_drift * noise)
+    if engine.rin_db_hz is not None or engine.power_drift_rms is not None:
+        field = field * jnp.sqrt(laser).astype(field.dtype)
     name = engine.detection
     if name == "field":
         return field[0]
+    if engine.lo_drift is not None:
+        noise = draw(normal, turning, (*field.shape[:-2], 1, 1), field.real.dtype)
+        field = field * turn(engine.lo_drift * noise)
     if name in ("intensity", "amplitude"):
         power = _convert(_count(_power(field), engine, light, electric), engine, digit, 0.0)[0]
         return power if name == "intensity" else _root(power)
     r = jnp.sqrt(jnp.asarray(engine.lo_ratio, field.real.dtype))
     if name in ("hybrid90", "homodyne_re"):
-        return _balanced(field[0], engine, r, keys)
+        return _balanced(field[0], laser[0], engine, r, keys)
     ideal, phases = _phases(engine, len(field), r.dtype)
     references = r * jnp.stack([jnp.cos(phases), jnp.sin(phases)])
     if name == "linear3":
         references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
     shape = (-1,) + (1,) * (field.ndim - 1)
-    power = _power(field + jax.lax.complex(*references).reshape(shape))
+    reference = jax.lax.complex(*references).reshape(shape) * jnp.sqrt(laser).astype(field.dtype)
+    power = _power(field + reference)
     power = _convert(_count(power, engine, light, electric), engine, digit, r)
     if name == "linear3":
         re, im = ((power[i] - power[0] - r**2) / (2 * r) for i in (1, 2))
@@ -98,27 +105,26 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
     return root, jnp.where(root > 0, tangents[0] / jnp.where(root > 0, 2 * root, 1.0), 0.0)
 
 
-def _balanced(field: Array, engine: Any, r: Array, keys: Any) -> Array:
+def _balanced(field: Array, laser: Array, engine: Any, r: Array, keys: Any) -> Array:
     """Differences of two detectors each, in units of Re E or Im E: sum of both noises, one draw."""
     _, light, electric, digit = keys
     share = 0.25 if engine.detection == "hybrid90" else 0.5  # of the light, for each detector
     parts = (field.real, field.imag) if share == 0.25 else (field.real,)
-    error = 0.0 if engine.lo_phase_err is None else engine.lo_phase_err
     if len(parts) == 2 and engine.lo_phase_err is not None:  # the second pair is off by it
+        error = engine.lo_phase_err
         parts = (parts[0], parts[1] * jnp.cos(error) - parts[0] * jnp.sin(error))
-    signal = jnp.stack(parts)
+    signal = jnp.stack(parts) * jnp.sqrt(laser)[None]
     if engine.photons_fs is not None:
-        both = 2 * share * (_power(field) + r**2)
-        variance = both / engine.photons_fs + 2 * _electrical_variance(engine, r.dtype)
-        gain = 4 * share * r  # of the difference over the signal
-        std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
+        sum_, gain = _power(field) + r**2 * laser, 4 * share * r  # of the difference over the signal
+        variance = 2 * share * sum_ / engine.photons_fs + 2 * _electrical_variance(engine, r.dtype)
         if engine.statistics == "poisson":
-            sum_, difference = (_power(field) + r**2)[None], 2 * r * signal
-            pairs = share * jnp.concatenate([sum_ + difference, sum_ - difference])
+            difference = 2 * r * signal
+            pairs = share * jnp.concatenate([sum_[None] + difference, sum_[None] - difference])
             counts = _count(pairs, engine, light, electric)
             first, second = jnp.split(counts, 2)
             noise = jax.lax.stop_gradient((first - second) / gain - signal)
         else:
+            std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
             noise = std[None] * draw(normal, light, signal.shape, signal.dtype)
         signal = signal + noise
     signal = _convert(signal, engine, digit, r)
@@ -126,9 +132,12 @@ def _balanced(field: Array, engine: Any, r: Array, keys: Any) -> Array:
 
 
 def _electrical_variance(engine: Any, dtype: Any) -> Array:
-    """Of one detector, in units of unit intensity squared: (i T / q)^2 / photons^2 with T = 1 / frame rate.
+    """Of one detector, in units of unit intensity squared: n_e / photons^2, electrons squared of one pass.
 
-    i^2 = (tia^2 + 4 k T / R + 2 q I_dark) B, amperes squared.
+        n_e = (tia^2 + 4 k T / R) B / (q f)^2 + I_dark / (q f)        f the frame rate, B the bandwidth
+
+    The dark current is counted like light, variance = mean, which is 2 q I B for the B = f / 2 of a detector
+    that integrates over its pass.
     """
     bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
     per_hz = 0.0  # electrons squared: the charge is divided out first, its square is below float32
@@ -136,9 +145,9 @@ def _electrical_variance(engine: Any, dtype: Any) -> Array:
         per_hz += (engine.tia_noise / ELECTRON_C) ** 2
     if engine.load_ohm is not None:
         per_hz += 4 * BOLTZMANN_J_K / ELECTRON_C * engine.temperature / engine.load_ohm / ELECTRON_C
-    if engine.dark_current is not None:
-        per_hz += 2 * engine.dark_current / ELECTRON_C
     electrons = per_hz / engine.frame_rate_hz * (bandwidth / engine.frame_rate_hz)
+    if engine.dark_current is not None:
+        electrons += engine.dark_current / ELECTRON_C / engine.frame_rate_hz
     return jnp.asarray(electrons / engine.photons_fs / engine.photons_fs, dtype)
 
 

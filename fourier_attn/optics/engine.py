@@ -103,7 +103,8 @@ def _product(x: Array, factor: Array | None) -> Array:
 def _send_back(g: Array, engine: Engine, key: Key) -> Array:
     """The cotangent through the engine: F is its own transpose, so that light does both directions."""
     detection = "hybrid90" if engine.detection == "homodyne_re" else engine.detection
-    back = engine.replace(detection=detection, backward="model", encode="complex")
+    ranges = {"dac_range": "auto", "adc_range": "auto"}  # cotangents have a size of their own
+    back = engine.replace(detection=detection, backward="model", encode="complex", **ranges)
     return _pass(g, None, back, None if key is None else jax.random.fold_in(key, 1))
 
 
@@ -122,17 +123,21 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
         scale, field = scale * other, field * bank
     field = _disturb(field, engine, keys[4])
     field = device.propagate(field, engine)
-    field = _laser(field, engine, keys[5], keys[6])
+    power = _laser(engine, keys[5], keys[6], (*field.shape[:-2], 1, 1), field.real.dtype)
     if engine.insertion_loss_db is not None:  # detectors count what is left, see `photons_fs`
         field = field / jnp.sqrt(device.transmission(engine)).astype(field.dtype)
     passes = DETECTIONS[engine.detection].passes
-    results = field.reshape(-1, passes, *field.shape[1:])
+    fields, powers = (a.reshape(-1, passes, *a.shape[1:]) for a in (field, power))
     if engine.averages == 1:
-        y = detect(results[0], engine, keys[7:])
+        y = detect(fields[0], powers[0], engine, keys[7:])
     else:
-        draws = None if key is None else jax.random.split(keys[7], (engine.averages, 4))
-        ys = jax.vmap(lambda field, keys: detect(field, engine, (None,) * 4 if keys is None else keys))
-        y = ys(results, draws).mean(axis=0)
+        draws = jnp.zeros(engine.averages) if key is None else jax.random.split(keys[7], (engine.averages, 4))
+        nones = (None,) * 4
+
+        def one(field: Array, power: Array, keys: Array) -> Array:
+            return detect(field, power, engine, nones if key is None else keys)
+
+        y = jax.vmap(one)(fields, powers, draws).mean(axis=0)
     y = y * (scale**2 if engine.detection == "intensity" else scale).astype(y.dtype)
     y = y if engine.slices == 1 else y.sum(axis=-3)
     return y if mean is None else _restore(y, mean, engine)
@@ -191,13 +196,12 @@ def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
     size = u.real if signed or engine.encode == "amplitude" else modulus(u)
     amplitude = jnp.ones_like(size) if engine.encode == "phase" else size
     rounding = engine.dac_rounding
-    leak = jnp.sqrt(jnp.maximum(1 - amplitude**2, 0.0))
     level = quantise(amplitude, engine.dac_bits_amp, signed=signed, rounding=rounding, key=keys[0])
     if engine.extinction_db is None:
         written = _complex(level)
     else:
         delta = 10.0 ** (-jnp.asarray(engine.extinction_db, level.dtype) / 20)
-        written = jax.lax.complex(level, delta * leak)
+        written = jax.lax.complex(level, delta * jnp.sqrt(jnp.maximum(1 - level**2, 0.0)))
     if engine.encode in ("signed", "amplitude"):
         return written
     if engine.dac_bits_phase is None and jnp.iscomplexobj(u):
@@ -221,9 +225,8 @@ def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     return field
 
 
-def _laser(field: Array, engine: Engine, fast: Key, slow: Key) -> Array:
-    """Power that changes from pass to pass, the same for the whole aperture."""
-    shape, real = (*field.shape[:-2], 1, 1), field.real.dtype
+def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: Any) -> Array:
+    """The laser's power in each pass, relative, for signal and reference alike."""
     power = jnp.ones(shape, real)
     if engine.rin_db_hz is not None:
         bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
@@ -231,9 +234,7 @@ def _laser(field: Array, engine: Engine, fast: Key, slow: Key) -> Array:
         power = power * (1 + rms * draw(normal, fast, shape, real))
     if engine.power_drift_rms is not None:
         power = power * (1 + engine.power_drift_rms * _drift(engine, slow, shape, real))
-    if engine.rin_db_hz is None and engine.power_drift_rms is None:
-        return field
-    return field * jnp.sqrt(jnp.maximum(power, 0.0)).astype(field.dtype)
+    return jnp.maximum(power, 0.0)
 
 
 def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -63,10 +63,12 @@ class Engine:
       fill_factor: bright share of a pixel's width; apodises the output by sinc.
       insertion_loss_db: modulator to detector, dB; undone digitally. `photons_fs` counts what is left.
       rin_db_hz, bandwidth_hz: relative intensity noise of the laser, dB/Hz, and the detector's bandwidth,
-        Hz (None: the frame rate). One draw for a whole pass.
+        Hz (None: the frame rate, twice that of a detector that integrates over its pass). One draw for a
+        whole pass, on signal and reference.
       power_drift_rms, drift_corr: slow drift of the laser's power, relative, and its correlation, passes.
       detection: a key of `detection.DETECTIONS`.
-      lo_ratio: power of the reference (local oscillator) over unit intensity.
+      lo_ratio: power of the reference (local oscillator) over unit intensity; 1 / (rows columns) is that of
+        a bright pixel inside the aperture.
       lo_phase_err, lo_drift: error of each phase step, rad, and rms of the reference's phase in a pass, rad.
       photons_fs: photo-electrons that unit intensity gives in one pass; None: no shot noise.
       statistics: of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above.
@@ -144,7 +146,8 @@ class Engine:
     @property
     def noisy(self) -> bool:
         """Whether a pass draws random numbers, so that it needs a key."""
-        stochastic = (self.dac_rounding == "stochastic" and self.dac_bits_amp is not None) or (
+        written = self.dac_bits_amp is not None or self.dac_bits_phase is not None
+        stochastic = (self.dac_rounding == "stochastic" and written) or (
             self.adc_rounding == "stochastic" and self.adc_bits is not None
         )
         names = ["phase_noise_rms", "amp_noise_rms", "rin_db_hz", "power_drift_rms", "lo_drift", "photons_fs"]
