@@ -59,7 +59,7 @@ def ideal(rounds: int) -> list[dict[str, Any]]:
         ),
         "optical_circular_correlate / circular_correlate, 1,024 of 5 x 5, 3 kernels": (
             partial(optical_circular_correlate, engine=small, **grid),
-            partial(circular_correlate, method="fft", **grid),
+            partial(circular_correlate, **grid),
             (vectors, kernel),
         ),
     }
@@ -92,7 +92,7 @@ def chip(rounds: int) -> list[dict[str, Any]]:
     compiled, compiled_library = jax.jit(floor), jax.jit(library_floor)
     sides = {"ours": lambda: optical_dft2(x, engine, key)}
     rows = [
-        ratio("chip_11x11 / floor", sides | {"floor": lambda: compiled(x, key)}, rounds),
+        ratio("chip_11x11 / floor with our draws", sides | {"floor": lambda: compiled(x, key)}, rounds),
         ratio(
             "chip_11x11 / floor with jax.random.normal",
             sides | {"floor": lambda: compiled_library(x, key)},
@@ -106,7 +106,7 @@ def chip(rounds: int) -> list[dict[str, Any]]:
 
     both = {"ours": lambda: optical_dft2(few, engine, key), "loop": loop}
     rows.append(ratio("256 apertures at once / in a Python loop", both, min(rounds, 5)))
-    return [*rows, {"what": "compilations of 20 strengths of noise", "ours_ms": "", "other_ms": sweep(few)}]
+    return [*rows, {"what": "compilations for 20 more strengths of noise and devices", "count": sweep(few)}]
 
 
 def sweep(x: jax.Array) -> int:

@@ -15,7 +15,7 @@ dft = jax.jit(optical_dft2, compiler_options=QUICK)
 SMALL = Engine(shape=(4, 5))
 SCALE, PHOTONS = 10.0, 1000.0
 # unit power is a hundredth of the largest pixel's, 1,000 photons in a pass
-ENGINE = Engine(shape=(4, 5), dac_range=SCALE, photons_fs=PHOTONS * SCALE**2)
+ENGINE = Engine(shape=(4, 5), detection="hybrid90", dac_range=SCALE, photons_fs=PHOTONS * SCALE**2)
 
 
 def waves(*shape: int) -> jax.Array:

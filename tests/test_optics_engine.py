@@ -192,6 +192,16 @@ def test_sizes_of_static_errors() -> None:
             assert abs(10 * math.log10(noise * rms**-2)) < 0.7
 
 
+def test_a_lens_off_focus_and_pixels_that_are_not_full() -> None:
+    x, (rows, cols) = uniform(-1, 3, 7, 11), (np.arange(-3, 4), np.arange(-5, 6))
+    radius = (rows[:, None] / 3) ** 2 + (cols / 5) ** 2
+    blurred = dft(x, Engine(shape=(7, 11), defocus_rad=0.4))
+    np.testing.assert_allclose(blurred, exact(np.asarray(x) * np.exp(0.4j * radius)), atol=1e-5)
+    dimmed = dft(x, Engine(shape=(7, 11), fill_factor=0.8))
+    sinc = np.sinc(0.8 * np.fft.fftfreq(7))[:, None] * np.sinc(0.8 * np.fft.fftfreq(11))
+    np.testing.assert_allclose(dimmed, exact(x) * sinc, atol=1e-5)
+
+
 def test_sizes_of_noise() -> None:
     x = waves(2000, 4, 5)
     power = np.abs(exact(x)) ** 2

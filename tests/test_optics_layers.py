@@ -72,6 +72,8 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
     np.testing.assert_allclose(content + y, whole, atol=2e-5)
     planned = plan("circular_correlate", (8, 6), Engine(shape=(4, 4)), kernel=(3, 5), boundary="zero")
     assert passes == 2 * planned.passes  # u = 2 tables, each for 2 * 4 signals
+    whole = plan("position_lambda", value.shape, Engine(shape=(4, 4)), kernel=position.shape)
+    assert whole[:3] == tuple(2 * count for count in planned[:3])
 
 
 def test_an_engine_is_configured_parameter_by_parameter() -> None:
@@ -129,13 +131,13 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp
     c = shrink(config.default("fourier"), data_dir)
     c.train.epochs = 1
     train.run(c, tmp_path / "exact")
-    options = ["--bits=4,24", "--noise=0", "--devices=1", "--examples=64", f"--against={tmp_path / 'run'}"]
-    options.append("--engine=amplitude_4f")  # which it could not use: the exact run takes the other's
+    options = ["--bits=24", "--noise=0.01", "--devices=2", "--examples=64", f"--against={tmp_path / 'run'}"]
     command = [sys.executable, "-m", "fourier_attn.optics.sweep", f"--workdir={tmp_path / 'exact'}", *options]
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert swept.returncode == 0, swept.stderr
+    assert "exact: on 8 x 8 pixels, hybrid90" in swept.stdout  # it takes the other's engine
     rows = list(csv.DictReader((tmp_path / "exact" / "robustness.csv").open()))
-    assert [(row["run"], row["bits"]) for row in rows] == list(product(("exact", "run"), ("", "4", "24")))
-    for whole, fine in ((rows[0], rows[2]), (rows[3], rows[5])):  # of 64 reviews; the extinction is left
+    assert [(row["run"], row["bits"]) for row in rows] == list(product(("exact", "run"), ("", "24", "24")))
+    for whole, fine in ((rows[0], rows[1]), (rows[3], rows[4])):  # of 64 reviews; the extinction is left
         assert abs(float(whole["accuracy"]) - float(fine["accuracy"])) < 0.1
     assert (tmp_path / "exact" / "robustness.png").stat().st_size > 1000

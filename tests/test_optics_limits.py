@@ -109,6 +109,19 @@ def test_shot_noise_is_white_and_normal(detection: str) -> None:
         assert abs(np.mean(residual * np.roll(residual, lag, axis))) < limit * math.sqrt(2)
 
 
+def test_infinite_and_zero_strengths_are_off() -> None:
+    """What the command line can say, which has no None."""
+    off = {"photons_fs": math.inf, "load_ohm": math.inf, "extinction_db": math.inf, "crosstalk_db": -math.inf}
+    off |= {"rin_db_hz": -math.inf, "drift_corr": math.inf, "power_drift_rms": 0.1, "phase_noise_rms": 0.0}
+    off |= {"tia_noise": 0.0, "dark_current": 0.0, "static_phase_rms": 0.0, "shift_pitch": (0.0, 0.0)}
+    x = waves(2, 4, 5)
+    expected = np.fft.fft2(np.asarray(x), norm="ortho")
+    constant = dft(x, SMALL.replace(detection="hybrid90", **off), KEY) / expected  # one drift for all
+    np.testing.assert_allclose(constant, np.broadcast_to(np.mean(constant), x.shape), rtol=1e-4)
+    still = SMALL.replace(detection="hybrid90", **{**off, "power_drift_rms": 0.0})
+    assert error(dft(x, still, KEY), x) < 2e-6
+
+
 def test_one_compilation_for_a_sweep() -> None:
     traces = []
 
@@ -157,7 +170,7 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"averages": 0}, "averages=0 must be at least 1"),
         ({"dac_bits_amp": 0}, "dac_bits_amp=0 must be from 1 to 24"),
         ({"dac_bits_amp": 1, "encode": "signed"}, "dac_bits_amp=1 must be from 2 to 24"),
-        ({"adc_bits": 25}, "adc_bits=25 must be from 2 to 24"),
+        ({"adc_bits": 25, "detection": "hybrid90"}, "adc_bits=25 must be from 2 to 24"),
         ({"dac_range": 0.0}, "dac_range=0.0 must be positive or one of auto"),
         ({"adc_range": "full"}, "adc_range='full' must be positive or one of auto, fixed"),
         ({"phase_noise_rms": -0.1}, "phase_noise_rms=-0.1 must be at least 0"),
@@ -171,6 +184,22 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"encode": "amplitude", "dc_block": True}, "writes no negative numbers"),
         ({"backward": "surrogate"}, "'surrogate' needs one"),
         ({"bits": 8}, "an engine has no bits; it has shape"),
+        ({"shape": [4, 5]}, r"shape=\[4, 5\] must be"),
+        ({"shift_pitch": 0.1}, "shift_pitch=0.1 must be"),
+        ({"shift_pitch": (math.nan, 0.0)}, "shift_pitch=.*must be"),
+        ({"averages": 2.5}, "averages=2.5 must be at least 1, and whole"),
+        ({"averages": None}, "averages=None must be at least 1, and whole"),
+        ({"frame_rate_hz": None}, "frame_rate_hz=None must be positive$"),
+        ({"device_seed": 1.5}, "device_seed=1.5 must be a whole number"),
+        (
+            {"photons_fs": "1e5", "detection": "psi3"},
+            "photons_fs='1e5' must be positive, or None, which is off",
+        ),
+        ({"rin_db_hz": math.nan}, "rin_db_hz=nan must be a number, or None"),
+        ({"phase_noise_rms": math.inf}, "phase_noise_rms=inf must be at least 0"),
+        ({"dac_bits_amp": True}, "dac_bits_amp=True must be from 1 to 24"),
+        ({"adc_bits": 8}, "'field' is no detector, so that adc_bits=8 does nothing"),
+        ({"lo_drift": 0.1}, "'field' is no detector, so that lo_drift=0.1 does nothing"),
     ],
 )
 def test_bad_parameters(fields: dict, message: str) -> None:
@@ -184,7 +213,11 @@ def test_bad_calls() -> None:
         dft(x.T, SMALL)
     with pytest.raises(ValueError, match="must end in the aperture"):
         dft(x[0], SMALL)
-    for fields in ({"photons_fs": 10.0}, {"adc_bits": 4, "adc_rounding": "stochastic"}, {"lo_drift": 0.1}):
+    with pytest.raises(ValueError, match=r"x of shape \(0, 4, 5\) is empty"):
+        dft(jnp.zeros((0, 4, 5)), SMALL)
+    stochastic = {"adc_bits": 4, "adc_rounding": "stochastic"}
+    phases = {"dac_bits_phase": 4, "dac_rounding": "stochastic"}
+    for fields in ({"photons_fs": 10.0}, stochastic, phases, {"lo_drift": 0.1}):
         with pytest.raises(ValueError, match="pass key=jax.random.key"):
             dft(x, SMALL.replace(detection="psi3", **fields))
     for encode in ("signed", "amplitude"):

@@ -191,6 +191,18 @@ def test_errors_of_stages_add() -> None:
     assert abs(levels[4] - levels[64] - 10 * math.log10(3)) < 0.3
 
 
+def test_static_errors_of_stages_add_too() -> None:
+    """Between the law of independent errors, -10 log10 s, and the worst case, all in phase, -20 log10 s."""
+    found = []
+    for s in (1, 2, 3):
+        x = waves(2, 4**s, 4**s)
+        devices = [FOUR.replace(static_phase_rms=0.03, device_seed=seed) for seed in range(6)]
+        noise = [10 ** (-snr(optical_dft(x, engine), exact(x)) / 10) for engine in devices]
+        found.append(10 * math.log10(np.mean(noise)))
+    for s, level in zip((2, 3), found[1:], strict=True):
+        assert 10 * math.log10(s) - 1 < level - found[0] < 20 * math.log10(s) + 1
+
+
 def test_stages_draw_noise_of_their_own() -> None:
     x, engine = normal(2, 9), FOUR.replace(phase_noise_rms=0.05)
     run = jax.jit(lambda key: optical_circular_correlate(x, x[:, :3], engine, key), compiler_options=QUICK)
@@ -204,7 +216,7 @@ def test_stages_draw_noise_of_their_own() -> None:
     [
         (Engine(shape=(4, 5)), (8, 10), r"aperture \(4, 5\) must be square"),
         (Engine(shape=(1, 1)), (3, 3), "2 x 2 at least"),
-        (FOUR, (0, 4), "are empty"),
+        (FOUR, (0, 4), "must all be at least 1"),
         (FOUR.replace(detection="intensity"), (8, 8), "loses the phase"),
         (FOUR.replace(centered=True), (4, 4), "need centered=False"),
         (FOUR.replace(lens="1d"), (4, 4), "two axes lens='2d'"),
@@ -223,9 +235,13 @@ def test_bad_operations() -> None:
     x, kernel = normal(2, 8), normal(2, 3)
     with pytest.raises(ValueError, match="pass key="):
         optical_dft(x, FOUR.replace(phase_noise_rms=0.1))
-    for axes in ((0, 1, 1), (1, -1), ()):
-        with pytest.raises(ValueError, match="must be one axis, or two different ones"):
+    for axes in ((0, 1, 1), (1, -1), (), (0, 2)):
+        with pytest.raises(ValueError, match="or two different ones"):
             optical_dft(x, FOUR, axes=axes)
+        with pytest.raises(ValueError, match="or two different ones"):
+            plan("dft", x.shape, FOUR, axes=axes)
+    with pytest.raises(ValueError, match=r"aperture \(1, 1\) must be square, 2 x 2 at least"):
+        plan("circular_correlate", (2, 5), Engine(shape=(1, 1)), kernel=(1, 1))
     with pytest.raises(ValueError, match="operation='fft' is unknown"):
         plan("fft", (4, 4), FOUR)
     with pytest.raises(ValueError, match="multiply='optical' is unknown"):

@@ -75,9 +75,11 @@ def test_slices_are_passes_and_have_noise_of_their_own() -> None:
 
 def test_what_cannot_be_sliced() -> None:
     for fields in ({"dac_bits_amp": None}, {"encode": "amplitude"}):
-        with pytest.raises(ValueError, match="slices=2 needs dac_bits_amp and encode"):
+        with pytest.raises(ValueError, match="slices=2 needs dac_bits_amp, dac_range"):
             COARSE.replace(slices=2, **fields)
-    with pytest.raises(ValueError, match="loses the phase, which slices=2 need"):
+    with pytest.raises(ValueError, match="dac_range='auto'"):
+        COARSE.replace(slices=2, dac_range=1.0)
+    with pytest.raises(ValueError, match="loses the phase, which dc_block, slices"):
         COARSE.replace(slices=2, detection="intensity")
     with pytest.raises(ValueError, match="slices=0 must be at least 1"):
         COARSE.replace(slices=0)

@@ -2,14 +2,13 @@
 
 from fourier_attn.optics.engine import optical_dft2
 from fourier_attn.optics.operations import (
-    Plan,
     optical_circular_correlate,
     optical_dft,
     optical_fourier_mix,
     optical_position_lambda,
-    plan,
 )
 from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.plans import Plan, plan
 
 __all__ = [
     "Engine",

@@ -7,8 +7,9 @@ that nobody has published for such an engine, "recalled" a datasheet's figure th
 import math
 from typing import Any, NamedTuple
 
+from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.detection import DETECTIONS
-from fourier_attn.optics.parameters import TINY, Engine
+from fourier_attn.optics.parameters import Engine
 
 PLANCK_J_S, LIGHT_M_S = 6.62607015e-34, 299792458.0  # exact, SI
 DIRECT = ("field", "intensity", "amplitude")  # detections without a reference

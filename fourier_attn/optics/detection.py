@@ -4,6 +4,7 @@ Light of the field E meets a reference (local oscillator) of amplitude R and pha
 y_m = |E + R exp(i th_m)|^2. With M >= 3 equal phase steps, E = (1 / (M R)) sum_m y_m exp(i th_m), exactly.
 """
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -186,7 +187,7 @@ def _convert(signal: Array, engine: Any, key: Key, r: Any) -> Array:
         full = jax.lax.stop_gradient(jnp.max(highest, axis=axes, keepdims=True))
         full = jnp.where(full > 0, full, 1.0)
     else:
-        largest = (engine.shape[0] * engine.shape[1]) ** 0.5
+        largest = math.prod(engine.shape if engine.lens == "2d" else engine.shape[1:]) ** 0.5
         amplitude = largest if engine.adc_range == "fixed" else engine.adc_range
         full = amplitude if balanced else (amplitude + r) ** 2
     rounding, sample = engine.adc_rounding, partial(draw, uniform)

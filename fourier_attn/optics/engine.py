@@ -54,6 +54,8 @@ def optical_dft2(
         raise ValueError(
             f"x of shape {x.shape} must end in the aperture {engine.shape}; use optical_dft for other sizes"
         )
+    if x.size == 0:
+        raise ValueError(f"x of shape {x.shape} is empty; there is nothing to transform")
     if engine.noisy and key is None:
         raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
     if engine.encode in ("signed", "amplitude") and jnp.iscomplexobj(x):

@@ -6,7 +6,7 @@ each part is found by the symmetry of real spectra. Partners share a scale and t
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,24 +15,9 @@ from jaxtyping import Array, Bool, Float, Inexact
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics.draws import Key
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.planner import Run, backwards, check_field, check_stages, describe, frames, stages
+from fourier_attn.optics.planner import Run, backwards, check_field
+from fourier_attn.optics.plans import lambda_axes, pairs, transform_axes
 from fourier_attn.optics.tiles import cut, join, tile
-
-
-class Plan(NamedTuple):
-    """What an operation takes, without running it.
-
-    Args:
-      frames: apertures that are written, transformed and read.
-      passes: frames times the passes of the detection, the averages and the slices.
-      stages: lots of frames that wait for the results of those before.
-      method: how the sizes are fitted on the aperture.
-    """
-
-    frames: int
-    passes: int
-    stages: int
-    method: str
 
 
 def optical_dft(
@@ -52,35 +37,34 @@ def optical_dft(
       x: real or complex; all other axes are a batch.
       axes: one or two axes.
       report: also returns the number of passes that were executed.
-    Returns: complex; what the detection gives where the plan is a single pass of the aperture's own size.
+    Returns: complex; what the detection gives where the size is the aperture's own, and so one frame.
     Raises: ValueError for axes or sizes that no plan covers, or a missing key.
     Source: `fourier_attn.optics.planner`.
     """
-    axes = tuple(axis % x.ndim for axis in axes)
-    if len(axes) not in (1, 2) or len(set(axes)) != len(axes):
-        raise ValueError(f"axes={axes} must be one axis, or two different ones")
+    axes = transform_axes(x.shape, axes)
     run, last = Run(engine, key), tuple(range(-len(axes), 0))
-    y = run.dft(jnp.moveaxis(x, axes, last), len(axes), real=engine.detection == "homodyne_re")
+    alone = tuple(x.shape[axis] for axis in axes) == engine.shape
+    y = run.dft(
+        jnp.moveaxis(_wide(x), axes, last), len(axes), real=alone and engine.detection == "homodyne_re"
+    )
     y = jnp.moveaxis(backwards(y, last) if inverse else y, last, axes)
     return (y, run.passes) if report else y
 
 
 def _wide(x: Array) -> Array:
     """In the precision of the engine: single, or double if x is."""
-    return x if x.dtype == jnp.float64 else x.astype(jnp.float32)
+    if x.dtype in (jnp.float64, jnp.complex128):
+        return x
+    return x.astype(jnp.complex64 if jnp.iscomplexobj(x) else jnp.float32)
 
 
 def _pair(x: Float[Array, "v ..."], engine: Engine) -> Inexact[Array, "w ..."]:
     """Halves the batch: a + i b, the last one with zeros if the batch is odd; one array stays real."""
-    if not _pairs(len(x), engine):
+    if not pairs(len(x), engine):
         return x
     half = -(-len(x) // 2)
     other = jnp.pad(x[half:], [(0, 2 * half - len(x))] + [(0, 0)] * (x.ndim - 1))
     return jax.lax.complex(x[:half], other)
-
-
-def _pairs(count: int, engine: Engine) -> bool:
-    return count > 1 and engine.encode == "complex" and engine.detection != "homodyne_re"
 
 
 def optical_fourier_mix(
@@ -101,7 +85,7 @@ def optical_fourier_mix(
     t, d = x.shape[-2:]
     run, flat = Run(engine, key), _wide(x).reshape(-1, t, d)
     z = run.dft(_pair(flat, engine), 2, real=engine.detection == "homodyne_re")
-    if _pairs(len(flat), engine):
+    if pairs(len(flat), engine):
         y = jnp.concatenate([z.real, z.imag])[: len(flat)]
         y = (y + backwards(y, (-2, -1))) / 2
     else:
@@ -155,7 +139,7 @@ def optical_circular_correlate(
     y = join(y, tiles, taps) if tiles else y
     places = tuple(n - r + 1 for n, r in zip(axes, taps, strict=True)) if boundary == "valid" else axes
     y = y[(..., *(slice(n) for n in places))].reshape(*y.shape[:2], -1)
-    y = jnp.concatenate([y.real, y.imag])[:count] if _pairs(count, engine) else y.real
+    y = jnp.concatenate([y.real, y.imag])[:count] if pairs(count, engine) else y.real
     y = y.reshape(*x.shape[:-1], *y.shape[1:]).astype(x.dtype)
     return (y, run.passes) if report else y
 
@@ -206,7 +190,7 @@ def optical_position_lambda(
     axes, taps = grid or value.shape[1:2], position.shape[:-2]
     if len(taps) != len(axes) or any(r % 2 == 0 for r in taps):
         raise ValueError(f"position has the context {taps}; make it odd, with {len(axes)} axes")
-    wide = tuple(max(n, r) for n, r in zip(axes, taps, strict=True))  # zeros beyond the end are nothing new
+    wide = lambda_axes(axes, taps)
     kernels, passes = jnp.moveaxis(position, (-1, -2), (0, 1)), 0  # (u, k, *r)
     y = jnp.zeros((*query.shape[:-1], value.shape[2]), _wide(value).dtype)
     for i, kernel in enumerate(kernels):
@@ -222,51 +206,3 @@ def optical_position_lambda(
         y, passes = y + jnp.einsum("bthk,bvkt->bthv", query, lambdas.astype(query.dtype)), passes + used
     y = y.astype(value.dtype)
     return (y, passes) if report else y
-
-
-def plan(
-    operation: str,
-    x: tuple[int, ...],
-    engine: Engine,
-    *,
-    axes: Sequence[int] = (-2, -1),
-    kernel: tuple[int, ...] = (),
-    shape: tuple[int, ...] | None = None,
-    boundary: str = "circular",
-) -> Plan:
-    """What an operation takes on arrays of these shapes, by closed formulas; the same as is executed.
-
-    Args:
-      operation: "dft", "fourier_mix" or "circular_correlate".
-      x, kernel: shapes of the operation's arguments.
-      axes, shape, boundary: as the operation has them.
-    Raises: ValueError for sizes that no plan covers.
-    """
-    names = ("dft", "fourier_mix", "circular_correlate")
-    if operation not in names:
-        raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
-    if operation != "dft":
-        check_field(engine)
-    if operation == "circular_correlate":
-        return _plan_correlate(x, kernel, engine, shape, boundary)
-    sizes = tuple(x[axis] for axis in (axes if operation == "dft" else (-2, -1)))
-    check_stages(sizes, engine)
-    arrays = math.prod(x) // math.prod(sizes)
-    if operation == "fourier_mix" and _pairs(arrays, engine):
-        arrays = -(-arrays // 2)
-    used = frames(sizes, arrays, engine)
-    return Plan(used, used * engine.passes, stages(sizes, engine), describe(sizes, engine))
-
-
-def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
-    axes, taps, vectors = signal_axes(x, kernel, shape, boundary), kernel[1:], math.prod(x[:-1])
-    arrays = -(-vectors // 2) if _pairs(vectors, engine) else vectors
-    sizes = tuple(n + r - 1 for n, r in zip(axes, taps, strict=True)) if boundary == "zero" else axes
-    tiles, method = tile((arrays, *sizes), kernel, engine, boundary), "whole"
-    if tiles:
-        arrays, sizes = arrays * math.prod(tiles), engine.shape[-len(axes) :]
-        method = f"{' x '.join(map(str, tiles))} tiles"
-    check_stages(sizes, engine)
-    used = frames(sizes, arrays, engine) + frames(sizes, arrays * kernel[0], engine)
-    method = f"{method}, {describe(sizes, engine)}"
-    return Plan(used, used * engine.passes, 2 * stages(sizes, engine), method)

@@ -1,23 +1,14 @@
-"""The parameters of a Fourier-optical engine, with units, and what is wrong with them."""
+"""The parameters of a Fourier-optical engine, with units."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any, no_type_check
 
 import jax
 
+from fourier_attn.optics.checks import CHOICES, check
 from fourier_attn.optics.detection import DETECTIONS, ELECTRON_C
 
-CHOICES = {
-    "lens": ("2d", "1d"),
-    "encode": ("complex", "signed", "amplitude", "phase"),
-    "dac_rounding": ("nearest", "stochastic"),
-    "detection": tuple(DETECTIONS),
-    "statistics": ("gaussian", "poisson"),
-    "adc_rounding": ("nearest", "stochastic"),
-    "backward": ("model", "ideal", "optical", "surrogate"),
-}
 STATIC = (  # what the compiled program depends on; everything else may be traced
     "shape",
     "centered",
@@ -69,14 +60,15 @@ class Engine:
       detection: a key of `detection.DETECTIONS`.
       lo_ratio: power of the reference (local oscillator) over unit intensity; 1 / (rows columns) is that of
         a bright pixel inside the aperture.
-      lo_phase_err, lo_drift: error of each phase step, rad, and rms of the reference's phase in a pass, rad.
+      lo_phase_err, lo_drift: error of each phase step, rad (none for "homodyne_re", which has one), and rms
+        of the reference's phase in a pass, rad.
       photons_fs: photo-electrons that unit intensity gives in one pass; None: no shot noise.
       statistics: of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above.
       responsivity, dark_current, tia_noise, load_ohm, temperature: electrical noise, A/W, A, A/sqrt(Hz),
         Ohm, K; needs `photons_fs` and `frame_rate_hz` for its scale.
       adc_bits: bit; 2^b - 1 levels on [-FS, FS] for balanced signals, 2^b on [0, FS] for powers.
-      adc_range: full scale as an amplitude; "auto" is the largest of each pass, "fixed" the largest there
-        can be, sqrt(rows columns).
+      adc_range: full scale as an amplitude; "auto" is the largest of each pass, which a converter would have
+        to know before; "fixed" the largest there can be, sqrt(rows columns), or sqrt(columns) for "1d".
       averages: passes that are averaged.
       slices: digits in which an array is written, a pass each: what the modulators' levels left over is
         written next, at full scale. Bits of the modulators add up, those of the detectors do not.
@@ -136,7 +128,7 @@ class Engine:
     hardware: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        check(self)
 
     @property
     def passes(self) -> int:
@@ -193,81 +185,3 @@ class Engine:
 
 NAMES = tuple(field.name for field in dataclasses.fields(Engine))
 jax.tree_util.register_dataclass(Engine, [name for name in NAMES if name not in STATIC], list(STATIC))
-
-TINY = 1e-30
-NUMBERS = {  # the least and the greatest value
-    **dict.fromkeys(
-        ("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms"), (0, math.inf)
-    ),
-    **dict.fromkeys(("extinction_db", "insertion_loss_db", "power_drift_rms", "lo_drift"), (0, math.inf)),
-    **dict.fromkeys(("dark_current", "tia_noise"), (0, math.inf)),
-    **dict.fromkeys(("bandwidth_hz", "drift_corr", "lo_ratio", "photons_fs"), (TINY, math.inf)),
-    **dict.fromkeys(("responsivity", "load_ohm", "temperature", "frame_rate_hz"), (TINY, math.inf)),
-    "fill_factor": (TINY, 1.0),
-    "crosstalk_db": (-math.inf, -6.1),  # four neighbours share the light
-}
-
-
-def _check(engine: Engine) -> None:
-    """Says what cannot be, its value and what is allowed; traced values are not looked at."""
-    shape = engine.shape
-    if len(shape) != 2 or any(not isinstance(n, int) or n < 1 for n in shape):
-        raise ValueError(f"shape={shape} must be (rows, columns) of the aperture, each at least 1")
-    for name, allowed in CHOICES.items():
-        if getattr(engine, name) not in allowed:
-            raise ValueError(
-                f"{name}={getattr(engine, name)!r} is unknown; choose one of {', '.join(allowed)}"
-            )
-    for name in ("averages", "slices"):
-        if getattr(engine, name) < 1:
-            raise ValueError(f"{name}={getattr(engine, name)} must be at least 1")
-    for name in NUMBERS:
-        _check_number(name, getattr(engine, name))
-    _check_converters(engine)
-    _check_together(engine)
-
-
-def _check_number(name: str, value: Any) -> None:
-    least, most = NUMBERS[name]
-    if isinstance(value, int | float) and not least <= value <= most:  # not a number included
-        bound = {0: "at least 0", TINY: "positive"}.get(least, "")
-        bound += f"{' and ' if bound else ''}at most {most}" if most < math.inf else ""
-        raise ValueError(f"{name}={value} must be {bound}; None switches it off where that can be")
-
-
-def _check_converters(engine: Engine) -> None:
-    signed = {"dac_bits_amp": engine.encode == "signed", "adc_bits": DETECTIONS[engine.detection].balanced}
-    for name in ("dac_bits_amp", "dac_bits_phase", "adc_bits"):
-        bits, least = getattr(engine, name), 2 if signed.get(name) else 1
-        if bits is not None and (not isinstance(bits, int) or not least <= bits <= 24):
-            raise ValueError(f"{name}={bits} must be from {least} to 24 bit, or None for no quantisation")
-    for name, words in (("dac_range", ("auto",)), ("adc_range", ("auto", "fixed"))):
-        value = getattr(engine, name)
-        if value not in words and not (isinstance(value, int | float) and value > 0):
-            raise ValueError(f"{name}={value!r} must be positive or one of {', '.join(words)}")
-
-
-def _check_together(engine: Engine) -> None:
-    electrical = [n for n in ("dark_current", "tia_noise", "load_ohm") if getattr(engine, n) is not None]
-    if electrical and engine.photons_fs is None:
-        raise ValueError(f"{electrical[0]} needs photons_fs, which sets the scale of electrical noise")
-    if not engine.linear and (engine.dc_block or engine.backward == "optical"):
-        raise ValueError(
-            f"detection={engine.detection!r} loses the phase, which dc_block and backward='optical' need; "
-            "choose another detection"
-        )
-    if engine.slices > 1 and (engine.dac_bits_amp is None or engine.encode not in ("complex", "signed")):
-        raise ValueError(
-            f"slices={engine.slices} needs dac_bits_amp and encode 'complex' or 'signed', "
-            f"not {engine.dac_bits_amp} and {engine.encode!r}"
-        )
-    if engine.slices > 1 and not engine.linear:
-        raise ValueError(f"detection={engine.detection!r} loses the phase, which slices={engine.slices} need")
-    if engine.dc_block and engine.encode in ("amplitude", "phase"):
-        raise ValueError(
-            f"encode={engine.encode!r} writes no negative numbers, which dc_block needs; use another"
-        )
-    if (engine.backward == "surrogate") != (engine.hardware is not None):
-        raise ValueError(
-            f"backward={engine.backward!r}, hardware={engine.hardware}: 'surrogate' needs one, others none"
-        )

@@ -36,7 +36,7 @@ def split(n: int, side: int) -> tuple[int, int]:
 
 
 def chirp_length(n: int, side: int) -> int:
-    """The least r side^s >= 2 n - 1 with s >= 1 and r <= 3."""
+    """The least r side^s >= 2 n - 1 with s >= 1 and r <= 3, for a side of 2 at least."""
     lengths = []
     for r in range(1, REMAINDER + 1):
         length = r * side
@@ -193,8 +193,8 @@ class Run:
 
 def check_stages(sizes: tuple[int, ...], engine: Engine) -> None:
     """Raises ValueError where the aperture cannot do these sizes, in one pass or in stages."""
-    if 0 in sizes:
-        raise ValueError(f"sizes {sizes} are empty; there is nothing to transform")
+    if min(sizes) < 1:
+        raise ValueError(f"sizes {sizes} must all be at least 1")
     if engine.centered or (engine.lens == "1d" and len(sizes) == 2):
         raise ValueError(f"sizes {sizes} need centered=False, and two axes lens='2d'; or use optical_dft2")
     if sizes == engine.shape:

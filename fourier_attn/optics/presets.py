@@ -16,30 +16,44 @@ from typing import Any, NamedTuple
 
 from fourier_attn.optics.parameters import Engine
 
+UNITS = {
+    **dict.fromkeys(("shape", "shift_pitch"), "pixel"),
+    **dict.fromkeys(("dac_bits_amp", "dac_bits_phase", "adc_bits"), "bit"),
+    **dict.fromkeys(("extinction_db", "crosstalk_db", "insertion_loss_db"), "dB"),
+    **dict.fromkeys(
+        ("phase_noise_rms", "static_phase_rms", "defocus_rad", "lo_phase_err", "lo_drift"), "rad"
+    ),
+    **dict.fromkeys(("bandwidth_hz", "frame_rate_hz"), "Hz"),
+    **dict.fromkeys(("drift_corr", "averages", "slices"), "pass"),
+    "rin_db_hz": "dB/Hz",
+    "photons_fs": "electron",
+    "responsivity": "A/W",
+    "dark_current": "A",
+    "tia_noise": "A/sqrt(Hz)",
+    "load_ohm": "Ohm",
+    "temperature": "K",
+}
+
 
 class Preset(NamedTuple):
-    """An engine, and the provenance of the parameters that it sets."""
+    """An engine, and the provenance of its parameters."""
 
     engine: Engine
     published: tuple[str, ...]
     derived: tuple[str, ...] = ()
 
     def provenance(self) -> dict[str, str]:
-        """ "published", "derived" or "assumed" for each parameter that is not `Engine`'s own default."""
-        default = Engine()
-        changed = [
-            f.name
-            for f in dataclasses.fields(Engine)
-            if getattr(self.engine, f.name) != getattr(default, f.name)
-        ]
+        """ "published", "derived" or "assumed" for each parameter that is not off, published ones first."""
+        names = [f.name for f in dataclasses.fields(Engine) if getattr(self.engine, f.name) is not None]
         words = dict.fromkeys(self.published, "published") | dict.fromkeys(self.derived, "derived")
-        return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *changed])}
+        return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *names])}
 
     def table(self) -> str:
-        """One line for each parameter: name, value, provenance."""
-        rows = [(n, str(getattr(self.engine, n)), word) for n, word in self.provenance().items()]
-        width = [max(len(row[i]) for row in rows) for i in range(2)]
-        return "\n".join(f"{name:<{width[0]}}  {value:<{width[1]}}  {word}" for name, value, word in rows)
+        """One line for each parameter that is not off: name, value, unit, provenance."""
+        items = self.provenance().items()
+        rows = [(name, str(getattr(self.engine, name)), UNITS.get(name, ""), word) for name, word in items]
+        width = [max(len(row[i]) for row in rows) for i in range(4)]
+        return "\n".join("  ".join(f"{row[i]:<{width[i]}}" for i in range(4)).rstrip() for row in rows)
 
 
 CHIP = Engine(
@@ -154,9 +168,15 @@ def build(config: Any) -> Engine | None:
     return Engine().replace(**values)
 
 
-LINEAR = ("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms", "power_drift_rms")
-
-OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "crosstalk_db", "lo_drift")
+LINEAR = (
+    "phase_noise_rms",
+    "amp_noise_rms",
+    "static_phase_rms",
+    "static_gain_rms",
+    "power_drift_rms",
+    "lo_drift",
+)
+OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "crosstalk_db")
 
 
 def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
@@ -165,6 +185,8 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
     Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike;
     electrical noise, which counts against the photons, is divided once. Misalignment and extinction stay.
     """
+    if noise < 0:
+        raise ValueError(f"noise={noise} must be at least 0")
     changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "adc_bits": bits}
     changes["device_seed"] = device
     for name in LINEAR:
@@ -177,9 +199,9 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
         for name, factor in (("tia_noise", 1 / noise), ("dark_current", noise**-2), ("load_ohm", noise**2)):
             value = getattr(engine, name)
             changes[name] = None if value is None else value * factor
-    for name in ("rin_db_hz", "crosstalk_db"):
+    for name, most in (("rin_db_hz", math.inf), ("crosstalk_db", -6.2)):
         value = getattr(engine, name)
-        changes[name] = None if value is None else min(value + 20 * math.log10(noise), -6.2)
+        changes[name] = None if value is None else min(value + 20 * math.log10(noise), most)
     return engine.replace(**changes)
 
 

@@ -1,9 +1,9 @@
 """How a trained run stands bits and noise: python -m fourier_attn.optics.sweep --workdir=RUN [options].
 
-The network is evaluated on its test set through an engine (the run's own; for a run that was trained without
-one, the other run's, or a preset) with every number of bits, strength of noise and device seed in turn. Noise
-is a factor on the engine's strengths, per shot and static, light and electrical; the bits are those of all
-converters.
+The network is evaluated on its test set through an engine (--engine=PRESET; else the run's own; else the
+other run's; else chip_11x11) with every number of bits, strength of noise and device seed in turn, and draws
+of its own for each device. Noise is a factor on the engine's strengths, per shot and static, light and
+electrical; the bits are those of all converters.
 Written into the run's directory: robustness.csv, robustness.png.
 
 `--against=OTHER` puts a second run, trained otherwise on the same task, beside the first: one trained exactly
@@ -35,7 +35,7 @@ AGAINST = flags.DEFINE_string("against", None, "directory of another run on the 
 BITS = flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
 NOISE = flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
 DEVICES = flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
-PRESET = flags.DEFINE_string("engine", "chip_11x11", "preset, where no run has an engine of its own")
+PRESET = flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
 DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
 EXAMPLES = flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
 
@@ -58,18 +58,18 @@ def accuracies(
     test = test_set(config, directory)
 
     @jax.jit
-    def forward(params: Any, batch: Batch, engine: Engine | None) -> Any:
+    def forward(params: Any, batch: Batch, engine: Engine | None, noise: int) -> Any:
         mixer = fields["mixer"] | {"engine": engine, "eval_engine": None}
-        return steps.make_eval_step(model.build(fields | {"mixer": mixer}), seeds)(params, batch)
+        return steps.make_eval_step(model.build(fields | {"mixer": mixer}), seeds, noise)(params, batch)
 
-    def accuracy(engine: Engine | None) -> float:
-        total, _ = steps.evaluate(lambda *inputs: forward(*inputs, engine), params, test)
+    def accuracy(engine: Engine | None, noise: int = 0) -> float:
+        total, _ = steps.evaluate(lambda *inputs: forward(*inputs, engine, noise), params, test)
         return metrics.mean(total)["accuracy"]
 
     yield {"run": directory.name, "accuracy": accuracy(None)}
     for b, noise, device in itertools.product(bits, noises, range(DEVICES.value)):
         row = {"run": directory.name, "bits": b, "noise": noise, "device": device}
-        yield row | {"accuracy": accuracy(presets.scaled(engine, b, noise, device))}
+        yield row | {"accuracy": accuracy(presets.scaled(engine, b, noise, device), device)}
 
 
 def test_set(config: Config, directory: Path) -> Batches:
@@ -101,7 +101,7 @@ def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Fi
         axes[0].axhline(exact, color=f"C{number}", lw=0.8, label=f"{run}, exact")
         for style, noise, values in zip(itertools.cycle("-:"), noises, table, strict=False):
             label = f"{run}, noise x {noise:g}"
-            spread = values.std(axis=1)
+            spread = values.std(axis=1, ddof=min(1, DEVICES.value - 1))
             axes[0].errorbar(bits, values.mean(axis=1), spread, fmt=f"o{style}", ms=3, capsize=2, label=label)
         image = axes[1 + number].imshow(table.mean(axis=2), vmin=50, vmax=100, aspect="auto", cmap="viridis")
         axes[1 + number].set(xticks=range(len(bits)), xticklabels=bits, xlabel="bits", title=run)
@@ -120,14 +120,20 @@ def main() -> None:
         raise ValueError("--workdir is needed: the directory of a trained run")
     bits = [number("bits", b, int) for b in BITS.value]
     noises = [number("noise", n, float) for n in NOISE.value]
-    if min(bits) < 2 or max(bits) > 24 or min(noises) < 0:
-        raise ValueError(f"--bits={bits} must lie from 2 to 24 and --noise={noises} must not be negative")
+    if not bits or not noises or min(bits) < 2 or max(bits) > 24 or min(noises) < 0:
+        raise ValueError(
+            f"--bits={bits} must lie from 2 to 24, --noise={noises} from 0 up, one of each at least"
+        )
     directories = [Path(name).resolve() for name in (WORKDIR.value, AGAINST.value) if name]
     if len({directory.name for directory in directories}) < len(directories):
         raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
-    own = {d: own_engine(d, inference.restore(d)[0]) for d in directories}
-    other = next(filter(None, own.values()), None) or presets.preset(PRESET.value)
+    given = None if PRESET.value is None else presets.preset(PRESET.value)
+    own = {d: given or own_engine(d, inference.restore(d)[0]) for d in directories}
+    other = next(filter(None, own.values()), None) or presets.preset("chip_11x11")
     rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
+    for directory in directories:
+        used = own[directory] or other
+        print(f"{directory.name}: on {used.shape[0]} x {used.shape[1]} pixels, {used.detection}")
     with tqdm(total=total, unit="engine") as bar:
         for directory in directories:
             for row in accuracies(directory, own[directory] or other, bits, noises):

@@ -16,15 +16,17 @@ def tile(signal: tuple[int, ...], kernel: tuple[int, ...], engine: Engine, bound
     sides = engine.shape[-len(sizes) :]
     if tuple(sizes) == sides or any(r > n for r, n in zip(taps, sides, strict=True)):
         return ()
-    wrapped = boundary == "circular"
+    wrapped, square = boundary == "circular", min(engine.shape) > 1 and engine.shape[0] == engine.shape[1]
     tiles = tuple(
         -(-(n if wrapped else n - r + 1) // (side - r + 1))
         for n, r, side in zip(sizes, taps, sides, strict=True)
     )
     total = count * math.prod(tiles)
+    if not square:  # nor are there stages
+        return tiles
     by_tiles = frames(sides, total, engine) + frames(sides, total * h, engine)
     whole = frames(tuple(sizes), count, engine) + frames(tuple(sizes), count * h, engine)
-    return tiles if by_tiles < whole or engine.shape[0] != engine.shape[1] else ()
+    return tiles if by_tiles < whole else ()
 
 
 def cut(

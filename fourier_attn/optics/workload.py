@@ -1,6 +1,5 @@
 """What each mixer leaves to a Fourier transform: how it is computed, and what it takes on an engine."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,8 +10,8 @@ import jax.numpy as jnp
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.lambdas import lambda_layer
-from fourier_attn.optics.operations import Plan, plan
 from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.plans import Plan, plan
 
 
 class Work(NamedTuple):
@@ -55,20 +54,6 @@ def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
     )
 
 
-def _correlations(
-    x: tuple[int, ...], options: dict[str, Any], times: int = 1, obstacle: str = ""
-) -> Callable[[Engine], Plan]:
-    """The plan of `times` correlations, one after the other, or what stands against them."""
-
-    def planned(engine: Engine) -> Plan:
-        if obstacle:
-            raise ValueError(obstacle)
-        one = plan("circular_correlate", x, engine, **options)
-        return one._replace(frames=times * one.frames, passes=times * one.passes, stages=times * one.stages)
-
-    return planned
-
-
 def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
     shape = tuple(fields["shape"] or ()) or None
     kernel = (3 * fields["heads"], *(fields["kernel"] or shape or (d,)))
@@ -81,7 +66,7 @@ def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         [(b, t, d), kernel],
         values=b * t * d + out.size,
         explicit=(("method", "literal"),),
-        plan=_correlations((b, t, d), {**options, "kernel": kernel}),
+        plan=lambda engine: plan("circular_correlate", (b, t, d), engine, kernel=kernel, **options),
     )
 
 
@@ -93,17 +78,21 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         taps = tuple(2 * n - 1 for n in grid)
     if fields["causal"]:
         taps = (min(taps[0], t),)
-    v, obstacle = d // h, "causal=True has no optical form" if fields["causal"] else ""
-    wide = tuple(max(n, r) for n, r in zip(grid or (t,), taps, strict=True))  # as the operation pads
+    v, position = d // h, (*taps, k, u)
     apply = partial(lambda_layer, grid=grid or None, causal=fields["causal"], method=fields["method"])
-    options = {"kernel": (k, *taps), "shape": wide if grid else None, "boundary": "zero"}
+
+    def planned(engine: Engine) -> Plan:
+        if fields["causal"]:
+            raise ValueError("causal=True has no optical form")
+        return plan("position_lambda", (b, t, v, u), engine, kernel=position, shape=grid or None)
+
     return Work(
         f"lambdas: {b * v * u} signals of {t} with {k} kernels of {' x '.join(map(str, taps))} taps",
         apply,
-        [(b, t, h, k), (b, t, k, u), (b, t, v, u), (*taps, k, u)],
+        [(b, t, h, k), (b, t, k, u), (b, t, v, u), position],
         without=lambda query, key, value, position: apply(query, key, value, None),
         after=partial(jnp.einsum, "bthk,bvktu->bthv"),
         after_arrays=[(b, t, h, k), (b, v, k, t, u)],
         values=b * t * v * (u + k),
-        plan=_correlations((b, v, math.prod(wide)), options, u, obstacle),
+        plan=planned,
     )
