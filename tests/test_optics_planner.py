@@ -130,6 +130,15 @@ def test_correlation(d: int, shape: tuple | None, taps: tuple, side: int, bounda
     np.testing.assert_allclose(y, circular_correlate(x, kernel, **options), atol=3e-5)
 
 
+def test_a_correlation_needs_the_whole_field() -> None:
+    x, kernel = normal(4, 16), normal(2, 4, 4, seed=1)
+    real, whole = (FOUR.replace(detection=name) for name in ("homodyne_re", "hybrid90"))
+    y = counted("circular_correlate", x, kernel, engine=real, shape=(4, 4))
+    np.testing.assert_allclose(y, circular_correlate(x, kernel, shape=(4, 4)), atol=3e-5)
+    planned = [plan("circular_correlate", (4, 16), e, kernel=(2, 4, 4), shape=(4, 4)) for e in (real, whole)]
+    assert planned[0] == planned[1]
+
+
 @pytest.mark.parametrize("dc_block", [False, True])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_second_bank_of_modulators(boundary: str, dc_block: bool) -> None:

@@ -104,9 +104,8 @@ def _product(x: Array, factor: Array | None) -> Array:
 
 def _send_back(g: Array, engine: Engine, key: Key) -> Array:
     """The cotangent through the engine: F is its own transpose, so that light does both directions."""
-    detection = "hybrid90" if engine.detection == "homodyne_re" else engine.detection
     ranges = {"dac_range": "auto", "adc_range": "auto"}  # cotangents have a size of their own
-    back = engine.replace(detection=detection, backward="model", encode="complex", **ranges)
+    back = engine.whole_field().replace(backward="model", encode="complex", **ranges)
     return _pass(g, None, back, None if key is None else jax.random.fold_in(key, 1))
 
 

@@ -129,7 +129,8 @@ def optical_circular_correlate(
         raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
     check_field(engine)
     axes, taps = signal_axes(x.shape, kernel.shape, shape, boundary), kernel.shape[1:]
-    run, count = Run(engine, key), math.prod(x.shape[:-1])
+    run, count = Run(engine.whole_field(), key), math.prod(x.shape[:-1])
+    engine = run.engine
     z = _pair(_wide(x).reshape(-1, *axes), engine)
     if boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in taps)])

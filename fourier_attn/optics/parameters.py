@@ -171,6 +171,10 @@ class Engine:
         """This engine with `photons_fs` for so much detected power of unit intensity: resp P T / q."""
         return self.replace(photons_fs=self.responsivity * watts / self.frame_rate_hz / ELECTRON_C)
 
+    def whole_field(self) -> "Engine":
+        """This engine, with "hybrid90" where it would detect the real part alone."""
+        return self.replace(detection="hybrid90") if self.detection == "homodyne_re" else self
+
     def ideal(self) -> "Engine":
         """The exact transform with this engine's aperture, lens and detected quantity."""
         powers = ("intensity", "amplitude", "homodyne_re")

@@ -105,9 +105,7 @@ class Run:
 
     def send(self, x: Array, *, real: bool = False, factor: Array | None = None) -> Array:
         """Transforms frames (..., N1, N2); complex unless only the real part is asked for."""
-        engine = self.engine
-        if engine.detection == "homodyne_re" and not real:
-            engine = engine.replace(detection="hybrid90")
+        engine = self.engine if real else self.engine.whole_field()
         key = None if self.key is None else jax.random.fold_in(self.key, self.lots)
         self.lots += 1
         self.frames += math.prod(x.shape[:-2])

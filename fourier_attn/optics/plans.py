@@ -64,6 +64,7 @@ def plan(
 
 def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
     axes, taps, vectors = signal_axes(x, kernel, shape, boundary), kernel[1:], math.prod(x[:-1])
+    engine = engine.whole_field()
     arrays = -(-vectors // 2) if pairs(vectors, engine) else vectors
     sizes = tuple(n + r - 1 for n, r in zip(axes, taps, strict=True)) if boundary == "zero" else axes
     tiles, method = tile((arrays, *sizes), kernel, engine, boundary), "whole"
@@ -93,6 +94,7 @@ def transform_axes(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ..
 
 
 def pairs(count: int, engine: Engine) -> bool:
+    """Whether two real arrays share a pass, a + i b."""
     return count > 1 and engine.encode == "complex" and engine.detection != "homodyne_re"
 
 
