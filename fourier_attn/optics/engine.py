@@ -169,7 +169,8 @@ def _write(x: Array, engine: Engine, keys: Any) -> tuple[Array, Array]:
         return jnp.ones((1,) * x.ndim, x.real.dtype), _complex(x)
     if engine.dac_range == "auto":
         scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
-        scale = jnp.where(scale > 0, scale, 1.0).astype(x.real.dtype)
+        tiny = jnp.finfo(x.dtype).tiny  # less has no reciprocal
+        scale = jnp.where(scale >= tiny, scale, 1.0).astype(x.real.dtype)
     else:
         scale = jnp.full((*x.shape[:-2], 1, 1), float(engine.dac_range), x.real.dtype)
     u = x * (1 / scale).astype(x.dtype)  # complex numbers are slow to divide
