@@ -1,43 +1,22 @@
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from optical import KEY, decibel, dft, exact, snr, waves
 
-from fourier_attn.optics import Engine, optical_dft2
+from fourier_attn.optics import Engine
 from fourier_attn.optics.detection import ELECTRON_C
 
-KEY = jax.random.key(0)
-QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
-dft = jax.jit(optical_dft2, compiler_options=QUICK)
 SMALL = Engine(shape=(4, 5))
 SCALE, PHOTONS = 10.0, 1000.0
 # unit power is a hundredth of the largest pixel's, 1,000 photons in a pass
 ENGINE = Engine(shape=(4, 5), detection="hybrid90", dac_range=SCALE, photons_fs=PHOTONS * SCALE**2)
 
 
-def waves(*shape: int) -> jax.Array:
-    """Of unit power."""
-    return jax.lax.complex(normal(*shape), normal(*shape, seed=1)) / math.sqrt(2)
-
-
-def exact(x: jax.Array) -> np.ndarray:
-    return np.fft.fft2(np.asarray(x, np.complex128), norm="ortho")
-
-
-def snr(y: jax.Array, expected: np.ndarray) -> float:
-    return 10 * math.log10(np.sum(np.abs(expected) ** 2) / np.sum(np.abs(np.asarray(y) - expected) ** 2))
-
-
-def decibel(ratio: float) -> float:
-    return 10 * math.log10(ratio)
-
-
 @pytest.mark.parametrize("detection", ["psi3", "psi4", "psi5", "hybrid90", "linear3", "homodyne_re"])
 def test_recovery_is_exact(detection: str) -> None:
-    x = waves(3, 4, 5)
+    x = waves(3, 4, 5) / math.sqrt(2)
     expected = exact(x).real if detection == "homodyne_re" else exact(x)
     for lo_ratio in (1.0, 10.0):
         y = dft(x, Engine(shape=(4, 5), detection=detection, lo_ratio=lo_ratio))
@@ -45,7 +24,7 @@ def test_recovery_is_exact(detection: str) -> None:
 
 
 def test_powers_and_amplitudes() -> None:
-    x = waves(3, 4, 5) * 7
+    x = waves(3, 4, 5) / math.sqrt(2) * 7
     for detection, power in (("intensity", 2), ("amplitude", 1)):
         y = dft(x, Engine(shape=(4, 5), detection=detection))
         assert not jnp.iscomplexobj(y)
@@ -65,7 +44,7 @@ GOLDEN = [  # the amplitude R of the reference, dB at 1,000 photons per pass; un
 @pytest.mark.parametrize(("detection", "golden"), GOLDEN)
 def test_shot_noise_of_each_detection(detection: str, golden: dict) -> None:
     """40,000 numbers know a ratio to 0.03 dB; golden values were measured, with an error of their own."""
-    x = waves(2000, 4, 5)
+    x = waves(2000, 4, 5) / math.sqrt(2)
     expected = exact(x).real if detection == "homodyne_re" else exact(x)
     for r, value in golden.items():
         engine = ENGINE.replace(detection=detection, lo_ratio=(r / SCALE) ** 2)
@@ -81,7 +60,7 @@ def test_shot_noise_of_each_detection(detection: str, golden: dict) -> None:
 
 
 def test_balanced_counting_has_the_noise_of_its_formula() -> None:
-    x = waves(500, 4, 5)
+    x = waves(500, 4, 5) / math.sqrt(2)
     engine = ENGINE.replace(detection="hybrid90", statistics="poisson", lo_ratio=1 / SCALE**2)
     y = dft(x, engine, KEY)
     assert abs(snr(y, exact(x)) - decibel(PHOTONS / 2)) < 0.3  # 20,000 numbers: 0.06 dB
@@ -156,7 +135,7 @@ def test_shot_noise_takes_over_where_light_is_strong() -> None:
 @pytest.mark.parametrize("detection", ["psi3", "psi4", "psi5", "hybrid90"])
 def test_a_wrong_phase_step_turns_the_field_and_adds_its_image(detection: str) -> None:
     """Steps th_m + m e give E mean(exp(-i m e)) + E* mean(exp(i (2 th_m + m e)))."""
-    x, error = waves(3, 4, 5), 0.1
+    x, error = waves(3, 4, 5) / math.sqrt(2), 0.1
     y = dft(x, SMALL.replace(detection=detection, lo_phase_err=error))
     e = exact(x)
     if detection == "hybrid90":
@@ -176,7 +155,7 @@ def test_the_laser_is_noisy_for_signal_and_reference(detection: str) -> None:
     expected = 0.0 if detection == "hybrid90" else engine.lo_ratio * 10**-2.5 / engine.passes
     np.testing.assert_allclose(np.mean(np.abs(dark) ** 2), expected, rtol=0.1)
     if detection == "hybrid90":  # both beat: the signal follows the power, not its root
-        x = waves(4000, 4, 5)
+        x = waves(4000, 4, 5) / math.sqrt(2)
         assert abs(snr(dft(x, engine, KEY), exact(x)) - 25.0) < 0.3
     turned = engine.replace(rin_db_hz=None, lo_drift=0.03)
     if detection == "hybrid90":
@@ -185,7 +164,7 @@ def test_the_laser_is_noisy_for_signal_and_reference(detection: str) -> None:
 
 @pytest.mark.parametrize(("detection", "steps"), [("hybrid90", 2**8 - 2), ("intensity", 2**8 - 1)])
 def test_levels_of_the_converter(detection: str, steps: int) -> None:
-    x = waves(20, 4, 5) / 4  # below 1
+    x = waves(20, 4, 5) / math.sqrt(2) / 4  # below 1
     engine = Engine(shape=(4, 5), detection=detection, adc_bits=8, dac_range=1.0)
     limit = 0.9 if detection == "hybrid90" else 0.81
     y = np.asarray(dft(x, engine.replace(adc_range=0.9)))

@@ -6,42 +6,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
+from optical import KEY, QUICK, dft, exact, snr, waves
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.device import matrix, propagate
 from fourier_attn.optics.quantise import quantise
 
-KEY, SMALL = jax.random.key(0), Engine(shape=(4, 5))
-QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
-dft = jax.jit(optical_dft2, compiler_options=QUICK)
+SMALL = Engine(shape=(4, 5))
 NOISY = SMALL.replace(  # everything that is drawn in a pass, several passes
     phase_noise_rms=0.1, amp_noise_rms=0.1, rin_db_hz=-110.0, detection="psi3", lo_drift=0.1, photons_fs=1e3
 )
 POISSON = SMALL.replace(detection="intensity", photons_fs=100.0, statistics="poisson")
 
 
-def waves(*shape: int, seed: int = 0) -> jax.Array:
-    return jax.lax.complex(normal(*shape, seed=seed), normal(*shape, seed=seed + 100))
-
-
 def uniform(low: float, *shape: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(1).uniform(low, 1, shape), jnp.float32)
-
-
-def exact(x: jax.Array, axes: tuple = (-2, -1)) -> np.ndarray:
-    """sum_m x[m] exp(-2 pi i k m / n) / sqrt(n) over each axis, in float64."""
-    y = np.asarray(x, np.complex128)
-    for axis in axes:
-        k = np.arange(y.shape[axis])
-        wave = np.exp(-2j * np.pi * np.outer(k, k) / len(k)) / np.sqrt(len(k))
-        y = np.moveaxis(np.moveaxis(y, axis, -1) @ wave, -1, axis)
-    return y
-
-
-def snr(y: jax.Array, expected: np.ndarray) -> float:
-    """Signal over noise, dB."""
-    noise = np.asarray(y, np.complex128) - expected
-    return 10 * math.log10(np.sum(np.abs(expected) ** 2) / np.sum(np.abs(noise) ** 2))
 
 
 def close(y: jax.Array, expected: np.ndarray, tolerance: float = 2e-6) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import normal
 from jax.test_util import check_grads
+from optical import KEY, QUICK, dft, exact, waves
 
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
@@ -14,24 +15,14 @@ from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft2
 from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.optics.device import matrix
 
-KEY, SMALL = jax.random.key(0), Engine(shape=(3, 4))
-QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
-dft = jax.jit(optical_dft2, compiler_options=QUICK)
+SMALL = Engine(shape=(3, 4))
 ROUGH = SMALL.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4, photons_fs=100.0, detection="hybrid90")
-
-
-def waves(*shape: int, seed: int = 0) -> jax.Array:
-    return jax.lax.complex(normal(*shape, seed=seed), normal(*shape, seed=seed + 100))
 
 
 @partial(jax.jit, compiler_options=QUICK)
 def pull(x: jax.Array, g: jax.Array, engine: Engine, key: Any = KEY, factor: Any = None) -> jax.Array:
     """The cotangent of x for the cotangent g of its transform."""
     return jax.vjp(lambda x: optical_dft2(x, engine, key, factor=factor), x)[1](g)[0]
-
-
-def exact(x: jax.Array | np.ndarray) -> np.ndarray:
-    return np.fft.fft2(np.asarray(x), norm="ortho")
 
 
 @pytest.mark.parametrize("detection", DETECTIONS)

@@ -8,19 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from optical import KEY, QUICK, dft, waves
 from scipy.stats import kstest
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.presets import preset
 
-KEY, SMALL = jax.random.key(0), Engine(shape=(4, 5))
-QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
-dft = jax.jit(optical_dft2, compiler_options=QUICK)
-
-
-def waves(*shape: int, seed: int = 0) -> jax.Array:
-    return jax.lax.complex(normal(*shape, seed=seed), normal(*shape, seed=seed + 100))
+SMALL = Engine(shape=(4, 5))
 
 
 def error(y: jax.Array, x: jax.Array) -> float:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
+from optical import KEY, QUICK, dft, exact, snr, waves
 
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
@@ -14,29 +15,12 @@ from fourier_attn.optics import (
     Engine,
     optical_circular_correlate,
     optical_dft,
-    optical_dft2,
     optical_fourier_mix,
     plan,
 )
 from fourier_attn.optics.planner import split
 
-KEY = jax.random.key(0)
-QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
-dft = jax.jit(optical_dft2, compiler_options=QUICK)
 FOUR = Engine(shape=(4, 4))
-
-
-def waves(*shape: int) -> jax.Array:
-    return jax.lax.complex(normal(*shape), normal(*shape, seed=1))
-
-
-def snr(y: Any, expected: Any) -> float:
-    expected, noise = np.asarray(expected), np.asarray(y) - np.asarray(expected)
-    return 10 * math.log10(np.sum(np.abs(expected) ** 2) / np.sum(np.abs(noise) ** 2))
-
-
-def exact(x: jax.Array) -> np.ndarray:
-    return np.fft.fft2(np.asarray(x), norm="ortho")
 
 
 def counted(operation: str, *arrays: Any, engine: Engine, **options: Any) -> jax.Array:

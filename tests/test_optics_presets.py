@@ -1,17 +1,15 @@
 import dataclasses
 import runpy
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
+from optical import KEY, dft, exact, snr
 
-from fourier_attn.optics import Engine, optical_dft2, presets
+from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.presets import PRESETS, build, preset, shot_limited
 
-KEY = jax.random.key(0)
-dft = jax.jit(optical_dft2, compiler_options={"xla_backend_optimization_level": 0})
 LEVELS = {  # dB over white real numbers, as measured: errors may change, but not silently
     "demonstrator_5x5": 16.5,
     "chip_11x11": 20.0,
@@ -23,9 +21,7 @@ LEVELS = {  # dB over white real numbers, as measured: errors may change, but no
 
 def level(engine: Engine) -> float:
     x = normal(100, *engine.shape)
-    expected = np.fft.fft2(np.asarray(x), norm="ortho")
-    noise = np.asarray(dft(x, engine, KEY)) - expected
-    return 10 * np.log10(np.sum(np.abs(expected) ** 2) / np.sum(np.abs(noise) ** 2))
+    return snr(dft(x, engine, KEY), exact(x))
 
 
 @pytest.mark.parametrize("name", LEVELS)

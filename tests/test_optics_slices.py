@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
+from optical import dft, exact
+from optical import snr as decibels
 
 from fourier_attn.optics import Engine, optical_dft2, plan
 from fourier_attn.optics.engine import _digits
@@ -14,10 +16,7 @@ COARSE = Engine(encode="signed", dac_bits_amp=4, detection="hybrid90")
 
 
 def snr(engine: Engine, x: np.ndarray) -> float:
-    """Decibel of the transform over its error."""
-    exact = np.fft.fft2(x.astype(complex), norm="ortho")
-    error = np.asarray(optical_dft2(jnp.asarray(x), engine)) - exact
-    return float(10 * np.log10(np.mean(np.abs(exact) ** 2) / np.mean(np.abs(error) ** 2)))
+    return decibels(dft(jnp.asarray(x), engine), exact(x))
 
 
 def test_slices_raise_the_modulators_bits_and_not_the_detectors() -> None:
