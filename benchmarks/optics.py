@@ -44,8 +44,6 @@ def light(*shape: int) -> jax.Array:
 def ideal(rounds: int) -> list[dict[str, Any]]:
     """Ours is the engine: a ratio below 1 is how much of the digital speed is left."""
     fields, tokens = light(APERTURES, 11, 11), jax.random.normal(jax.random.key(1), (4, 64, 64))
-    vectors, kernel = light(1024, 25).real, light(3, 5, 5).real
-    small, grid = Engine(shape=(5, 5)), {"shape": (5, 5)}
     pairs = {
         f"optical_dft2 / fft2, {APERTURES} of 11 x 11": (
             partial(optical_dft2, engine=Engine()),
@@ -57,12 +55,14 @@ def ideal(rounds: int) -> list[dict[str, Any]]:
             fourier_mix,
             (tokens,),
         ),
-        "optical_circular_correlate / circular_correlate, 1,024 of 5 x 5, 3 kernels": (
-            partial(optical_circular_correlate, engine=small, **grid),
-            partial(circular_correlate, **grid),
-            (vectors, kernel),
-        ),
     }
+    for side in (5, 11):  # by products with a matrix, and by transforms
+        grid = {"shape": (side, side)}
+        pairs[f"optical_circular_correlate / circular_correlate, 1,024 of {side} x {side}, 12 kernels"] = (
+            partial(optical_circular_correlate, engine=Engine(**grid), **grid),
+            partial(circular_correlate, **grid),
+            (light(1024, side**2).real, light(12, side, side).real),
+        )
     rows = []
     for what, (mine, other, arguments) in pairs.items():
         sides = {"ours": (mine, arguments), "digital": (other, arguments)}

@@ -86,6 +86,7 @@ def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Fi
     runs = list(dict.fromkeys(row["run"] for row in rows))
     figure = Figure(figsize=(5 * (1 + len(runs)), 4), layout="constrained")
     axes = figure.subplots(1, 1 + len(runs))
+    least, most = (end(row["accuracy"] for row in rows) for end in (min, max))
     for number, run in enumerate(runs):
         mine = [row for row in rows if row["run"] == run]
         exact = next(100 * row["accuracy"] for row in mine if "bits" not in row)
@@ -98,12 +99,13 @@ def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Fi
                 for n in noises
             ]
         )  # (noise, bits, device)
-        axes[0].axhline(exact, color=f"C{number}", lw=0.8, label=f"{run}, exact")
-        for style, noise, values in zip(itertools.cycle("-:"), noises, table, strict=False):
-            label = f"{run}, noise x {noise:g}"
-            spread = values.std(axis=1, ddof=min(1, DEVICES.value - 1))
-            axes[0].errorbar(bits, values.mean(axis=1), spread, fmt=f"o{style}", ms=3, capsize=2, label=label)
-        image = axes[1 + number].imshow(table.mean(axis=2), vmin=50, vmax=100, aspect="auto", cmap="viridis")
+        axes[0].axhline(exact, color=f"C{number}", lw=0.6, ls=(0, (9, 3)), label=f"{run}, exact transform")
+        for style, noise, values in zip(itertools.cycle(("-", "--", ":", "-.")), noises, table, strict=False):
+            curve = {"color": f"C{number}", "ls": style, "label": f"{run}, noise x {noise:g}"}
+            spread = values.std(axis=1, ddof=min(1, values.shape[1] - 1))
+            axes[0].errorbar(bits, values.mean(axis=1), spread, marker="o", ms=3, capsize=2, **curve)
+        limits = {"vmin": 100 * least, "vmax": 100 * most}
+        image = axes[1 + number].imshow(table.mean(axis=2), aspect="auto", cmap="viridis", **limits)
         axes[1 + number].set(xticks=range(len(bits)), xticklabels=bits, xlabel="bits", title=run)
         axes[1 + number].set(
             yticks=range(len(noises)), yticklabels=noises, ylabel="noise, times the engine's"
