@@ -59,7 +59,7 @@ def ideal(rounds: int) -> list[dict[str, Any]]:
     for side in (5, 11):  # by products with a matrix, and by transforms
         grid = {"shape": (side, side)}
         pairs[f"optical_circular_correlate / circular_correlate, 1,024 of {side} x {side}, 12 kernels"] = (
-            partial(optical_circular_correlate, engine=Engine(**grid), **grid),
+            partial(optical_circular_correlate, engine=Engine(shape=(side, side)), **grid),
             partial(circular_correlate, **grid),
             (light(1024, side**2).real, light(12, side, side).real),
         )
