@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, normal, shrink
 
-from fourier_attn import config, inference, model, train
+from fourier_attn import config, inference, model, steps, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
@@ -128,6 +128,11 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp
     assert np.isfinite(result["loss"])
     test = inference.evaluate(tmp_path / "run")["test"]
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
+    _, network, params = inference.restore(tmp_path / "run")
+    batch = inference.load(c, tmp_path / "run", None).test[0]
+    again, first, other = (steps.make_eval_step(network, noise=seed)(params, batch)[1] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0
     c = shrink(config.default("fourier"), data_dir)
     c.train.epochs = 1
     train.run(c, tmp_path / "exact")

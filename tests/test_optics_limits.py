@@ -103,10 +103,12 @@ def test_shot_noise_is_white_and_normal(detection: str) -> None:
         assert abs(np.mean(residual * np.roll(residual, lag, axis))) < limit * math.sqrt(2)
 
 
-def test_infinite_and_zero_strengths_are_off() -> None:
+@pytest.mark.parametrize("statistics", ["gaussian", "poisson"])
+def test_infinite_and_zero_strengths_are_off(statistics: str) -> None:
     """What the command line can say, which has no None."""
     off = {"photons_fs": math.inf, "load_ohm": math.inf, "extinction_db": math.inf, "crosstalk_db": -math.inf}
     off |= {"rin_db_hz": -math.inf, "drift_corr": math.inf, "power_drift_rms": 0.1, "phase_noise_rms": 0.0}
+    off |= {"statistics": statistics, "fill_factor": 0.0}
     off |= {"tia_noise": 0.0, "dark_current": 0.0, "static_phase_rms": 0.0, "shift_pitch": (0.0, 0.0)}
     x = waves(2, 4, 5)
     expected = np.fft.fft2(np.asarray(x), norm="ortho")
@@ -170,7 +172,7 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"phase_noise_rms": -0.1}, "phase_noise_rms=-0.1 must be at least 0"),
         ({"amp_noise_rms": math.nan}, "amp_noise_rms=nan must be at least 0"),
         ({"photons_fs": 0.0}, "photons_fs=0.0 must be positive"),
-        ({"fill_factor": 1.1}, "fill_factor=1.1 must be positive and at most 1"),
+        ({"fill_factor": 1.1}, "fill_factor=1.1 must be at least 0 and at most 1"),
         ({"crosstalk_db": 0.0}, "crosstalk_db=0.0 must be at most -6.1"),
         ({"tia_noise": 1e-11}, "tia_noise needs photons_fs"),
         ({"detection": "intensity", "dc_block": True}, "loses the phase"),
@@ -190,10 +192,13 @@ def test_no_aperture_spoils_another(detection: str) -> None:
             "photons_fs='1e5' must be positive, or None, which is off",
         ),
         ({"rin_db_hz": math.nan}, "rin_db_hz=nan must be a number, or None"),
-        ({"phase_noise_rms": math.inf}, "phase_noise_rms=inf must be at least 0"),
+        ({"phase_noise_rms": math.inf}, "phase_noise_rms=inf must be at least 0 and finite"),
         ({"dac_bits_amp": True}, "dac_bits_amp=True must be from 1 to 24"),
         ({"adc_bits": 8}, "'field' is no detector, so that adc_bits=8 does nothing"),
-        ({"lo_drift": 0.1}, "'field' is no detector, so that lo_drift=0.1 does nothing"),
+        ({"lo_drift": 0.1}, "'field' has no reference, so that lo_drift=0.1 does nothing"),
+        ({"lo_drift": 0.1, "detection": "intensity"}, "'intensity' has no reference, so that lo_drift=0.1"),
+        ({"shift_pitch": (None, 0.1)}, "shift_pitch=.*must be"),
+        ({"slices": True}, "slices=True must be at least 1, and whole"),
     ],
 )
 def test_bad_parameters(fields: dict, message: str) -> None:

@@ -28,12 +28,15 @@ NUMBERS = {  # the least and the greatest value; infinite ones switch an effect 
     **dict.fromkeys(("defocus_rad", "lo_phase_err"), (-LARGEST, LARGEST)),
     "extinction_db": (0, math.inf),
     "rin_db_hz": (-math.inf, LARGEST),
-    "fill_factor": (TINY, 1.0),
+    "fill_factor": (0, 1.0),
     "crosstalk_db": (-math.inf, -6.1),  # four neighbours share the light
 }
 COUNTS = ("averages", "slices")
 RANGES = {"dac_range": ("auto",), "adc_range": ("auto", "fixed")}
-DETECTED = ("adc_bits", "photons_fs", "lo_phase_err", "lo_drift")  # what needs a detector
+DETECTED, REFERENCED = (
+    ("adc_bits", "photons_fs"),
+    ("lo_phase_err", "lo_drift"),
+)  # what needs a detector, a reference
 
 
 def check(engine: Any) -> None:
@@ -43,7 +46,8 @@ def check(engine: Any) -> None:
         if (value := getattr(engine, name)) not in allowed:
             raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(allowed)}")
     for name in COUNTS:
-        if not isinstance(value := getattr(engine, name), int) or value < 1:
+        value = getattr(engine, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name}={value!r} must be at least 1, and whole")
     if isinstance(engine.device_seed, float | str | None):
         raise ValueError(f"device_seed={engine.device_seed!r} must be a whole number")
@@ -59,7 +63,9 @@ def _check_pairs(shape: Any, shift: Any) -> None:
     if not isinstance(shape, tuple) or len(shape) != 2 or any(not isinstance(n, int) or n < 1 for n in shape):
         raise ValueError(f"shape={shape!r} must be (rows, columns) of the aperture, each at least 1")
     numbers = shift if isinstance(shift, tuple) and len(shift) == 2 else (math.nan,)
-    wrong = any(isinstance(n, str) or (isinstance(n, int | float) and not abs(n) <= LARGEST) for n in numbers)
+    wrong = any(
+        isinstance(n, str | None) or (isinstance(n, int | float) and not abs(n) <= LARGEST) for n in numbers
+    )
     if isinstance(shift, int | float | str | list | tuple) and wrong:
         raise ValueError(f"shift_pitch={shift!r} must be (rows, columns), pixels, or None")
 
@@ -70,8 +76,10 @@ def _check_number(name: str, value: Any, optional: bool) -> None:
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is None or isinstance(value, str | bool) or (number and not least <= value <= most):  # or a NaN
-        bounds = {0: "at least 0", TINY: "positive"}.get(least, "")
-        bounds = bounds if most >= LARGEST else f"{bounds} and at most {most}".removeprefix(" and ")
+        low = {0: "at least 0", TINY: "positive"}.get(least, "")
+        endless = isinstance(value, int | float) and abs(value) > LARGEST
+        high = "finite" if endless else f"at most {most}" if most < LARGEST else ""
+        bounds = " and ".join(filter(None, (low, high)))
         raise ValueError(
             f"{name}={value!r} must be {bounds or 'a number'}{', or None, which is off' if optional else ''}"
         )
@@ -94,12 +102,13 @@ def _check_detection(engine: Any) -> None:
     electrical = [n for n in ("dark_current", "tia_noise", "load_ohm") if getattr(engine, n) is not None]
     if electrical and engine.photons_fs is None:
         raise ValueError(f"{electrical[0]} needs photons_fs, which sets the scale of electrical noise")
-    idle = [n for n in DETECTED if getattr(engine, n) is not None] if engine.detection == "field" else []
-    if idle:
-        raise ValueError(
-            f"detection='field' is no detector, so that {idle[0]}={getattr(engine, idle[0])} does nothing; "
-            "choose 'hybrid90'"
-        )
+    idle = dict.fromkeys(DETECTED, "is no detector") if engine.detection == "field" else {}
+    if engine.detection == "field" or not engine.linear:
+        idle |= dict.fromkeys(REFERENCED, "has no reference")
+    for name, why in idle.items():
+        if (value := getattr(engine, name)) is not None:
+            chosen = f"detection={engine.detection!r} {why}"
+            raise ValueError(f"{chosen}, so that {name}={value} does nothing; choose 'hybrid90'")
     if not engine.linear and (engine.dc_block or engine.backward == "optical" or engine.slices > 1):
         raise ValueError(
             f"detection={engine.detection!r} loses the phase, which dc_block, slices and backward='optical' "

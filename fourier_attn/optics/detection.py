@@ -165,6 +165,7 @@ def _count(power: Array, engine: Any, key: Key, electric: Key) -> Array:
     few = _poisson(key, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
     draws = jnp.split(draw(normal, electric, (2 * len(power), *power.shape[1:]), power.dtype), 2)
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
+    shot = jnp.where(jnp.isfinite(mean), shot, 0.0)  # photons without end have no noise
     return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
 
 

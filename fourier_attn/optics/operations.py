@@ -188,10 +188,7 @@ def optical_position_lambda(
     """
     if mask is not None:
         value = jnp.where(mask[..., None, None], value, jnp.zeros((), value.dtype))
-    axes, taps = grid or value.shape[1:2], position.shape[:-2]
-    if len(taps) != len(axes) or any(r % 2 == 0 for r in taps):
-        raise ValueError(f"position has the context {taps}; make it odd, with {len(axes)} axes")
-    wide = lambda_axes(axes, taps)
+    axes, wide = grid or value.shape[1:2], lambda_axes(value.shape, position.shape, grid)
     kernels, passes = jnp.moveaxis(position, (-1, -2), (0, 1)), 0  # (u, k, *r)
     y = jnp.zeros((*query.shape[:-1], value.shape[2]), _wide(value).dtype)
     for i, kernel in enumerate(kernels):

@@ -47,6 +47,8 @@ def plan(
     names = ("dft", "fourier_mix", "circular_correlate", "position_lambda")
     if operation not in names:
         raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
+    if not x or min(x) < 1:
+        raise ValueError(f"sizes {x} must all be at least 1")
     if operation != "dft":
         check_field(engine)
     if operation == "circular_correlate":
@@ -78,8 +80,8 @@ def _plan_correlate(x, kernel, engine: Engine, shape, boundary: str) -> Plan:
 
 
 def _plan_lambda(value, position, engine: Engine, grid) -> Plan:
-    (b, t, v, u), (*taps, k, _) = value, position
-    wide = lambda_axes(grid or (t,), tuple(taps))
+    wide = lambda_axes(value, position, grid)
+    (b, _, v, u), (*taps, k, _) = value, position
     signals, image = (b, v, math.prod(wide)), wide if grid else None
     one = _plan_correlate(signals, (k, *taps), engine, image, "zero")
     return one._replace(frames=u * one.frames, passes=u * one.passes, stages=u * one.stages)
@@ -98,6 +100,15 @@ def pairs(count: int, engine: Engine) -> bool:
     return count > 1 and engine.encode == "complex" and engine.detection != "homodyne_re"
 
 
-def lambda_axes(axes: tuple[int, ...], taps: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes that a table fits on; zeros beyond the end are nothing new."""
+def lambda_axes(
+    value: tuple[int, ...], position: tuple[int, ...], grid: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """Axes that values and a table both fit on; zeros beyond the end are nothing new."""
+    axes, taps = grid or value[1:2], position[:-2]
+    fits = len(value) == 4 and len(taps) == len(axes) and math.prod(axes) == value[1]
+    if not fits or value[-1] != position[-1] or any(r % 2 == 0 for r in taps):
+        raise ValueError(
+            f"value {value}, position {position}, grid {grid} must be (b, t, v, u), (r, k, u), None, or "
+            "(b, t, v, u), (r1, r2, k, u), (t1, t2) with t1 t2 = t; and r odd"
+        )
     return tuple(max(n, r) for n, r in zip(axes, taps, strict=True))

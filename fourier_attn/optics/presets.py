@@ -187,8 +187,8 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
     """
     if noise < 0:
         raise ValueError(f"noise={noise} must be at least 0")
-    changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "adc_bits": bits}
-    changes["device_seed"] = device
+    changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "device_seed": device}
+    changes["adc_bits"] = None if engine.detection == "field" else bits
     for name in LINEAR:
         value = getattr(engine, name)
         changes[name] = None if value is None or not noise else value * noise

@@ -48,8 +48,8 @@ speed-up    (step / step with transform) / (1 - f + f / a + o): f the share, a =
             + digital) / step with transform. Below 1 is slower. Link: raw samples at {link:.3g} B/s, and
             {turn:.3g} s for each stage of a batch (assumed); nothing overlaps. Digital: product with queries.
             Left out, in favour of optics: twiddles, chirps, digital remainders of sizes, unmixing of rows,
-            products with kernels' spectra, rearrangement between stages, calibration; and that all stages
-            but the last of "homodyne_re" have twice its converters.
+            products with kernels' spectra, rearrangement between stages, calibration; and that what
+            "homodyne_re" cannot do, correlations and all stages but the last, takes twice its converters.
             Whether results are accurate enough is another question; averages would multiply the passes.
 energy      Of an example's inference. Converters 50 fJ per level, modulators 1 pJ per symbol, wall plug 10 %,
             all assumed. Light: the engine's photons, and a lossless reference. Link: {byte:.3g} J/B, as the

@@ -130,15 +130,16 @@ def main() -> None:
     if len({directory.name for directory in directories}) < len(directories):
         raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
     given = None if PRESET.value is None else presets.preset(PRESET.value)
-    own = {d: given or own_engine(d, inference.restore(d)[0]) for d in directories}
+    own = {d: own_engine(d, inference.restore(d)[0]) for d in directories}
     other = next(filter(None, own.values()), None) or presets.preset("chip_11x11")
+    engines = {d: given or own[d] or other for d in directories}
     rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
     for directory in directories:
-        used = own[directory] or other
-        print(f"{directory.name}: on {used.shape[0]} x {used.shape[1]} pixels, {used.detection}")
+        rows_, cols = engines[directory].shape
+        print(f"{directory.name}: on {rows_} x {cols} pixels, {engines[directory].detection}")
     with tqdm(total=total, unit="engine") as bar:
         for directory in directories:
-            for row in accuracies(directory, own[directory] or other, bits, noises):
+            for row in accuracies(directory, engines[directory], bits, noises):
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
