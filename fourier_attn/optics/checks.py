@@ -33,10 +33,8 @@ NUMBERS = {  # the least and the greatest value; infinite ones switch an effect 
 }
 COUNTS = ("averages", "slices")
 RANGES = {"dac_range": ("auto",), "adc_range": ("auto", "fixed")}
-DETECTED, REFERENCED = (
-    ("adc_bits", "photons_fs"),
-    ("lo_phase_err", "lo_drift"),
-)  # what needs a detector, a reference
+DETECTED = ("adc_bits", "photons_fs")  # what needs a detector
+REFERENCED = ("lo_phase_err", "lo_drift")  # what needs a reference
 
 
 def check(engine: Any) -> None:

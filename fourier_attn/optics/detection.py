@@ -117,7 +117,6 @@ def _balanced(field: Array, laser: Array, engine: Any, r: Array, keys: Any) -> A
     signal = jnp.stack(parts) * jnp.sqrt(laser)[None]
     if engine.photons_fs is not None:
         sum_, gain = _power(field) + r**2 * laser, 4 * share * r  # of the difference over the signal
-        variance = 2 * share * sum_ / engine.photons_fs + 2 * _electrical_variance(engine, r.dtype)
         if engine.statistics == "poisson":
             difference = 2 * r * signal
             pairs = share * jnp.concatenate([sum_[None] + difference, sum_[None] - difference])
@@ -125,6 +124,7 @@ def _balanced(field: Array, laser: Array, engine: Any, r: Array, keys: Any) -> A
             first, second = jnp.split(counts, 2)
             noise = jax.lax.stop_gradient((first - second) / gain - signal)
         else:
+            variance = 2 * share * sum_ / engine.photons_fs + 2 * _electrical_variance(engine, r.dtype)
             std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
             noise = std[None] * draw(normal, light, signal.shape, signal.dtype)
         signal = signal + noise

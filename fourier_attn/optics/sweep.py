@@ -135,8 +135,8 @@ def main() -> None:
     engines = {d: given or own[d] or other for d in directories}
     rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
     for directory in directories:
-        rows_, cols = engines[directory].shape
-        print(f"{directory.name}: on {rows_} x {cols} pixels, {engines[directory].detection}")
+        pixels = " x ".join(map(str, engines[directory].shape))
+        print(f"{directory.name}: on {pixels} pixels, {engines[directory].detection}")
     with tqdm(total=total, unit="engine") as bar:
         for directory in directories:
             for row in accuracies(directory, engines[directory], bits, noises):
