@@ -98,7 +98,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
     """One pass over the same examples: in length buckets, and all padded to the full length."""
     train, config = run.data.train, run.config
     init_key, key = steps.keys(0, 1)
-    state = steps.make_init(run.network, run.optimizer, 1)(init_key)
+    state = steps.make_init(run.network, run.optimizer, run.objective)(init_key)
 
     def one_pass(lengths: tuple[int, ...]) -> Callable[[], Any]:
         batches = Batches(train.rows, train.labels, buckets=lengths, batch=config.data.batch, seed=0)

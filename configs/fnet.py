@@ -13,7 +13,7 @@ def get_config(task: str = "reviews") -> Config:
     if task == "imdb":
         config.model.mixer.norm = "tokens"
         config.model.depth = 4
-        config.model.dropout = 0.2
+        config.model.dropout = config.model.mixer_dropout = 0.2
         config.model.token_dropout = 0.2
         config.train.epochs = 3
     return config

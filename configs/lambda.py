@@ -16,7 +16,7 @@ def get_config(task: str = "reviews") -> Config:
     if task == "imdb":
         config.data.vocab = 20_000  # rarer words are mostly names, which do not carry over to other films
         config.model.depth = 4
-        config.model.dropout = 0.3
+        config.model.dropout = config.model.mixer_dropout = 0.3
         config.model.token_dropout = 0.3
         config.train.epochs = 3
     return config

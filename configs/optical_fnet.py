@@ -20,5 +20,5 @@ def get_config(task: str = "reviews") -> Config:
         config.model.positions, config.model.d, config.model.mlp = 256, 64, 256
         config.model.mixer.norm = "tokens"
         config.model.depth = 2
-        config.model.dropout = config.model.token_dropout = 0.2
+        config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.2
     return config

@@ -1,35 +1,18 @@
-"""A trained run put to use: its accuracy on a split, its answer to a text."""
+"""A trained run put to use: its metrics on a split, its answer to a text."""
 
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fourier_attn import data, metrics, model, optim, steps, workdir
-from fourier_attn.checkpoint import Checkpoints
-from fourier_attn.config import Config, from_dict
-from fourier_attn.data.text import encode, load_tokenizer
-
-
-def restore(directory: Path) -> tuple[Config, model.Classifier, Any]:
-    """The configuration, the network and its best parameters of the run in `directory`.
-
-    Raises: ValueError where there is no run, no checkpoint, or a damaged one.
-    """
-    config = from_dict(workdir.load(directory))
-    network = model.build(config.model)
-    init = steps.make_init(network, optim.build(config.optim), config.train.seeds)
-    like = jax.eval_shape(init, steps.keys(config.seed, config.train.seeds)[0])
-    state = None
-    if (directory / "checkpoints").is_dir():
-        checkpoints = Checkpoints(directory, read_only=True)
-        state = checkpoints.restore(like)
-        checkpoints.close()
-    if state is None:
-        raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")
-    trained = np.min(state.best_accuracy) >= 0  # before the first validation there is no best one
-    return config, network, state.best_params if trained else state.params
+from fourier_attn import data, metrics, results, steps
+from fourier_attn.config import Config
+from fourier_attn.data.batches import Batches
+from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
+from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.weights import restore
 
 
 def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
@@ -39,13 +22,14 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     """
     if data_dir is not None:
         config.data.dir = data_dir
-    tokenizer_file = directory / "tokenizer.json"
-    load_tokenizer(tokenizer_file)  # without it, another one would be fitted
-    return data.load(config.data, tokenizer_file=tokenizer_file)
+    load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
+    return data.load(config.data, directory=directory)
 
 
 def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, dict[str, Any]]:
     """Metrics of the run's best weights on validation and test; nothing is written into the directory.
+
+    A test split whose labels are not public is left out.
 
     Args:
       data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
@@ -53,16 +37,21 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
     """
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
-    splits = load(config, directory, data_dir)
-    eval_step = steps.make_eval_step(network, config.train.seeds)
-    return {
-        name: metrics.mean(steps.evaluate(eval_step, params, getattr(splits, name))[0])
-        for name in ("validation", "test")
-    }
+    splits, task = load(config, directory, data_dir), data.TASKS[config.data.task]
+    eval_step = steps.make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
+    found = {}
+    for name, batches in {"validation": splits.validation, **splits.more, "test": splits.test}.items():
+        if batches.labels.min() >= 0:
+            judged = results.judge(task, *steps.evaluate(eval_step, params, batches), batches.labels)
+            found[name] = metrics.over_seeds(judged)
+    return found
 
 
-def predict(directory: str | Path, text: str) -> tuple[str, float]:
-    """The name of the class of `text` and its probability (mean over seeds).
+def predict(directory: str | Path, text: str, pair: str | None = None) -> list[tuple[str, float]]:
+    """The answer to a text, or to a pair of texts, with its probability (means over seeds).
+
+    Of a task with classes the name of the class; of one without, ("score", number); of pre-training the five
+    likeliest tokens for each "[MASK]".
 
     Raises: ValueError for a text without a character to read, or a run that cannot be used.
     """
@@ -70,12 +59,41 @@ def predict(directory: str | Path, text: str) -> tuple[str, float]:
         raise ValueError(f"text={text!r} is empty; give a review, --text='...'")
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
-    tokenizer = load_tokenizer(directory / "tokenizer.json")
-    row = encode(tokenizer, [text], config.data.length)[0]
-    t = min(t for t in data.padded_lengths(config.data) if t >= len(row))
-    tokens = np.zeros((1, t), np.int32)
-    tokens[0, : len(row)] = row
-    batch = {"tokens": tokens, "label": np.zeros(1, np.int32), "weight": np.ones(1, np.float32)}
-    _, probability = steps.make_eval_step(network, config.train.seeds)(params, batch)
-    mean = np.asarray(probability).reshape(-1, config.model.classes).mean(axis=0)
-    return data.TASKS[config.data.task].labels[int(mean.argmax())], float(mean.max())
+    task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
+    if (pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
+        raise ValueError(
+            f"the task {config.data.task!r} is about {len(task.texts)} text(s); give --text"
+            + (" and --pair" if len(task.texts) == 2 else " alone")
+        )
+    rows = encode(tokenizer, [text], config.data.length, None if pair is None else [pair])
+    if task.head == "pretraining":
+        return fill(network, params, tokenizer, rows[0], config.train.seeds)
+    ids, lengths = special(tokenizer), data.padded_lengths(config.data)
+    batch = Batches(rows, np.zeros(1, np.int32), buckets=lengths, batch=1, pad=ids.pad, sep=ids.sep)[0]
+    _, answers = steps.make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
+    if not task.labels:
+        return [("score", float(np.mean(answers)))]
+    mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
+    return [(task.labels[int(mean.argmax())], float(mean.max()))]
+
+
+def fill(network: Any, params: Any, tokenizer: Any, row: np.ndarray, seeds: int) -> list[tuple[str, float]]:
+    """The five likeliest tokens for each [MASK] in a row, with their probabilities.
+
+    Raises: ValueError for a row without [MASK].
+    """
+    mask = special(tokenizer).mask
+    places = np.flatnonzero(row == mask)
+    if not len(places):
+        raise ValueError("the text has no [MASK]; put one where a token is to be found")
+    probability = np.zeros((len(places), tokenizer.get_vocab_size()))
+    for seed in range(seeds):
+        one = params if seeds == 1 else jax.tree.map(lambda p, seed=seed: p[seed], params)
+        outputs = network.apply({"params": one}, jnp.asarray(row)[None], places=jnp.asarray(places)[None])
+        probability += np.asarray(jax.nn.softmax(outputs["mlm"][0])) / seeds
+    best = np.argsort(-probability, axis=1)[:, :5]
+    return [
+        (tokenizer.id_to_token(int(i)), float(p[i]))
+        for p, row in zip(probability, best, strict=True)
+        for i in row
+    ]

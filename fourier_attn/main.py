@@ -15,11 +15,12 @@ CONFIG = config_flags.DEFINE_config_file(
 )
 WORKDIR = flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
 MODE = flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
-TEXT = flags.DEFINE_string("text", None, "the review to judge with --mode=predict")
+TEXT = flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
+PAIR = flags.DEFINE_string("pair", None, "the second text, of a task about two")
 
 
 def main() -> None:
-    from fourier_attn import inference, train, workdir
+    from fourier_attn import inference, results, train, weights, workdir
 
     config = given_config()
     if MODE.value == "train":
@@ -29,13 +30,14 @@ def main() -> None:
         return
     directory = Path(WORKDIR.value or missing("--workdir=DIR, the directory of a trained run"))
     if config:
-        workdir.check(directory, config.to_dict())
+        workdir.check(directory, weights.adopt(config, directory).to_dict())
     if MODE.value == "eval":
         for split, values in inference.evaluate(directory, config and config.data.dir).items():
-            print(f"{split} loss {values['loss']:.4f} accuracy {train.percent(values)}")
+            shown = [f"{name} {results.show(values, name)}" for name in values if name.count("_seeds") == 0]
+            print(split, *[text for text in shown if "_std " not in text])
     else:
-        label, probability = inference.predict(directory, TEXT.value or "")
-        print(f"{label} {probability:.4f}")
+        for answer, value in inference.predict(directory, TEXT.value or "", PAIR.value):
+            print(f"{answer} {value:.4f}")
 
 
 def given_config() -> Config:

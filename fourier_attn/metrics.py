@@ -8,26 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float, Int
 from tensorboardX import SummaryWriter
 
-Sums = dict[str, Any]
-
-
-def zeros() -> Sums:
-    """The sums over no example."""
-    return {name: jnp.zeros((), jnp.float32) for name in ("loss", "correct", "count")}
-
-
-def sums(logits: Float[Array, "b c"], label: Int[Array, " b"], weight: Float[Array, " b"]) -> Sums:
-    """Cross-entropy, correct answers and number of examples, summed with their weights.
-
-    Units: loss in nats.
-    """
-    loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
-    correct = (jnp.argmax(logits, axis=-1) == label).astype(jnp.float32)
-    return {"loss": jnp.vdot(loss, weight), "correct": jnp.vdot(correct, weight), "count": weight.sum()}
+Sums = dict[str, Any]  # name -> (2,): sum and count
 
 
 def add(a: Sums, b: Sums) -> Sums:
@@ -35,19 +18,28 @@ def add(a: Sums, b: Sums) -> Sums:
     return jax.tree.map(jnp.add, a, b)
 
 
-def mean(total: Sums) -> dict[str, Any]:
-    """Divides sums by their count: loss and accuracy; with several seeds also each seed's and the deviation.
+def each(total: Sums) -> dict[str, np.ndarray]:
+    """Divides sums by their counts, for each seed by itself."""
+    total = {name: np.asarray(value, np.float64) for name, value in total.items()}
+    return {name: np.atleast_1d(v[..., 0] / np.maximum(v[..., 1], 1e-6)) for name, v in total.items()}
+
+
+def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The mean of each value; with several seeds also each seed's and the deviation.
 
     The deviation over K seeds is that of a sample, divided by K - 1.
     """
-    total = {name: np.asarray(value, np.float64) for name, value in total.items()}
     result = {}
-    for name, summed in (("loss", total["loss"]), ("accuracy", total["correct"])):
-        values = np.atleast_1d(summed / np.maximum(total["count"], 1.0))
-        result[name] = float(values.mean())
-        if len(values) > 1:
-            result |= {f"{name}_std": float(values.std(ddof=1)), f"{name}_seeds": values.tolist()}
+    for name, value in values.items():
+        result[name] = float(value.mean())
+        if len(value) > 1:
+            result |= {f"{name}_std": float(value.std(ddof=1)), f"{name}_seeds": value.tolist()}
     return result
+
+
+def mean(total: Sums) -> dict[str, Any]:
+    """Divides sums by their counts; with several seeds also each seed's and the deviation."""
+    return over_seeds(each(total))
 
 
 class Writer:
@@ -91,25 +83,25 @@ def read(workdir: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{path} is damaged ({error}); mend it or move it away") from error
 
 
-def plot_curves(workdir: Path) -> None:
-    """Draws `curves.png`: train and validation accuracy by epoch."""
+def plot_curves(workdir: Path, name: str = "accuracy") -> None:
+    """Draws `curves.png`: one of the means, of train and validation, by epoch."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     lines = [line for line in read(workdir) if line["epoch"] == int(line["epoch"])]
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="epoch", ylabel="accuracy", title=workdir.name)
+    axes = figure.add_subplot(xlabel="epoch", ylabel=name.replace("_", " "), title=workdir.name)
     for split in ("train", "validation"):
         points = [
-            (line["epoch"], line["accuracy"], line.get("accuracy_std", 0.0))
+            (line["epoch"], line[name], line.get(f"{name}_std", 0.0))
             for line in lines
-            if line["split"] == split
+            if line["split"] == split and name in line
         ]
         if points:
-            epoch, accuracy, deviation = np.array(points).T
+            epoch, value, deviation = np.array(points).T
             axes.errorbar(
-                epoch, accuracy, deviation if deviation.any() else None, marker="o", capsize=3, label=split
+                epoch, value, deviation if deviation.any() else None, marker="o", capsize=3, label=split
             )
     axes.grid(alpha=0.3)
     axes.legend()

@@ -11,15 +11,17 @@ def build(config: Any) -> optax.GradientTransformation:
     """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
 
     The learning rate rises linearly over `warmup_steps`, its first value not 0, which would waste a
-    step; then it stays ("constant") or falls to zero at `steps` along half a cosine. Weight decay
-    spares vectors (biases, normalisation).
+    step; then it stays ("constant") or falls to zero at `steps`, along half a cosine or a line, and stays
+    there. Weight decay spares vectors (biases, normalisation).
 
     Raises: ValueError for an unknown name or schedule, or a number out of range.
     """
     if config["name"] not in ("adam", "adamw"):
         raise ValueError(f"optim.name={config['name']!r} is unknown; choose 'adam' or 'adamw'")
-    if config["schedule"] not in ("cosine", "constant"):
-        raise ValueError(f"optim.schedule={config['schedule']!r} is unknown; choose 'cosine' or 'constant'")
+    if config["schedule"] not in ("cosine", "linear", "constant"):
+        raise ValueError(
+            f"optim.schedule={config['schedule']!r} is unknown; choose 'cosine', 'linear' or 'constant'"
+        )
     if config["learning_rate"] <= 0:
         raise ValueError(f"optim.learning_rate={config['learning_rate']} must be positive")
     for key in ("warmup_steps", "weight_decay", "clip_norm"):
@@ -40,10 +42,12 @@ def build(config: Any) -> optax.GradientTransformation:
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
-    """(step + 1) / warmup x peak during the warm-up, then constant or half a cosine to 0 at `steps`."""
+    """(step + 1) / warmup x peak during the warm-up; then constant, or falling to 0 at `steps`."""
     after = optax.constant_schedule(peak)
     if name == "cosine":
         after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1))
+    if name == "linear":
+        after = optax.linear_schedule(peak, 0.0, max(steps - warmup, 1))
     if not warmup:
         return after
     before = optax.linear_schedule(peak / warmup, peak * (1 + 1 / warmup), warmup)

@@ -10,7 +10,7 @@ import optax
 
 from fourier_attn import metrics, model
 from fourier_attn.data.batches import Batch, Batches
-from fourier_attn.data.text import PAD
+from fourier_attn.objectives import Objective
 
 Key = jax.Array
 
@@ -22,7 +22,7 @@ class State(NamedTuple):
       step: training steps made.
       params, opt_state: of the network and of the optimiser.
       sums: metrics over the current epoch so far.
-      best_params, best_accuracy: those of the epoch with the best validation accuracy so far.
+      best_params, best_score: those of the epoch with the best validation score so far.
       stale: epochs since then.
     """
 
@@ -31,60 +31,76 @@ class State(NamedTuple):
     opt_state: Any
     sums: metrics.Sums
     best_params: Any
-    best_accuracy: jax.Array
+    best_score: jax.Array
     stale: jax.Array
 
 
 def make_init(
-    network: model.Classifier, optimizer: optax.GradientTransformation, seeds: int
-) -> Callable[[Key], State]:
-    """Returns the function that makes the initial state from a key (K keys for K > 1 seeds)."""
+    network: model.Model, optimizer: optax.GradientTransformation, objective: Objective, seeds: int = 1
+) -> Callable[..., State]:
+    """Returns the function that makes the initial state from a key (K keys for K > 1 seeds).
 
-    def init(key: Key) -> State:
+    Its further argument is a tree of parameters to start from, which replace those drawn from the key.
+    """
+
+    def init(key: Key, start: Any = None) -> State:
         params = network.init(key, jnp.zeros((1, 1), jnp.int32))["params"]
-        best, none = jax.tree.map(jnp.copy, params), jnp.full((), -1.0, jnp.float32)
+        params = merged(params, start or {})
+        best, none = jax.tree.map(jnp.copy, params), jnp.full((), -jnp.inf, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
-        return State(counter, params, optimizer.init(params), metrics.zeros(), best, none, counter)
+        sums = {name: jnp.zeros((2,), jnp.float32) for name in objective.names}
+        return State(counter, params, optimizer.init(params), sums, best, none, counter)
 
-    return jax.jit(jax.vmap(init) if seeds > 1 else init)
+    return jax.jit(jax.vmap(init, (0, None)) if seeds > 1 else init)
+
+
+def merged(params: Any, start: Any) -> Any:
+    """`params` with those that `start` has, too, taken from there."""
+    if not isinstance(params, dict):
+        return start
+    return {k: merged(v, start[k]) if k in start else v for k, v in params.items()}
+
+
+def inputs(batch: Batch) -> dict[str, Any]:
+    """What of a batch the network is given besides the tokens."""
+    return {name: batch[name] for name in ("mask", "types", "places") if name in batch}
 
 
 def make_train_step(
-    network: model.Classifier, optimizer: optax.GradientTransformation, seeds: int = 1, accumulate: int = 1
+    network: model.Model,
+    optimizer: optax.GradientTransformation,
+    objective: Objective,
+    seeds: int = 1,
+    accumulate: int = 1,
 ) -> Callable[[State, Batch, Key], State]:
     """Returns the jitted training step, (state, batch, key) -> state; the old state's memory is reused.
 
-    The loss is the weighted mean over the batch's examples. With `accumulate` = a the batch is worked
+    The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
     off in a parts, whose gradients are summed: the gradient is that of the whole batch. Dropout draws
     from `key` folded with the step, so the key is the same for all steps.
     """
 
-    def summed(params: Any, batch: Batch, key: Key) -> tuple[jax.Array, metrics.Sums]:
-        mask = batch["tokens"] != PAD
-        logits: Any = network.apply(
-            {"params": params},
-            batch["tokens"],
-            mask=mask,
-            train=True,
-            rngs={"dropout": key, "noise": jax.random.fold_in(key, 0)},
-        )
-        total = metrics.sums(logits, batch["label"], batch["weight"])
-        return total["loss"], total
+    def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
+        draws = {"dropout": key, "noise": jax.random.fold_in(key, 0)}
+        outputs = network.apply({"params": params}, batch["tokens"], **inputs(batch), train=True, rngs=draws)
+        sums = objective.sums(outputs, batch)
+        return objective.loss(sums, counts), sums
 
     def gradient(params: Any, batch: Batch, key: Key) -> tuple[Any, metrics.Sums]:
+        counts, slope = objective.counts(batch), jax.grad(loss, has_aux=True)
         if accumulate == 1:
-            return jax.grad(summed, has_aux=True)(params, batch, key)
+            return slope(params, batch, key, counts)
         parts = jax.tree.map(lambda x: x.reshape(accumulate, -1, *x.shape[1:]), batch)
 
         def body(carry: Any, part: tuple[Batch, Key]) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, carry, jax.grad(summed, has_aux=True)(params, *part)), None
+            return jax.tree.map(jnp.add, carry, slope(params, *part, counts)), None
 
-        start = (jax.tree.map(jnp.zeros_like, params), metrics.zeros())
+        sums = {name: jnp.zeros((2,), jnp.float32) for name in objective.names}
+        start = (jax.tree.map(jnp.zeros_like, params), sums)
         return jax.lax.scan(body, start, (parts, jax.random.split(key, accumulate)))[0]
 
     def train_step(state: State, batch: Batch, key: Key) -> State:
         grads, total = gradient(state.params, batch, jax.random.fold_in(key, state.step))
-        grads = jax.tree.map(lambda g: g / total["count"], grads)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         return state._replace(
             step=state.step + 1,
@@ -97,25 +113,25 @@ def make_train_step(
 
 
 def make_eval_step(
-    network: model.Classifier, seeds: int = 1, noise: int = 0
+    network: model.Model, objective: Objective, seeds: int = 1, noise: int = 0
 ) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
-    """Returns the jitted evaluation step: (params, batch) -> (sums, class probabilities).
+    """Returns the jitted evaluation step: (params, batch) -> (sums, answers).
 
     Where an optical engine draws noise, it does so here too, with the fixed key of the seed `noise`.
     """
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
-        tokens, draws = batch["tokens"], {"noise": jax.random.key(noise)}
-        logits: Any = network.apply({"params": params}, tokens, mask=tokens != PAD, rngs=draws)
-        return metrics.sums(logits, batch["label"], batch["weight"]), jax.nn.softmax(logits)
+        draws = {"noise": jax.random.key(noise)}
+        outputs = network.apply({"params": params}, batch["tokens"], **inputs(batch), rngs=draws)
+        return objective.sums(outputs, batch), objective.answers(outputs)
 
     return jax.jit(jax.vmap(eval_step, (0, None)) if seeds > 1 else eval_step)
 
 
 @jax.jit
-def close_epoch(state: State, accuracy: jax.Array) -> State:
-    """Keeps the parameters of those seeds whose validation accuracy is their best, and empties the sums."""
-    better = accuracy > state.best_accuracy
+def close_epoch(state: State, score: jax.Array) -> State:
+    """Keeps the parameters of those seeds whose validation score is their best, and empties the sums."""
+    better = score > state.best_score
 
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(better.reshape(better.shape + (1,) * (new.ndim - better.ndim)), new, old)
@@ -123,7 +139,7 @@ def close_epoch(state: State, accuracy: jax.Array) -> State:
     return state._replace(
         sums=jax.tree.map(jnp.zeros_like, state.sums),
         best_params=jax.tree.map(choose, state.params, state.best_params),
-        best_accuracy=choose(accuracy, state.best_accuracy),
+        best_score=choose(score, state.best_score),
         stale=jnp.where(better, 0, state.stale + 1),
     )
 
@@ -131,18 +147,18 @@ def close_epoch(state: State, accuracy: jax.Array) -> State:
 def evaluate(
     eval_step: Callable[..., Any], params: Any, batches: Batches, poll: Callable[[], None] = lambda: None
 ) -> tuple[metrics.Sums, np.ndarray]:
-    """Sums over all examples, and their class probabilities (..., n, c) in the order of the data set."""
+    """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set."""
     total, parts = None, []
     for batch in (batches[i] for i in range(len(batches))):
         poll()
-        summed, probability = eval_step(params, batch)
+        summed, answers = eval_step(params, batch)
         total = summed if total is None else metrics.add(total, summed)
-        parts.append((batch["index"], batch["weight"] > 0, probability))
+        parts.append((batch["index"], batch["weight"] > 0, answers))
     total, parts = jax.device_get((total, parts))
-    result = np.zeros((*parts[0][2].shape[:-2], len(batches.rows), parts[0][2].shape[-1]), np.float32)
-    for index, real, probability in parts:
-        result[..., index[real], :] = probability[..., real, :]
-    return total, result
+    axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
+    real = np.concatenate([index[kept] for index, kept, _ in parts])
+    answers = np.concatenate([np.compress(kept, rows, axis) for _, kept, rows in parts], axis)
+    return total, np.take(answers, np.argsort(real), axis)
 
 
 def keys(seed: int, seeds: int) -> tuple[Key, Key]:

@@ -2,9 +2,6 @@
 
 import contextlib
 import copy
-import json
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,37 +12,35 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from fourier_attn import data, metrics, model, optim, steps, workdir
+from fourier_attn import data, metrics, model, optim, results, steps, weights, workdir
 from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.config import Config
-from fourier_attn.data.batches import Batches, prefetch
-
-
-class Interrupted(KeyboardInterrupt):
-    """The run was told to stop by a signal and has saved its state."""
-
-    def __init__(self, signum: int):
-        super().__init__(signum)
-        self.signum = signum
+from fourier_attn.data.batches import prefetch
+from fourier_attn.data.glue import write_submission
+from fourier_attn.data.text import save_tokenizer, tokenizer_file
+from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.signals import Interrupted, StopSignals
 
 
 def run(config: Config, directory: str | Path) -> dict[str, Any]:
     """Trains what the configuration describes and returns its metrics on the test set.
 
-    The directory receives config.json, tokenizer.json, metrics.jsonl, curves.png, predictions.jsonl,
-    TensorBoard events and checkpoints. Where it holds an unfinished run of the same configuration,
-    that run goes on, to the same result bit for bit; where it holds a finished one, nothing is done.
+    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
+    the files to hand in, TensorBoard events and checkpoints. Where it holds an unfinished run of the same
+    configuration, that run goes on, to the same result bit for bit; where it holds a finished one, nothing
+    is done.
 
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
       Interrupted: after SIGTERM or Ctrl-C; the state has been saved.
     """
     directory = Path(directory).resolve()
+    config = weights.adopt(config, directory)
     check(config)
     workdir.check(directory, config.to_dict())
     for line in metrics.read(directory):
         if line["split"] == "test":
-            tqdm.write(f"{directory} is finished. {summary(line)}")
+            tqdm.write(f"{directory} is finished. {results.summary(line)}")
             return line
     with workdir.lock(directory), StopSignals() as stop:
         if not (directory / "config.json").exists():
@@ -74,38 +69,37 @@ def check(config: Config) -> None:
         )
     optim.build(config.optim)
     longest = jax.ShapeDtypeStruct((1, config.data.length), jnp.int32)
-    jax.eval_shape(model.build(config.model).init, jax.random.key(0), longest)
+    network = model.build(dict(config.model) | {"head": data.TASKS[config.data.task].head})
+    jax.eval_shape(network.init, jax.random.key(0), longest)
 
 
 class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
-    def __init__(self, config: Config, directory: Path, stop: "StopSignals"):
-        self.directory, self.stop = directory, stop
-        self.data = data.load(
-            config.data,
-            tokenizer_file=directory / "tokenizer.json",
-            seed=config.seed,
-            epochs=config.train.epochs,
-        )
+    def __init__(self, config: Config, directory: Path, stop: StopSignals):
+        self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
+        if not tokenizer_file(directory).exists() and (given := weights.tokenizer(config)):
+            save_tokenizer(given, directory)
+        epochs = config.train.epochs
+        self.data = data.load(config.data, directory=directory, seed=config.seed, epochs=epochs)
         stop.poll()
-        self.config = copy.deepcopy(config)
-        self.config.model.vocab = self.data.tokenizer.get_vocab_size()
-        self.config.model.classes = len(data.TASKS[config.data.task].labels)
-        self.config.optim.steps = len(self.data.train)
+        self.config = fitted(config, self.data)
         self.network, self.optimizer = model.build(self.config.model), optim.build(self.config.optim)
+        self.objective = OBJECTIVES[self.task.head]
+        self.best = self.task.metrics[0] if self.task.metrics else self.objective.best
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
         self.train_step = steps.make_train_step(
-            self.network, self.optimizer, self.seeds, config.train.accumulate
+            self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate
         )
-        self.eval_step = steps.make_eval_step(self.network, self.seeds)
+        self.eval_step = steps.make_eval_step(self.network, self.objective, self.seeds)
         self.checkpoints = Checkpoints(directory)
         init_keys, self.keys = steps.keys(config.seed, self.seeds)
-        init = steps.make_init(self.network, self.optimizer, self.seeds)
-        restored = self.checkpoints.restore(jax.eval_shape(init, init_keys))
-        self.state = init(init_keys) if restored is None else restored
+        init = steps.make_init(self.network, self.optimizer, self.objective, self.seeds)
+        restored = self.checkpoints.restore(jax.eval_shape(init, init_keys, {}))
         if restored is None:
+            restored = init(init_keys, weights.start(self.config))
             workdir.save(directory, self.config.to_dict())
+        self.state: steps.State = restored
         self.step = int(np.max(self.state.step))
         self.writer = metrics.Writer(directory, self.step)
 
@@ -115,7 +109,7 @@ class Run:
             self.introduce()
             self.train()
             result = self.test()
-            tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
+            tqdm.write(f"Everything is in {self.directory}\n{results.summary(result)}")
             return result
         except Interrupted:
             self.checkpoints.save(self.step, self.state)
@@ -130,7 +124,7 @@ class Run:
         device, splits = jax.devices()[0], self.data
         count = sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
         sizes = [f"{len(getattr(splits, name).rows):,} {name}" for name in ("train", "validation", "test")]
-        name = f"{data.TASKS[self.config.data.task].dataset} ({self.config.data.task})"
+        name = f"{self.task.dataset or ', '.join(self.config.data.corpora)} ({self.config.data.task})"
         tqdm.write(f"device      {device.device_kind} ({device.platform}, {jax.device_count()} device)")
         tqdm.write(f"parameters  {count:,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else ""))
         tqdm.write(f"data        {name}: {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
@@ -142,7 +136,8 @@ class Run:
         """Training steps until all epochs are done or validation stops getting better."""
         train = self.data.train
         self.clock = Clock(self.step)
-        if self.step and self.step % self.per_epoch == 0 and np.max(self.state.sums["count"]) > 0:
+        counted = max(np.max(s[..., 1]) for s in jax.tree.leaves(self.state.sums))
+        if self.step and self.step % self.per_epoch == 0 and counted > 0:
             self.checkpoints.delete(self.step)  # a signal came before the validation was through
             self.close_epoch()
         batches = prefetch(train, self.step)
@@ -162,8 +157,8 @@ class Run:
         elif self.step % self.config.train.log_every == 0:
             values = self.progress()
             self.writer.write("train", self.step, self.step / self.per_epoch, values)
-            shown = {"loss": ".3f", "accuracy": ".3f", "examples_per_s": ".0f"}
-            bar.set_postfix({name: format(values[name], form) for name, form in shown.items()}, refresh=False)
+            shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
+            bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"}, refresh=False)
             bar.update(self.step - bar.n)
         if self.step % self.config.train.save_every == 0:
             self.checkpoints.save(self.step, self.state)
@@ -177,16 +172,19 @@ class Run:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
         epoch = self.step // self.per_epoch
         train = self.progress()
-        total, _ = steps.evaluate(self.eval_step, self.state.params, self.data.validation, self.stop.poll)
-        validation = metrics.mean(total)
-        self.state = steps.close_epoch(self.state, jnp.asarray(total["correct"] / total["count"]))
+        validation, _ = self.evaluate(self.data.validation, self.state.params)
+        score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
+        self.state = steps.close_epoch(self.state, jnp.asarray(score, jnp.float32))
+        validation = metrics.over_seeds(validation)
         self.writer.write("train", self.step, epoch, train)
         self.writer.write("validation", self.step, epoch, validation)
-        metrics.plot_curves(self.directory)
+        metrics.plot_curves(self.directory, self.best)
         self.checkpoints.save(self.step, self.state)
+        line = [f"{name.replace('_', ' ')} {results.show(train, name)}" for name in self.objective.names]
+        names = dict.fromkeys((*self.objective.names, *self.task.metrics))
+        held = [f"{name.replace('_', ' ')} {results.show(validation, name)}" for name in names]
         tqdm.write(
-            f"epoch {epoch:<4}  train loss {train['loss']:.4f} accuracy {percent(train)}   "
-            f"validation loss {validation['loss']:.4f} accuracy {percent(validation)}   "
+            f"epoch {epoch:<4}  train {' '.join(line)}   validation {' '.join(held)}   "
             f"{self.clock.total():.0f} s"
         )
         self.clock = Clock(self.step, self.clock.start)
@@ -196,48 +194,60 @@ class Run:
         patience = self.config.train.patience
         return bool(patience) and int(np.min(self.state.stale)) >= patience
 
+    def evaluate(self, batches: Any, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Metrics of a split, each with one value for each seed, and its answers."""
+        total, answers = steps.evaluate(self.eval_step, params, batches, self.stop.poll)
+        return results.judge(self.task, total, answers, batches.labels), answers
+
     def test(self) -> dict[str, Any]:
-        """Reads the test set once, with the best weights; writes its metrics and every prediction."""
-        batches, in_train = self.data.test, self.data.in_train
-        total, probability = steps.evaluate(self.eval_step, self.state.best_params, batches, self.stop.poll)
-        result = metrics.mean(total)
-        if in_train.any():
-            right = (probability.argmax(-1) == batches.labels)[..., ~in_train]
-            unseen = {"loss": total["loss"], "correct": right.sum(-1), "count": np.float64((~in_train).sum())}
-            kept = {k: v for k, v in metrics.mean(unseen).items() if k.startswith("accuracy")}
-            name = "accuracy_without_in_train"
-            result |= {"in_train": int(in_train.sum())}
-            result |= {key.replace("accuracy", name): value for key, value in kept.items()}
-        write_predictions(self.directory / "predictions.jsonl", probability, batches)
-        self.writer.write("test", self.step, self.step / self.per_epoch, result)
-        return {"split": "test", "step": self.step, "epoch": self.step / self.per_epoch, **result}
+        """Reads the test splits once, with the best weights; writes their metrics and every answer.
+
+        Labels that are not public are -1; there are answers then, but no metrics.
+        """
+        epoch, values = self.step / self.per_epoch, {}
+        for name, batches in {**self.data.more, "test": self.data.test}.items():  # "test" says: finished
+            judged, answers = self.evaluate(batches, self.state.best_params)
+            hidden = batches.labels.min() < 0
+            values = {"examples": len(batches.labels)} if hidden else metrics.over_seeds(judged)
+            if name == "test" and self.data.in_train.any() and "accuracy" in values:
+                values |= self.without_in_train(answers)
+            self.write_answers(name, answers, batches)
+            self.writer.write(name, self.step, epoch, values)
+        return {"split": "test", "step": self.step, "epoch": epoch, **values}
+
+    def without_in_train(self, answers: np.ndarray) -> dict[str, Any]:
+        """Accuracy on those test examples that do not stand in train too."""
+        unseen = ~self.data.in_train
+        right = (answers.argmax(-1) == self.data.test.labels)[..., unseen]
+        accuracy = {"accuracy_without_in_train": np.atleast_1d(right.mean(-1))}
+        return {"in_train": int((~unseen).sum()), **metrics.over_seeds(accuracy)}
+
+    def write_answers(self, name: str, answers: np.ndarray, batches: Any) -> None:
+        """Every answer of a split, and of GLUE's test splits the file to hand in."""
+        file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
+        chosen = results.write_predictions(self.directory / file, self.task, answers, batches)
+        names = dict(zip(self.task.tests, self.task.submissions, strict=False))
+        split = self.task.tests[0] if name == "test" else name
+        if split in names:
+            write_submission(self.directory / names[split], self.task.dataset, chosen, self.data.idx[split])
 
 
-class StopSignals:
-    """Notices SIGTERM and Ctrl-C inside `with`, to act between two steps; a second one acts at once."""
+def fitted(config: Config, splits: data.Splits) -> Config:
+    """The configuration with what the data determine: vocabulary, classes, head, steps.
 
-    def __init__(self) -> None:
-        self.received = 0
-
-    def __enter__(self) -> "StopSignals":
-        self.previous = {}
-        if threading.current_thread() is threading.main_thread():  # Python allows handlers there only
-            for signum in (signal.SIGTERM, signal.SIGINT):
-                self.previous[signum] = signal.signal(signum, self.receive)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for signum, handler in self.previous.items():
-            signal.signal(signum, handler)
-
-    def receive(self, signum: int, frame: object) -> None:
-        if self.received:
-            raise KeyboardInterrupt
-        self.received = signum
-
-    def poll(self) -> None:
-        if self.received:
-            raise Interrupted(self.received)
+    Raises: ValueError for weights of another vocabulary.
+    """
+    config, task = copy.deepcopy(config), data.TASKS[config.data.task]
+    vocab = splits.tokenizer.get_vocab_size()
+    if config.init and vocab != config.model.vocab:
+        raise ValueError(
+            f"init={config.init} has a vocabulary of {config.model.vocab}, the tokenizer one of {vocab}; "
+            "name the tokenizer that belongs to it (data.tokenizer)"
+        )
+    config.model.vocab, config.model.head = vocab, task.head
+    config.model.classes = max(len(task.labels), 1)
+    config.optim.steps = len(splits.train)
+    return config
 
 
 class Clock:
@@ -260,36 +270,3 @@ class Clock:
     def total(self) -> float:
         """Seconds since the start of the run."""
         return time.perf_counter() - self.start
-
-
-def percent(values: dict[str, Any], name: str = "accuracy") -> str:
-    """An accuracy in percent, with its deviation over the seeds where there are several."""
-    deviation = f" +- {100 * values[f'{name}_std']:.2f}" if f"{name}_std" in values else ""
-    return f"{100 * values[name]:.2f}{deviation} %"
-
-
-def summary(result: dict[str, Any]) -> str:
-    """The line of test accuracy."""
-    line = f"test accuracy {percent(result)}"
-    if "in_train" in result:
-        rest = percent(result, "accuracy_without_in_train")
-        line += f" ({rest} without the {result['in_train']} texts that are also in train)"
-    return line
-
-
-def write_predictions(path: Path, probability: np.ndarray, batches: Batches) -> None:
-    """One line per example: its number in the split, label, predicted class and that class's probability.
-
-    With several seeds the probability is their mean.
-    """
-    mean = probability.reshape(-1, *probability.shape[-2:]).mean(axis=0)
-    with path.open("w") as file:
-        for index, (label, row) in enumerate(zip(batches.labels.tolist(), mean, strict=True)):
-            best = int(row.argmax())
-            line = {
-                "index": index,
-                "label": label,
-                "prediction": best,
-                "probability": round(float(row[best]), 6),
-            }
-            file.write(json.dumps(line) + "\n")

@@ -16,12 +16,14 @@ PACKAGES = (
     "flax",
     "optax",
     "orbax-checkpoint",
+    "safetensors",
     "tensorflow-datasets",
     "grain",
     "tokenizers",
     "numpy",
 )
-FREE = ("data.dir", "model.vocab", "model.classes", "optim.steps")  # set by the machine or by the run itself
+# set by the machine or by the run itself
+FREE = ("data.dir", "model.vocab", "model.classes", "model.head", "optim.steps")
 
 
 def check(workdir: Path, config: Mapping[str, Any]) -> None:

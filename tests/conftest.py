@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 from fourier_attn import config, model, optim, steps, workdir
 from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.data import reviews
+from fourier_attn.objectives import OBJECTIVES
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -102,8 +103,9 @@ def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
 def final_state(directory: Path) -> steps.State:
     """The newest checkpoint of a run."""
     c = config.from_dict(workdir.load(directory))
-    init = steps.make_init(model.build(c.model), optim.build(c.optim), c.train.seeds)
+    objective = OBJECTIVES[c.model.head]
+    init = steps.make_init(model.build(c.model), optim.build(c.optim), objective, c.train.seeds)
     checkpoints = Checkpoints(directory)
-    state = checkpoints.restore(jax.eval_shape(init, steps.keys(c.seed, c.train.seeds)[0]))
+    state = checkpoints.restore(jax.eval_shape(init, steps.keys(c.seed, c.train.seeds)[0], {}))
     checkpoints.close()
     return state

@@ -39,7 +39,7 @@ def test_no_word_tells_the_label_of_a_synthetic_review(data_dir: str) -> None:
 
 
 def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = tasks.Task("synthetic_reviews", reviews.LABELS, reviews.builder, validation=None)
+    task = tasks.Task("synthetic_reviews", reviews.LABELS, builder=reviews.builder)
     monkeypatch.setitem(tasks.TASKS, "reviews", task)
     first, again, other = (tasks.read(settings(data_dir, split_seed=seed)) for seed in (0, 0, 1))
     assert (len(first["train"]), len(first["validation"])) == (6400, 1600)
@@ -52,10 +52,10 @@ def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.Mo
 def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = tasks.read_split
 
-    def with_copy(builder: object, split: str) -> tasks.Examples:
-        examples = read(builder, split)
+    def with_copy(builder: object, split: str, texts: tuple[str, ...]) -> tasks.Examples:
+        examples = read(builder, split, texts)
         if split == "test":
-            examples.texts[7] = read(builder, "train").texts[3].upper().replace(" .", "!!")
+            examples.texts[7] = read(builder, "train", texts).texts[3].upper().replace(" .", "!!")
         return examples
 
     monkeypatch.setattr(tasks, "read_split", with_copy)
@@ -63,10 +63,9 @@ def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch:
 
 
 def test_buckets_and_tokenizer_of_a_task(data_dir: str, tmp_path: Path) -> None:
-    file = tmp_path / "tokenizer.json"
-    splits = data.load(settings(data_dir, length=20, buckets=(16, 64)), tokenizer_file=file)
+    splits = data.load(settings(data_dir, length=20, buckets=(16, 64)), directory=tmp_path)
     assert {splits.train[i]["tokens"].shape[1] for i in range(len(splits.train))} == {16, 20}
-    again = data.load(settings(data_dir, vocab=5), tokenizer_file=file)  # the saved tokenizer is used
+    again = data.load(settings(data_dir, vocab=5), directory=tmp_path)  # the saved tokenizer is used
     assert again.tokenizer.get_vocab() == splits.tokenizer.get_vocab()
 
 

@@ -15,15 +15,19 @@ OPTICS_COMMANDS = ("optics/report", "optics/sweep")
 LEVEL = {  # a module imports from lower levels only, or from its own room
     **{"ops": 0, "command": 0, "optics": 1},
     **dict.fromkeys(("layers", "config", "data", "workdir", "checkpoint", "optim", "metrics"), 2),
-    **{"model": 3, "steps": 4, "train": 5, "inference": 5},
-    **dict.fromkeys(("main", *OPTICS_COMMANDS), 6),
+    **dict.fromkeys(("scores", "signals"), 2),
+    **dict.fromkeys(("model", "objectives", "family"), 3),
+    **dict.fromkeys(("steps", "results", "pretrained"), 4),
+    **{"weights": 5, "train": 6, "inference": 6},
+    **dict.fromkeys(("main", *OPTICS_COMMANDS), 7),
 }
 ONLY_IN = {
-    "flax": {"layers", "model"},
+    "flax": {"layers", "model", "pretrained"},
     "orbax": {"checkpoint"},
-    "absl": {"main", "command", "data/prepare", *OPTICS_COMMANDS},
+    "absl": {"main", "command", "data/prepare", "pretrained/convert", *OPTICS_COMMANDS},
     "ml_collections": {"config", "main", *OPTICS_COMMANDS},
-    "tensorflow_datasets": {"data/tasks", "data/reviews", "data/prepare"},
+    "tensorflow_datasets": {f"data/{name}" for name in ("tasks", "reviews", "prepare", "glue", "wikitext")},
+    "sklearn": {"scores"},
 }
 
 

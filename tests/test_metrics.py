@@ -7,14 +7,16 @@ import pytest
 from conftest import normal
 
 from fourier_attn import metrics
+from fourier_attn.objectives import OBJECTIVES
 
 
 def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:
     logits = normal(7, 3)
     label = jnp.array([0, 1, 2, 0, 1, 2, 0])
-    first = metrics.sums(logits[:4], label[:4], jnp.ones(4))
+    sums = OBJECTIVES["classes"].sums
+    first = sums(logits[:4], {"label": label[:4], "weight": jnp.ones(4)})
     filled = jnp.concatenate([logits[4:], logits[:1]]), jnp.array([1, 2, 0, 0])
-    second = metrics.sums(*filled, jnp.array([1.0, 1.0, 1.0, 0.0]))
+    second = sums(filled[0], {"label": filled[1], "weight": jnp.array([1.0, 1.0, 1.0, 0.0])})
     p = np.exp(np.asarray(logits, np.float64))
     p /= p.sum(axis=1, keepdims=True)
     result = metrics.mean(metrics.add(first, second))
@@ -24,7 +26,7 @@ def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:
 
 def test_mean_over_seeds_has_a_deviation() -> None:
     result = metrics.mean(
-        {"loss": np.ones(3), "correct": np.array([1.0, 2.0, 3.0]), "count": np.full(3, 4.0)}
+        {"loss": np.ones((3, 2)), "accuracy": np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]])}
     )
     assert result["accuracy"] == 0.5
     assert result["accuracy_seeds"] == [0.25, 0.5, 0.75]

@@ -99,7 +99,7 @@ def test_classifier_is_the_equations() -> None:
         hidden = np.maximum(x @ block["mlp_in"]["kernel"] + block["mlp_in"]["bias"], 0)
         x = norm(x + hidden @ block["mlp_out"]["kernel"] + block["mlp_out"]["bias"], block["mlp_norm"])
     mean = np.stack([x[0].mean(0), x[1, :4].mean(0)])
-    expected = mean @ p["head"]["kernel"] + p["head"]["bias"]
+    expected = mean @ p["head"]["output"]["kernel"] + p["head"]["output"]["bias"]
     np.testing.assert_allclose(network.apply(params, ids, mask=mask), expected, atol=1e-5)
 
 

@@ -18,6 +18,7 @@ from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.optics import Engine, optical_dft2, optical_position_lambda, plan
 from fourier_attn.optics.presets import preset, scaled
 
@@ -130,11 +131,14 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
     _, network, params = inference.restore(tmp_path / "run")
     batch = inference.load(c, tmp_path / "run", None).test[0]
-    again, first, other = (steps.make_eval_step(network, noise=seed)(params, batch)[1] for seed in (0, 0, 1))
+    again, first, other = (
+        steps.make_eval_step(network, OBJECTIVES["classes"], noise=seed)(params, batch)[1]
+        for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0
     c = shrink(config.default("fourier"), data_dir)
-    c.train.epochs = 1
+    c.train.epochs, c.model.mixer.padding = 1, "zero"
     train.run(c, tmp_path / "exact")
     options = ["--bits=24", "--noise=0.01", "--devices=2", "--examples=64", f"--against={tmp_path / 'run'}"]
     command = [sys.executable, "-m", "fourier_attn.optics.sweep", f"--workdir={tmp_path / 'exact'}", *options]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 import tensorflow_datasets as tfds
+from conftest import SHARED
 
 from fourier_attn import config
-from fourier_attn.data import tasks
+from fourier_attn.data import tasks, wikitext
 from fourier_attn.data.prepare import prepare
 
 ROWS = {
@@ -140,7 +141,7 @@ def test_a_cut_off_file_is_named(tmp_path: Path) -> None:
     source = jsonl(tmp_path / "source")
     path = source / "train.jsonl.xz"
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"split 'train' in .*source cannot be read"):
+    with pytest.raises(ValueError, match=r"train.jsonl.xz cannot be read beyond line \d"):
         prepare("imdb_reviews", source, str(tmp_path / "tfds"))
 
 
@@ -155,3 +156,78 @@ def test_a_half_written_data_set_is_named(tmp_path: Path) -> None:
     (tmp_path / "tfds" / "imdb_reviews" / "plain_text" / "1.0.0").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"imdb_reviews/plain_text/1.0.0 is half-written"):
         prepare("imdb_reviews", jsonl(tmp_path / "source"), str(tmp_path / "tfds"))
+
+
+ARTICLES = {
+    "train": [
+        " \n = One <unk> = \n \n Key : W \n = Wins , L = \n Losses . \n \n = = Part = = \n \n Text . \n ",
+        " = Two ( of 2 ) = 2 = \n \n = = = Deep = = = \n \n École \u2028 . \n ",
+        " = Three = \n \n End = \n ",
+    ],
+    "valid": [" \n = Four = \n \n Text . \n "],
+    "test": [" = Five = \n \n Text . "],
+}
+
+
+@pytest.fixture
+def wiki(tmp_path: Path) -> Path:
+    for split, articles in ARTICLES.items():
+        path = tmp_path / "wiki" / f"wiki.{split}.tokens.xz"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(lzma.compress(("\n".join(articles) + "\n").encode()))
+    return tmp_path / "wiki"
+
+
+def read_wiki(data_dir: Path) -> dict[str, list[str]]:
+    source = wikitext.builder(str(data_dir)).as_data_source()
+    return {split: [row["text"].decode() for row in rows] for split, rows in source.items()}
+
+
+def test_an_article_of_wikitext_is_an_example(wiki: Path, tmp_path: Path) -> None:
+    prepare("wikitext2", wiki, str(tmp_path / "tfds"))
+    assert read_wiki(tmp_path / "tfds") == {
+        "train": ARTICLES["train"],
+        "validation": ARTICLES["valid"],
+        "test": ARTICLES["test"],
+    }
+
+
+def test_real_wikitext_has_720_articles(tmp_path: Path) -> None:
+    if not (SHARED / "wikitext2").is_dir():
+        pytest.skip("the WikiText-2 files are not on this machine")
+    prepare("wikitext2", SHARED / "wikitext2", str(tmp_path))
+    read = read_wiki(tmp_path)
+    assert {split: len(articles) for split, articles in read.items()} == {
+        "train": 600,
+        "validation": 60,
+        "test": 60,
+    }
+    assert read["train"][1].startswith(
+        " = Tower Building of the Little Rock Arsenal = \n \n The Tower Building"
+    )
+    for split, file in wikitext.FILES.items():  # nothing is lost, and the order is kept
+        with lzma.open(SHARED / "wikitext2" / f"{file}.xz") as whole:
+            assert "\n".join([*read[split], ""]).encode() == whole.read()
+
+
+def test_files_that_are_not_wikitext(wiki: Path, tmp_path: Path) -> None:
+    for contents, message in (
+        (b" Text . \n = One = \n \n", "wiki.test.tokens does not begin with a title"),
+        (b" \n = = Part = = \n \n", "wiki.test.tokens does not begin with a title"),
+        (b"", "wiki.test.tokens does not begin with a title"),
+        (b" \n = One = \n \n \xff \n", "wiki.test.tokens, line 4 is not UTF-8"),
+    ):
+        (wiki / "wiki.test.tokens").write_bytes(contents)
+        with pytest.raises(ValueError, match=message):
+            prepare("wikitext2", wiki, str(tmp_path / "tfds"))
+    (wiki / "wiki.valid.tokens.xz").unlink()
+    with pytest.raises(ValueError, match=r"no copy of wikitext2; .*there is no wiki.valid.tokens$"):
+        prepare("wikitext2", wiki, str(tmp_path / "tfds"))
+    assert not list((tmp_path / "tfds").rglob("*.array_record*"))
+
+
+def test_wikitext_is_built_from_a_local_copy_only(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"prepare --dataset=wikitext2 --source=DIR"):
+            wikitext.builder(str(tmp_path)).download_and_prepare()
+    assert not (tmp_path / "wikitext2" / "1.0.0").exists()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
-from fourier_attn import config, metrics, train
+from fourier_attn import config, metrics, signals, train
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -67,9 +67,9 @@ def test_a_run_stopped_at_any_step_ends_the_same(
 ) -> None:
     """Stopped by a signal between saves, at a save, and at the end of an epoch before its validation."""
     with_dropout(toy)
-    poll = train.StopSignals.poll
+    poll = signals.StopSignals.poll
 
-    def interrupt(signals: train.StopSignals) -> None:
+    def interrupt(signals: signals.StopSignals) -> None:
         if running and running.step == stop_at:
             os.kill(os.getpid(), signal.SIGTERM)
         poll(signals)
@@ -83,8 +83,8 @@ def test_a_run_stopped_at_any_step_ends_the_same(
 
     running = None
     monkeypatch.setattr(train.Run, "__init__", remember)
-    monkeypatch.setattr(train.StopSignals, "poll", interrupt)
-    with pytest.raises(train.Interrupted):
+    monkeypatch.setattr(signals.StopSignals, "poll", interrupt)
+    with pytest.raises(signals.Interrupted):
         train.run(toy, tmp_path / "stopped")
     monkeypatch.undo()
     assert int(final_state(tmp_path / "stopped").step) == stop_at

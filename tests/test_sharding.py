@@ -23,6 +23,11 @@ VARIANTS = {  # what `auto` does not choose at these sizes
     "lambda, image": ("lambda", {"grid": (4, 4), "heads": 2}),
     "lambda, causal": ("lambda", {"causal": True}),
     "fourier, complex": ("fourier", {"method": "fft"}),
+    "global filter, own length": ("global_filter", {"length": 16}),
+    "global filter, image": ("global_filter", {"grid": (4, 4)}),
+    "afno, image": ("afno", {"grid": (4, 4), "modes": 0.5, "blocks": 2}),
+    "long convolution, causal": ("long_conv", {"length": 16, "causal": True}),
+    "long convolution, circular": ("long_conv", {"length": 16, "boundary": "circular"}),
 }
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fourier_attn.data.text import PAD, UNKNOWN, encode, fit
+from fourier_attn.data.text import encode, fit
 
 TEXTS = ["A great film, wasn't it?<br /><br />GREAT!", "a dull film", "Größe – a film"]
 
@@ -21,13 +21,13 @@ def test_words_are_lower_cased_and_keep_punctuation() -> None:
         "great",
         "!",
     ]
-    assert (tokenizer.token_to_id("[PAD]"), tokenizer.token_to_id("[UNK]")) == (PAD, UNKNOWN)
+    assert (tokenizer.token_to_id("[PAD]"), tokenizer.token_to_id("[UNK]")) == (0, 1)
 
 
 def test_the_most_frequent_words_are_kept() -> None:
     tokenizer = fit("words", TEXTS, 5)
     assert set(tokenizer.get_vocab()) == {"[PAD]", "[UNK]", "a", "film", "great"}
-    assert encode(tokenizer, ["a dull film"], 9)[0].tolist()[1] == UNKNOWN
+    assert encode(tokenizer, ["a dull film"], 9)[0].tolist()[1] == 1
 
 
 def test_fitting_twice_gives_the_same_vocabulary() -> None:
@@ -40,7 +40,7 @@ def test_bytes_are_the_bytes_of_utf8() -> None:
     rows = encode(tokenizer, TEXTS, 1000)
     assert [len(row) for row in rows] == [len(text.encode()) for text in TEXTS]
     assert len({int(row[0]) for row in rows}) == 3  # A, a, G
-    assert min(row.min() for row in rows) > UNKNOWN
+    assert min(row.min() for row in rows) > 1
 
 
 def test_long_texts_are_cut_and_empty_ones_are_unknown() -> None:
@@ -51,7 +51,7 @@ def test_long_texts_are_cut_and_empty_ones_are_unknown() -> None:
         *encode(tokenizer, [""], 4),
     )
     np.testing.assert_array_equal(cut, full[:4])
-    assert empty.tolist() == [UNKNOWN]
+    assert empty.tolist() == [1]
     assert cut.dtype == np.int32
 
 

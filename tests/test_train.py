@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
-from fourier_attn import config, inference, metrics, model, optim, steps, train, workdir
+from fourier_attn import config, inference, metrics, model, optim, results, signals, steps, train, workdir
+from fourier_attn.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -75,7 +76,7 @@ def test_several_seeds_are_several_runs(toy: config.Config, tmp_path: Path) -> N
     # another order of summation in batched products; Adam enlarges differences of tiny gradients
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a[0], b, atol=2e-3), three.params, one.params)
     assert together["accuracy_seeds"][0] == pytest.approx(alone["accuracy"], abs=0.01)
-    kernels = three.params["head"]["kernel"]
+    kernels = three.params["head"]["output"]["kernel"]
     assert np.abs(kernels[0] - kernels[1]).max() > 0.01
 
 
@@ -83,28 +84,29 @@ def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> step
     c.model.dtype = dtype
     network, optimizer = model.build(c.model), optim.build(c.optim)
     init_key, key = steps.keys(0, 1)
-    state = steps.make_init(network, optimizer, 1)(init_key)
+    state = steps.make_init(network, optimizer, OBJECTIVES["classes"])(init_key)
     ids = np.random.default_rng(0).integers(0, 100, (8, 12)).astype(np.int32)
     batch = {
         "tokens": ids,
+        "mask": ids > 0,
         "label": ids[:, 0] % 2,
         "weight": np.array([1] * 7 + [0], np.float32),
         "index": np.arange(8),
     }
-    return steps.make_train_step(network, optimizer, accumulate=accumulate)(state, batch, key)
+    return steps.make_train_step(network, optimizer, OBJECTIVES["classes"], 1, accumulate)(state, batch, key)
 
 
 def test_accumulation_is_the_whole_batch(toy: config.Config) -> None:
     toy.optim.eps = 1.0  # so that Adam does not enlarge rounding
     whole, parts = step_once(toy, 1), step_once(toy, 4)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, parts)
-    assert float(whole.sums["count"]) == 7
+    assert float(whole.sums["loss"][1]) == 7
 
 
 def test_low_precision_trains_with_float32_parameters(toy: config.Config) -> None:
     low, full = step_once(toy, 1, "bfloat16"), step_once(toy, 1)
     assert {p.dtype for p in jax.tree.leaves(low.params)} == {np.dtype("float32")}
-    assert float(low.sums["loss"]) == pytest.approx(float(full.sums["loss"]), rel=0.02)
+    assert float(low.sums["loss"][0]) == pytest.approx(float(full.sums["loss"][0]), rel=0.02)
 
 
 def test_best_weights_and_staleness() -> None:
@@ -113,12 +115,12 @@ def test_best_weights_and_staleness() -> None:
         best = {"w": -np.ones((2, 2))}
         counter = np.zeros(2, np.int32)
         return steps.State(
-            counter, params, (), metrics.zeros(), best, np.asarray(accuracies, np.float32), counter
+            counter, params, (), {"loss": np.zeros(2)}, best, np.asarray(accuracies, np.float32), counter
         )
 
     closed = steps.close_epoch(state([0.5, 0.9]), np.array([0.6, 0.8], np.float32))
     np.testing.assert_array_equal(closed.best_params["w"], [[0, 1], [-1, -1]])
-    np.testing.assert_allclose(closed.best_accuracy, [0.6, 0.9])
+    np.testing.assert_allclose(closed.best_score, [0.6, 0.9])
     np.testing.assert_array_equal(closed.stale, [0, 1])
 
 
@@ -143,7 +145,7 @@ def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path:
     toy.data.buckets = (16, 32)
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
-        run = Counted(toy, tmp_path, train.StopSignals())
+        run = Counted(toy, tmp_path, signals.StopSignals())
         run.train()
         run.checkpoints.close()
         run.writer.close()
@@ -164,7 +166,7 @@ def test_a_saved_run_answers(toy: config.Config, tmp_path: Path) -> None:
     result = train.run(toy, tmp_path)
     again = inference.evaluate(tmp_path)
     assert again["test"]["accuracy"] == result["accuracy"]
-    label, probability = inference.predict(tmp_path, "The film was not dull.")
+    [(label, probability)] = inference.predict(tmp_path, "The film was not dull.")
     assert label in ("negative", "positive")
     assert 0.5 <= probability <= 1
     with pytest.raises(ValueError, match=r"text=' ' is empty"):
@@ -206,7 +208,7 @@ def test_deviation_without_the_texts_in_train_is_shown() -> None:
     result = {"accuracy": 0.9, "accuracy_std": 0.01, "in_train": 2}
     result |= {"accuracy_without_in_train": 0.8, "accuracy_without_in_train_std": 0.02}
     line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 texts that are also in train)"
-    assert train.summary(result) == line
+    assert results.summary(result | {"loss": 0.1}) == line
 
 
 def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import grain
 import numpy as np
 
-from fourier_attn.data.text import PAD
-
 Batch = dict[str, Any]  # of arrays
 
 
@@ -21,15 +19,17 @@ class Batches:
     all buckets then in a drawn order too. The last batch of a bucket is filled up with copies of
     its first row at weight 0.
 
-    A batch is a dict: tokens (b, t), label (b), weight (b) 1 or 0, index (b) the example's number.
+    A batch is a dict: tokens (b, t); mask (b, t), True for real tokens; types (b, t), 1 from the first
+    separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
 
     Args:
       rows: token ids of each example.
-      labels: the class of each example.
+      labels: the class of each example, or a number.
       buckets: padded lengths, rising; the last one holds the longest row.
       batch: examples b.
       seed: of the order; None keeps the order of the rows (evaluation).
       epochs: how many times the examples are seen.
+      pad, sep: ids of padding and of the separator; without one all types are 0.
     Raises: ValueError for no examples, a batch below 1 or buckets that do not rise.
     """
 
@@ -42,6 +42,8 @@ class Batches:
         batch: int,
         seed: int | None = None,
         epochs: int = 1,
+        pad: int = 0,
+        sep: int | None = None,
     ):
         if not len(rows):
             raise ValueError("there are no examples; check data.train_examples and data.holdout")
@@ -54,7 +56,9 @@ class Batches:
             raise ValueError(
                 f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}"
             )
-        self.rows, self.labels, self.batch, self.seed = rows, np.asarray(labels, np.int32), batch, seed
+        labels = np.asarray(labels)
+        self.labels = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
+        self.rows, self.batch, self.seed, self.pad, self.sep = rows, batch, seed, pad, sep
         bucket = np.searchsorted(buckets, lengths)
         self.members = [
             (t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()
@@ -72,10 +76,18 @@ class Batches:
         weight = np.zeros(self.batch, np.float32)
         weight[: len(members)] = 1.0
         members = np.concatenate([members, np.repeat(members[:1], self.batch - len(members))])
-        tokens = np.full((self.batch, t), PAD, np.int32)
-        for row, example in zip(tokens, members, strict=True):
+        tokens, mask = np.full((self.batch, t), self.pad, np.int32), np.zeros((self.batch, t), bool)
+        for row, real, example in zip(tokens, mask, members, strict=True):
             row[: len(self.rows[example])] = self.rows[example]
-        return {"tokens": tokens, "label": self.labels[members], "weight": weight, "index": members}
+            real[: len(self.rows[example])] = True
+        return {
+            "tokens": tokens,
+            "mask": mask,
+            "types": types(tokens, mask, self.sep),
+            "label": self.labels[members],
+            "weight": weight,
+            "index": members,
+        }
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         """Padded length and example numbers of every batch of an epoch, in order."""
@@ -85,6 +97,13 @@ class Batches:
             order = members if random is None else random.permutation(members)
             batches += [(t, order[i : i + self.batch]) for i in range(0, len(order), self.batch)]
         return batches if random is None else [batches[i] for i in random.permutation(len(batches))]
+
+
+def types(tokens: np.ndarray, mask: np.ndarray, sep: int | None) -> np.ndarray:
+    """The segment of each token: 1 after the first separator, 0 before, at it and on padding."""
+    ends = (tokens == sep) if sep is not None else np.zeros(tokens.shape, bool)
+    after = np.cumsum(ends, axis=-1) - ends
+    return (mask & (after > 0)).astype(np.int32)
 
 
 def prefetch(batches: Batches, start: int = 0) -> Iterator[Batch]:

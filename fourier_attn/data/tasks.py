@@ -12,70 +12,111 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from fourier_attn.data import reviews
+from fourier_attn.data.glue import GLUE
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A classification task: where TFDS has its texts.
+    """A task on texts: where TFDS has them, and what is asked about them.
 
     Args:
-      dataset: TFDS name.
-      labels: the name of each class.
+      dataset: TFDS name; "": the texts of `data.corpora`.
+      labels: the name of each class; (): the label is a number.
+      head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
-      validation: the name of that split; None: a share of train is held out.
+      texts: the features with the text, or with the two texts.
+      metrics: keys of `scores.SCORES`; the first one chooses the best weights.
+      validations, tests: names of splits, the main one first; without validations a share of train is held
+        out.
+      submissions: files in which GLUE wants the answers to `tests`.
     """
 
     dataset: str
     labels: tuple[str, ...]
+    head: str = "classes"
     builder: Callable[[str | None], tfds.core.DatasetBuilder] | None = None
-    validation: str | None = None
+    texts: tuple[str, ...] = ("text",)
+    metrics: tuple[str, ...] = ("accuracy",)
+    validations: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ("test",)
+    submissions: tuple[str, ...] = ()
 
 
 TASKS = {
-    "reviews": Task("synthetic_reviews", reviews.LABELS, reviews.builder, "validation"),
+    "reviews": Task(
+        "synthetic_reviews", reviews.LABELS, builder=reviews.builder, validations=("validation",)
+    ),
     "imdb": Task("imdb_reviews", ("negative", "positive")),
+    "pretraining": Task("", ("in order", "swapped"), "pretraining", metrics=()),
+    **{
+        name.removeprefix("glue/"): Task(
+            name,
+            task.labels,
+            "classes" if task.labels else "score",
+            texts=task.texts,
+            metrics=task.metrics,
+            validations=task.validations,
+            tests=task.tests,
+            submissions=task.submissions,
+        )
+        for name, task in GLUE.items()
+    },
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-    """Texts and labels; `in_train` marks those whose text is also in the train split."""
+    """Texts, with a second one each where there are pairs, and labels.
+
+    `in_train` marks those whose text is also in the train split; `idx` is GLUE's number of each example.
+    """
 
     texts: list[str]
+    seconds: list[str] | None
     labels: np.ndarray
     in_train: np.ndarray
+    idx: np.ndarray
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def take(self, index: np.ndarray) -> "Examples":
-        return Examples([self.texts[i] for i in index], self.labels[index], self.in_train[index])
+        seconds = None if self.seconds is None else [self.seconds[i] for i in index]
+        texts, rest = [self.texts[i] for i in index], (self.labels, self.in_train, self.idx)
+        return Examples(texts, seconds, *(column[index] for column in rest))
+
+    def letters(self) -> list[str]:
+        """What makes two examples the same."""
+        seconds = self.seconds or [""] * len(self)
+        return [letters(f"{a} | {b}") for a, b in zip(self.texts, seconds, strict=True)]
 
 
 def read(config: Any) -> dict[str, Examples]:
-    """Reads train, validation and test of `config.task`; builds or downloads the data set where needed.
+    """Reads the splits of `config.task`; builds or downloads the data set where needed.
 
     Where the data set has no validation split, `holdout` of train is kept for it, drawn from
-    `split_seed`. `in_train` of the test split refers to the whole of the original train split.
+    `split_seed`. `in_train` of the test splits refers to the whole of the original train split.
 
     Raises: ValueError for an unknown task, a holdout outside (0, 1), a data set that is missing and
       cannot be had, or one that cannot be read.
     """
     check_task(config)
     task = TASKS[config["task"]]
-    builder = _prepared(task, config["dir"] or None)
-    train, test = read_split(builder, "train"), read_split(builder, "test")
-    seen = {_letters(text) for text in train.texts}
-    test = dataclasses.replace(test, in_train=np.array([_letters(text) in seen for text in test.texts]))
+    builder = prepared(task.dataset, config["dir"] or None, task.builder)
+    train = read_split(builder, "train", task.texts)
+    seen, result = set(train.letters()), {}
+    for split in task.tests:
+        test = read_split(builder, split, task.texts)
+        in_train = np.array([text in seen for text in test.letters()])
+        result[split] = dataclasses.replace(test, in_train=in_train)
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    if task.validation:
-        validation = read_split(builder, task.validation)
-    else:
+    if not task.validations:
         held = round(config["holdout"] * len(train))
-        validation, order = train.take(order[:held]), order[held:]
+        result["validation"], order = train.take(order[:held]), order[held:]
     if config["train_examples"]:
         order = order[: config["train_examples"]]
-    return {"train": train.take(order), "validation": validation, "test": test}
+    validations = {split: read_split(builder, split, task.texts) for split in task.validations}
+    return {"train": train.take(order), **validations, **result}
 
 
 def check_task(config: Any) -> None:
@@ -88,7 +129,7 @@ def check_task(config: Any) -> None:
         raise ValueError(f"data.train_examples={config['train_examples']} must not be negative; 0 means all")
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
     """What makes two texts the same: their letters and digits, in lower case."""
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
 
@@ -118,8 +159,16 @@ def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
     return builder.is_prepared()
 
 
-def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    builder = task.builder(data_dir) if task.builder else tfds_builder(task.dataset, data_dir)
+def prepared(
+    dataset: str,
+    data_dir: str | None,
+    make: Callable[[str | None], tfds.core.DatasetBuilder] | None = None,
+) -> tfds.core.DatasetBuilder:
+    """TFDS's builder of a data set that is there; downloads it with its checksums enforced if it is not.
+
+    Raises: ValueError where it cannot be had or cannot be written.
+    """
+    builder = make(data_dir) if make else tfds_builder(dataset, data_dir)
     if is_prepared(builder):
         return builder
     if not sys.stderr.isatty():
@@ -130,31 +179,42 @@ def _prepared(task: Task, data_dir: str | None) -> tfds.core.DatasetBuilder:
         download = tfds.download.DownloadConfig(force_checksums_validation=True)
         builder.download_and_prepare(download_config=download)
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or task.builder:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or make:
             raise ValueError(
-                f"the data set {task.dataset} cannot be written to {builder.data_path} ({error}); "
+                f"the data set {dataset} cannot be written to {builder.data_path} ({error}); "
                 "name another directory (--config.data.dir or TFDS_DATA_DIR)"
             ) from error
         raise ValueError(
-            f"the data set {task.dataset} is not in {builder.data_path} and cannot be downloaded ({error}). "
+            f"the data set {dataset} is not in {builder.data_path} and cannot be downloaded ({error}). "
             "Build it from a local copy: python -m fourier_attn.data.prepare "
-            f"--dataset={task.dataset} --source=DIR"
+            f"--dataset={dataset} --source=DIR"
         ) from error
     return builder
 
 
-def read_split(builder: Any, split: str) -> Examples:
+def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> Examples:
+    """The examples of a split; labels are -1 where the data set has none.
+
+    Raises: ValueError for a split that is not there or cannot be read.
+    """
+    if split not in builder.info.splits:
+        raise ValueError(
+            f"the data set in {builder.data_path} has no split {split!r}; it has "
+            f"{', '.join(builder.info.splits)}"
+        )
     try:
         expected = builder.info.splits[split].num_examples
         source = builder.as_data_source(split)
         rows = source.__getitems__(range(len(source)))
         if len(rows) != expected:
             raise ValueError(f"{len(rows)} of {expected} examples")
-        texts = [row["text"].decode("utf-8") for row in rows]
-        labels = np.array([row["label"] for row in rows], np.int32)
+        columns = [[row[name].decode("utf-8") for row in rows] for name in texts]
+        labels = np.array([row.get("label", -1) for row in rows])
+        idx = np.array([row.get("idx", i) for i, row in enumerate(rows)])
     except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
         raise ValueError(
             f"split {split!r} of the data set in {builder.data_path} cannot be read "
             f"({type(error).__name__}: {str(error)[:200]}); move that folder away and prepare it again"
         ) from error
-    return Examples(texts, labels, np.zeros(len(texts), bool))
+    seconds = columns[1] if len(columns) > 1 else None
+    return Examples(columns[0], seconds, labels, np.zeros(len(rows), bool), idx)

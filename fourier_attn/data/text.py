@@ -1,16 +1,50 @@
-"""Tokenizers: text to integers, through the `tokenizers` library."""
+"""Tokenizers: text to integers, through the libraries `tokenizers` and `sentencepiece`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders as decoding
 
-PAD, UNKNOWN = 0, 1  # ids in every tokenizer made here
+KINDS = ("words", "bytes", "unigram", "bpe")
+# of a subword tokenizer, with FNet's ids: 0 to 6
+SUBWORD_TOKENS = ["<unk>", "<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[MASK]"]
+
+
+class Special(NamedTuple):
+    """Ids that are no text; None where the tokenizer has no such token."""
+
+    pad: int
+    unknown: int
+    end: int | None  # of a document
+    cls: int | None
+    sep: int | None
+    mask: int | None
+
+
+def special(tokenizer: Any) -> Special:
+    """The special ids of a tokenizer.
+
+    Raises: ValueError for one without a token for padding or for the unknown.
+    """
+
+    def find(*names: str) -> int | None:
+        ids = [tokenizer.token_to_id(name) for name in names]
+        return next((i for i in ids if i is not None), None)
+
+    pad, unknown = find("[PAD]", "<pad>"), find("[UNK]", "<unk>")
+    if pad is None or unknown is None:
+        raise ValueError("the tokenizer has no token '<pad>' or no '<unk>'; use another one")
+    return Special(pad, unknown, find("</s>"), find("[CLS]"), find("[SEP]"), find("[MASK]"))
 
 
 def words(texts: Iterable[str], vocab: int) -> Tokenizer:
-    """Fits a word-level tokenizer: lower case, words and punctuation apart, the `vocab` most frequent."""
+    """Fits a word-level tokenizer: lower case, words and punctuation apart, the `vocab` most frequent.
+
+    Ids: padding 0, unknown 1.
+    """
     tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace("<br />", " "), normalizers.Lowercase()]
@@ -24,7 +58,7 @@ def words(texts: Iterable[str], vocab: int) -> Tokenizer:
 
 
 def utf8() -> Tokenizer:
-    """A byte-level tokenizer: one token for each of the 256 bytes, besides padding and unknown."""
+    """A byte-level tokenizer: one token for each of the 256 bytes, besides padding 0 and unknown 1."""
     letters = ["[PAD]", "[UNK]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     model = models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[])
     tokenizer = Tokenizer(model)
@@ -32,37 +66,166 @@ def utf8() -> Tokenizer:
     return tokenizer
 
 
-def fit(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
-    """Makes the tokenizer of that kind: "words" is fitted on `texts`, "bytes" needs none.
+def subwords(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
+    """Fits a subword tokenizer, "unigram" or "bpe": lower case, pieces of words, punctuation apart.
 
-    Raises: ValueError for an unknown kind or a vocabulary without room for a word.
+    Ids: those of FNet, unknown 0, padding 3, [CLS] 4, [SEP] 5, [MASK] 6; a word's first piece begins
+    with "▁".
     """
-    if kind not in ("words", "bytes"):
-        raise ValueError(f"data.tokenizer={kind!r} is unknown; choose 'words' or 'bytes'")
-    if vocab < 3:
-        raise ValueError(f"data.vocab={vocab} must be at least 3: padding, unknown and one word")
-    return words(texts, vocab) if kind == "words" else utf8()
+    common = {"vocab_size": vocab, "special_tokens": SUBWORD_TOKENS, "show_progress": False}
+    if kind == "unigram":
+        tokenizer = Tokenizer(models.Unigram())
+        trainer: Any = trainers.UnigramTrainer(unk_token="<unk>", **common)
+    else:
+        tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+        trainer = trainers.BpeTrainer(**common)
+    blanks = normalizers.Replace(Regex(r"\s+"), " ")
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFKC(),
+            normalizers.Replace("<br />", " "),
+            normalizers.Lowercase(),
+            blanks,
+            normalizers.Strip(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+    )
+    tokenizer.decoder = decoding.Metaspace()
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
+def fit(kind: str, texts: Iterable[str], vocab: int) -> Any:
+    """Makes a tokenizer: of that kind, fitted on `texts` ("bytes" needs none), or from a file.
+
+    Args:
+      kind: "words", "bytes", "unigram", "bpe", or the path of a `tokenizer.json` or a SentencePiece `.model`.
+    Raises: ValueError for an unknown kind, a file that cannot be read, or a vocabulary without room.
+    """
+    if kind.endswith((".json", ".model")):
+        return load_tokenizer(Path(kind))
+    check_kind(kind, vocab)
+    if kind == "bytes":
+        return utf8()
+    return words(texts, vocab) if kind == "words" else subwords(kind, texts, vocab)
+
+
+def check_kind(kind: str, vocab: int) -> None:
+    """Finds what is wrong with the choice of a tokenizer. Raises: ValueError."""
+    if kind.endswith((".json", ".model")):
+        if not Path(kind).is_file():
+            raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
+    elif kind not in KINDS:
+        raise ValueError(
+            f"data.tokenizer={kind!r} is unknown; choose one of {', '.join(KINDS)}, or name a file "
+            "(tokenizer.json, or a SentencePiece .model)"
+        )
+    least = 3 if kind in ("words", "bytes") else len(SUBWORD_TOKENS) + 1
+    if vocab < least:
+        raise ValueError(f"data.vocab={vocab} must be at least {least}: special tokens and one word")
+
+
+class SentencePiece:
+    """A SentencePiece model with the methods of `tokenizers.Tokenizer` that are used here.
+
+    Raises: ValueError for a file that is no such model.
+    """
+
+    def __init__(self, contents: bytes):
+        import sentencepiece
+
+        self.contents = contents
+        self.processor: Any = sentencepiece.SentencePieceProcessor()
+        try:
+            self.processor.LoadFromSerializedProto(contents)
+        except RuntimeError as error:
+            raise ValueError("it is no SentencePiece model") from error
+
+    def get_vocab_size(self) -> int:
+        return self.processor.GetPieceSize()
+
+    def token_to_id(self, token: str) -> int | None:
+        index = self.processor.PieceToId(token)
+        return index if self.processor.IdToPiece(index) == token else None
+
+    def id_to_token(self, index: int) -> str:
+        return self.processor.IdToPiece(index)
+
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
+        return [Ids(self.encode_text(text)) for text in texts]
+
+    def encode_text(self, text: str) -> list[int]:
+        """Ids of a text in which "[MASK]" stands for the mask."""
+        mask, parts = self.token_to_id("[MASK]"), text.split("[MASK]")
+        ids = self.processor.EncodeAsIds(parts[0])
+        for part in parts[1:]:
+            ids += [mask, *self.processor.EncodeAsIds(part)]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.processor.DecodeIds(list(ids))
+
+
+class Ids(NamedTuple):
+    ids: list[int]
+
+
+def tokenizer_file(directory: Path) -> Path:
+    """Where a run's tokenizer is: `tokenizer.model` for SentencePiece, else `tokenizer.json`."""
+    model = directory / "tokenizer.model"
+    return model if model.exists() else directory / "tokenizer.json"
+
+
+def load_tokenizer(path: Path) -> Any:
     """Reads a saved tokenizer.
 
     Raises: ValueError where there is none or it cannot be read.
     """
     try:
+        if path.suffix == ".model":
+            return SentencePiece(path.read_bytes())
         return Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises nothing more special for a damaged file
-        raise ValueError(f"{path} is missing or damaged ({error}); train the run anew") from error
+        raise ValueError(f"{path} is missing or damaged ({error}); give another tokenizer") from error
 
 
-def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Writes the tokenizer; after an interruption there is a whole file or none."""
+def save_tokenizer(tokenizer: Any, directory: Path) -> None:
+    """Writes the tokenizer of a run; after an interruption there is a whole file or none."""
+    piece = isinstance(tokenizer, SentencePiece)
+    contents = tokenizer.contents if piece else tokenizer.to_str().encode("utf-8")
+    path = directory / ("tokenizer.model" if piece else "tokenizer.json")
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(tokenizer.to_str(), encoding="utf-8")
+    temporary.write_bytes(contents)
     temporary.replace(path)
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str], length: int) -> list[np.ndarray]:
-    """Token ids of each text, cut after `length`; a text without any token becomes one unknown."""
-    rows = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-    return [np.asarray(row.ids[:length] or [UNKNOWN], np.int32) for row in rows]
+def encode(
+    tokenizer: Any, texts: Sequence[str], length: int, seconds: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    """Token ids of each text or pair of texts, at most `length` of them.
+
+        [CLS] text [SEP]          or          [CLS] text [SEP] second [SEP]
+
+    Without [CLS] and [SEP] in the tokenizer a row is the text alone. A text too long is cut at its end, of
+    a pair the longer one; a text without any token becomes one unknown where there is no [CLS].
+
+    Raises: ValueError for pairs and a tokenizer without [SEP].
+    """
+    ids = special(tokenizer)
+    first = [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    if ids.cls is None or ids.sep is None:
+        if seconds is not None:
+            raise ValueError("pairs of texts need a tokenizer with [SEP]; use data.tokenizer='unigram'")
+        return [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
+    if seconds is None:
+        return [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
+    second = [row.ids for row in tokenizer.encode_batch_fast(list(seconds), add_special_tokens=False)]
+    rows = []
+    for a, b in zip(first, second, strict=True):
+        room = length - 3
+        keep = max(room - len(b), min(len(a), (room + 1) // 2))  # what b leaves, or half
+        a = a[:keep]
+        rows.append(np.asarray([ids.cls, *a, ids.sep, *b[: room - len(a)], ids.sep], np.int32))
+    return rows

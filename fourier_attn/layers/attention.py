@@ -13,16 +13,18 @@ from fourier_attn.ops.dense import matrix_dot_general
 class Attention(nn.Module):
     """Multi-head self-attention with dense projections.
 
-        q, k, v = x W_q, x W_k, x W_v          per head, without bias
+        q, k, v = x W_q, x W_k, x W_v          per head, without bias unless `bias`
         y = concat_a(softmax(q_a k_a^T / sqrt(k)) v_a) W_o + b_o
 
     Parameters: `query/kernel`, `key/kernel`, `value/kernel` (d, h, k), `out/kernel` (h, k, d),
-    `out/bias` (d).
+    `out/bias` (d); with `bias` also `query/bias`, `key/bias`, `value/bias` (h, k).
 
     Args:
       heads: number of heads h.
       head_width: "full" gives every head the whole width, k = d, as the articles do; "split"
         divides it, k = d / h, as is usual.
+      bias: of queries, keys and values, as in BERT.
+      dropout: rate of the softmax weights, in training.
       implementation: see `fourier_attn.ops.attention.attention`.
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
@@ -32,6 +34,8 @@ class Attention(nn.Module):
 
     heads: int = 8
     head_width: str = "full"
+    bias: bool = False
+    dropout: float = 0.0
     implementation: str = "xla"
     dtype: jnp.dtype = jnp.dtype("float32")
 
@@ -51,9 +55,16 @@ class Attention(nn.Module):
         dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
 
         def project(name: str) -> Float[Array, "b t h k"]:
-            return dense((self.heads, k), use_bias=False, name=name)(x)
+            return dense((self.heads, k), use_bias=self.bias, name=name)(x)
 
+        rate = self.dropout if train else 0.0
         y = attention(
-            project("query"), project("key"), project("value"), mask=mask, implementation=self.implementation
+            project("query"),
+            project("key"),
+            project("value"),
+            mask=mask,
+            implementation=self.implementation,
+            dropout=rate,
+            dropout_key=self.make_rng("dropout") if rate else None,
         )
         return dense(d, axis=(-2, -1), name="out")(y)

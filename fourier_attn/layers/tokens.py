@@ -1,10 +1,10 @@
 """Controls and simple mixers: what remains without attention or a transform."""
 
-import zlib
+import re
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.dense import matrix_dot_general
@@ -13,6 +13,13 @@ from fourier_attn.ops.tokens import token_convolve
 
 def _real(x: Array, mask: Array | None) -> Array:
     return x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+
+
+def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
+    """The tokens that are mixed: padding zeroed, or kept as it is."""
+    if padding not in ("zero", "tokens"):
+        raise ValueError(f"padding={padding!r} is unknown; choose 'zero' or 'tokens'")
+    return _real(x, mask if padding == "zero" else None)
 
 
 def _mix(x: Array, tokens: Array, features: Array) -> Array:
@@ -49,13 +56,16 @@ class Linear(nn.Module):
 
     Args:
       length: tokens of the longest sequence.
+      padding: "zero", or "tokens", where padding is tokens like any other (as published).
       dtype: of the computation; parameters stay float32.
-    Masking: padded tokens are set to zero first and have no influence; outputs there are not zero.
-    Raises: ValueError for a longer sequence.
+    Masking: with "zero" padded tokens are set to zero first and have no influence; outputs there are not
+      zero. With "tokens" the mask is not used.
+    Raises: ValueError for a longer sequence or another padding.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
     length: int = 512
+    padding: str = "zero"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -65,38 +75,47 @@ class Linear(nn.Module):
         init = nn.initializers.normal(0.02)
         tokens = self.param("tokens", init, (self.length, self.length))
         features = self.param("features", init, (x.shape[-1], x.shape[-1]))
-        return _mix(_real(x, mask).astype(self.dtype), tokens, features)
+        return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
 
 
 class Random(nn.Module):
     """Two random matrices that are never trained, y = T x F ("Random" of the FNet paper).
 
-    T (length, length) and F (d, d) are normal with variance 1 / length and 1 / d; a shorter sequence uses
-    the first t rows and columns of T, so that its output is smaller. They are no parameters: the
-    seed and the layer's place in the model determine them, so that each block has its own and checkpoints
-    need not hold them.
+    T (length, length) and F (d, d) are normal, cut at two deviations, with variance 1 / length and 1 / d; a
+    shorter sequence uses the first t rows and columns of T, so that its output is smaller. They are no
+    parameters: the seed and the number of the block determine them, so that checkpoints need not hold
+    them. They are drawn exactly as the paper's code draws them, so that its weights can be used:
 
-    Args: length, dtype: as for `Linear`.  seed: of the matrices, apart from the seed of the training.
-    Masking: padded tokens are set to zero first and have no influence; outputs there are not zero.
-    Raises: ValueError for a longer sequence.
+        key, mixing = split(key) for each block from PRNGKey(seed) on;    key_F, key_T = split(mixing)
+
+    Args: length, padding, dtype: as for `Linear`.  seed: of the matrices, apart from that of the training.
+    Masking: as for `Linear`.
+    Raises: ValueError for a longer sequence or another padding.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
     length: int = 512
     seed: int = 0
+    padding: str = "zero"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
-        place = zlib.crc32("/".join(self.path).encode())
-        random = np.random.default_rng([self.seed, place])
-        tokens, features = (
-            jnp.asarray(random.normal(scale=n**-0.5, size=(n, n)), jnp.float32)
-            for n in (self.length, x.shape[-1])
-        )
-        return _mix(_real(x, mask).astype(self.dtype), tokens, features)
+        blocks = re.findall(r"block_(\d+)", "/".join(self.path))
+        tokens, features = self.matrices(int(blocks[-1]) if blocks else 0, x.shape[-1])
+        return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
+
+    def matrices(self, block: int, d: int) -> tuple[Float[Array, "n n"], Float[Array, "d d"]]:
+        """T and F of a block; constants of the compiled program."""
+        draw = nn.initializers.lecun_normal()
+        with jax.ensure_compile_time_eval(), jax.threefry_partitionable(False):
+            key = jax.random.PRNGKey(self.seed, impl="threefry2x32")
+            for _ in range(block):
+                key, _ = jax.random.split(key)
+            features, tokens = jax.random.split(jax.random.split(key)[1])
+            return draw(tokens, (self.length, self.length)), draw(features, (d, d))
 
 
 class TokenConvolution(nn.Module):

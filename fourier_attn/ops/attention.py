@@ -1,8 +1,10 @@
 """Scaled dot-product attention with padding."""
 
+import math
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Key
 
 IMPLEMENTATIONS = ("xla", "cudnn")
 
@@ -14,6 +16,8 @@ def attention(
     *,
     mask: Bool[Array, "b s"] | None = None,
     implementation: str = "xla",
+    dropout: float = 0.0,
+    dropout_key: Key[Array, ""] | None = None,
 ) -> Float[Array, "b t h k"]:
     """Averages values with softmax weights, per head.
 
@@ -26,15 +30,19 @@ def attention(
       mask: True for the source tokens that may be attended to.
       implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16
         or float16), which is given the mask as lengths. Not yet run on a GPU.
+      dropout: rate at which softmax weights are zeroed, and the others divided by 1 - rate.
+      dropout_key: what they are drawn from; without it there is no dropout.
     Masking: a masked source token gets no weight. "cudnn" counts the mask, so that there all
       padding must follow the real tokens.
-    Raises: ValueError for an unknown implementation, or cuDNN where it cannot run.
+    Raises: ValueError for an unknown implementation, cuDNN where it cannot run or with dropout.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
             f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}"
         )
+    if dropout and implementation != "xla":
+        raise ValueError(f"dropout={dropout} of attention weights needs implementation='xla'; set it to 0")
     if implementation == "cudnn":
         if query.dtype == jnp.float32 or jax.default_backend() != "gpu":
             raise ValueError(
@@ -46,7 +54,22 @@ def attention(
             query, key, value, key_value_seq_lengths=lengths, implementation="cudnn"
         )
     where = None if mask is None else mask[:, None, None, :]
+    if dropout and dropout_key is not None:
+        return _with_dropout(query, key, value, where, dropout, dropout_key)
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
+
+
+def _with_dropout(
+    query: Array, key: Array, value: Array, mask: Array | None, rate: float, dropout_key: Array
+) -> Array:
+    scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=jnp.float32)
+    scores = scores / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = jnp.where(mask, scores, jnp.full((), jnp.finfo(jnp.float32).min, jnp.float32))
+    weights = jax.nn.softmax(scores)
+    kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
+    weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), jnp.float32))
+    return jnp.einsum("bhts,bshk->bthk", weights.astype(value.dtype), value)
 
 
 @jax.custom_vjp

@@ -22,7 +22,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, model, optim, steps
-from fourier_attn.data.text import PAD
+from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.optics import Engine, cost, presets
 from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.optics.workload import Work, work
@@ -86,20 +86,24 @@ def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, d
     return result, rounds
 
 
-def step_functions(config: Any, network: model.Classifier) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """One step of inference and one of training on random tokens."""
-    if config.model.vocab < PAD + 2:
-        raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 2")
+    if config.model.vocab < 3:
+        raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3")
     draw, b = np.random.default_rng(config.seed), config.data.batch
+    tokens = jnp.asarray(draw.integers(2, config.model.vocab, (b, config.data.length)), jnp.int32)
     batch = {
-        "tokens": jnp.asarray(draw.integers(PAD + 1, config.model.vocab, (b, config.data.length)), jnp.int32),
+        "tokens": tokens,
+        "mask": jnp.ones(tokens.shape, bool),
         "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
     optimizer, (init_key, key) = optim.build(config.optim), steps.keys(config.seed, 1)
-    state = steps.make_init(network, optimizer, 1)(init_key)
+    objective = OBJECTIVES["classes"]
+    state = steps.make_init(network, optimizer, objective)(init_key)
     params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
-    eval_step, train_step = steps.make_eval_step(network), steps.make_train_step(network, optimizer)
+    eval_step = steps.make_eval_step(network, objective)
+    train_step = steps.make_train_step(network, optimizer, objective)
 
     def train() -> Any:
         nonlocal state

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from fourier_attn import command, data, inference, metrics, model, steps
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Batches
+from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.optics import presets
 from fourier_attn.optics.parameters import Engine
 
@@ -60,7 +61,8 @@ def accuracies(
     @jax.jit
     def forward(params: Any, batch: Batch, engine: Engine | None, noise: int) -> Any:
         mixer = fields["mixer"] | {"engine": engine, "eval_engine": None}
-        return steps.make_eval_step(model.build(fields | {"mixer": mixer}), seeds, noise)(params, batch)
+        network = model.build(fields | {"mixer": mixer})
+        return steps.make_eval_step(network, OBJECTIVES["classes"], seeds, noise)(params, batch)
 
     def accuracy(engine: Engine | None, noise: int = 0) -> float:
         total, _ = steps.evaluate(lambda *inputs: forward(*inputs, engine, noise), params, test)
@@ -78,7 +80,8 @@ def test_set(config: Config, directory: Path) -> Batches:
     if not EXAMPLES.value:
         return test
     rows, labels = test.rows[: EXAMPLES.value], test.labels[: EXAMPLES.value]
-    return Batches(rows, labels, buckets=data.padded_lengths(config.data), batch=test.batch)
+    sizes = {"buckets": data.padded_lengths(config.data), "batch": test.batch, "pad": test.pad}
+    return Batches(rows, labels, **sizes)
 
 
 def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Figure:

@@ -1,0 +1,188 @@
+"""The tasks of GLUE: their metrics, their tsv files, and the files in which answers are handed in."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tensorflow_datasets.text import glue as tfds_glue  # TFDS by itself may not get as far as this builder
+
+from fourier_attn.data import files
+
+
+class Glue(NamedTuple):
+    """One task, with TFDS's names.
+
+    Args:
+      folder: of its files in GLUE's own archives.
+      texts: the features with the sentence, or the two sentences.
+      labels: the name of each class; none: the label is a number from 0 to 5.
+      metrics: names in `scores.SCORES`; the first one is what papers report first.
+      submissions: the file to hand in for each of `tests`.
+      named: labels are handed in by name, not by number.
+    """
+
+    folder: str
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    submissions: tuple[str, ...]
+    named: bool = False
+    validations: tuple[str, ...] = ("validation",)
+    tests: tuple[str, ...] = ("test",)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return ("train", *self.validations, *self.tests)
+
+
+ONE, TWO, QUESTIONS = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
+YES_NO = ("entailment", "not_entailment")
+# fmt: off
+GLUE = {  # by the name in TFDS
+    "glue/cola": Glue("CoLA", ONE, ("unacceptable", "acceptable"), ("matthews", "accuracy"), ("CoLA.tsv",)),
+    "glue/sst2": Glue("SST-2", ONE, ("negative", "positive"), ("accuracy",), ("SST-2.tsv",)),
+    "glue/mrpc": Glue("MRPC", TWO, ("not_equivalent", "equivalent"), ("f1", "accuracy"), ("MRPC.tsv",)),
+    "glue/qqp": Glue("QQP", QUESTIONS, ("not_duplicate", "duplicate"), ("f1", "accuracy"), ("QQP.tsv",)),
+    "glue/stsb": Glue("STS-B", TWO, (), ("spearman", "pearson"), ("STS-B.tsv",)),
+    "glue/mnli": Glue(
+        "MNLI", ("premise", "hypothesis"), ("entailment", "neutral", "contradiction"), ("accuracy",),
+        ("MNLI-m.tsv", "MNLI-mm.tsv"), named=True,
+        validations=("validation_matched", "validation_mismatched"),
+        tests=("test_matched", "test_mismatched"),
+    ),
+    "glue/qnli": Glue("QNLI", ("question", "sentence"), YES_NO, ("accuracy",), ("QNLI.tsv",), named=True),
+    "glue/rte": Glue("RTE", TWO, YES_NO, ("accuracy",), ("RTE.tsv",), named=True),
+    "glue/wnli": Glue("WNLI", TWO, ("not_entailment", "entailment"), ("accuracy",), ("WNLI.tsv",)),
+}
+# fmt: on
+MRPC_COLUMNS = {"sentence1": "#1 String", "sentence2": "#2 String"}  # TFDS reads another form of its files
+NUMBER = re.compile(r"\d+(\.\d*)?")
+COLA_HEADER = ["source", "is_acceptable", "mark", "sentence"]  # test.tsv has one of its own
+
+
+def found(source: Path) -> list[str]:
+    """The tasks whose folders are in `source`. Raises: ValueError for none."""
+    names = [name for name, task in GLUE.items() if (source / task.folder).is_dir()]
+    if not names:
+        folders = ", ".join(task.folder for task in GLUE.values())
+        raise ValueError(f"source={source} is no copy of glue; expected a folder with one of {folders}")
+    return names
+
+
+def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
+    """The splits of a task from {train,dev,test}.tsv[.xz] in its folder, or in the folder around that.
+
+    As in TFDS, labels of the test split are -1; those of SST-2 are read where test_labeled.tsv has them.
+    """
+    config: Any = builder.builder_config
+    name = f"glue/{config.name}"
+    task = GLUE[name]
+    folder = source / task.folder if (source / task.folder).is_dir() else source
+    wanted = {split: f"{split.replace('validation', 'dev')}.tsv" for split in task.splits}
+    paths = {split: path for split, file in wanted.items() if (path := files.find(folder, file))}
+    if missing := [wanted[split] for split in task.splits if split not in paths]:
+        raise ValueError(
+            f"source={source} is no copy of {name}; expected {task.folder} with {', '.join(wanted.values())} "
+            f"(or .tsv.xz), but there is no {', no '.join(missing)}"
+        )
+    made = {split: _examples(config, path, labelled=split not in task.tests) for split, path in paths.items()}
+    answers = files.find(folder, "test_labeled.tsv")
+    if name == "glue/sst2" and answers:
+        print(
+            f"note: the labels of the split 'test' of {name} are those of {answers.name}, from the original "
+            "SST test set; TFDS itself has -1 there"
+        )
+        made["test"] = _answered(made["test"], _examples(config, answers, labelled=True), answers)
+    return made
+
+
+def _examples(config: tfds_glue.GlueConfig, path: Path, *, labelled: bool) -> Iterator[tuple[int, dict]]:
+    """What TFDS reads from the file; `idx` counts its rows, those that are left out too."""
+    columns = MRPC_COLUMNS if config.name == "mrpc" else config.text_features
+    rows = ((where, line.split("\t")) for where, line in files.lines(path) if line)
+    where, header = ("", COLA_HEADER) if config.name == "cola" and labelled else next(rows, (f"{path}", []))
+    if missing := {*columns.values(), *[config.label_column] * labelled} - {*header}:
+        raise ValueError(f"{where} has no column {', '.join(sorted(missing))}; the first line must name them")
+    kept = broken = 0
+    for index, (where, row) in enumerate(rows):
+        if config.name == "qqp" and len(row) < len(header):
+            broken += 1  # as published: a line break within a question makes two short rows
+            continue
+        if len(row) != len(header):
+            raise ValueError(f"{where} has {len(row)} columns instead of {len(header)}; mend or remove it")
+        fields = dict(zip(header, row, strict=True))
+        label = _label(config, fields[config.label_column], where) if config.label_column in fields else -1
+        texts = {feature: fields[column] for feature, column in columns.items()}
+        yield index, texts | {"label": label if config.label_classes else np.float32(label), "idx": index}
+        kept += 1
+    if broken:
+        print(f"note: {broken} rows of {path} with too few columns are left out, as in TFDS")
+    if not kept:
+        raise ValueError(f"{path} has no examples; check the copy")
+
+
+def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
+    """The class, which the files give by name or by number, or the number of a task without classes."""
+    names = config.label_classes or []
+    numbers = [str(number) for number in range(len(names))]
+    for known in (names, numbers):
+        if text in known:
+            return known.index(text)
+    if not names and NUMBER.fullmatch(text) and 0 <= float(text) <= 5:
+        return float(text)
+    expected = f"one of {', '.join([*numbers, *names])}" if names else "a number from 0 to 5"
+    raise ValueError(f"{where} has the label {text!r}; expected {expected}")
+
+
+def _answered(unlabelled: Iterator, labelled: Iterator, path: Path) -> Iterator[tuple[int, dict]]:
+    """The first with the labels of the second, whose sentences may differ in details such as brackets."""
+    examples, answers = list(unlabelled), list(labelled)
+    same = sum(_letters(a) == _letters(b) for (_, a), (_, b) in zip(examples, answers, strict=False))
+    if len(answers) != len(examples) or same < 0.9 * len(examples):
+        raise ValueError(
+            f"{path} has {len(answers)} sentences of which {same} are those of test.tsv, which has "
+            f"{len(examples)}; it needs the same ones in the same order"
+        )
+    for (index, example), (_, answer) in zip(examples, answers, strict=True):
+        yield index, example | {"label": answer["label"]}
+
+
+def _letters(example: dict) -> str:
+    return re.sub(r"[^a-z0-9]", "", example["sentence"].lower())
+
+
+def write_submission(
+    path: Path, task: str, predictions: Iterable[Any], index: Iterable[Any] | None = None
+) -> None:
+    """Writes answers for a test split as GLUE takes them: a header, then index and prediction per line.
+
+    Args:
+      task: its name in `GLUE`.
+      predictions: class numbers; for glue/stsb numbers, which are cut to 0 .. 5.
+      index: the `idx` of each example, by which lines are sorted; without it predictions stand in
+        GLUE's order, which is not that of TFDS.
+
+    Raises: ValueError for a prediction that is no class of the task, or an index that is not 0, 1, 2, ..
+    """
+    answers = [_answer(GLUE[task], prediction) for prediction in predictions]
+    places = range(len(answers)) if index is None else [int(i) for i in index]
+    if sorted(places) != [*range(len(answers))]:
+        raise ValueError(f"index must hold each of 0 to {len(answers) - 1} once; hand in a whole test split")
+    lines = [f"{place}\t{answer}\n" for place, answer in sorted(zip(places, answers, strict=True))]
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text("".join(["index\tprediction\n", *lines]), encoding="utf-8")
+    temporary.replace(path)
+
+
+def _answer(task: Glue, prediction: Any) -> str:
+    number = float(prediction)
+    if not task.labels and not math.isnan(number):
+        return f"{min(max(number, 0.0), 5.0):.3f}"
+    if number not in range(len(task.labels)):
+        raise ValueError(
+            f"prediction {prediction} is none of the {len(task.labels)} classes of {task.folder}"
+        )
+    return task.labels[int(number)] if task.named else str(int(number))

@@ -1,0 +1,76 @@
+"""WikiText-2, the words of good Wikipedia articles: a TFDS data set of one article per example."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+from fourier_attn.data import files
+
+FILES = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
+TITLE = re.compile(r" = (?!= ).*(?<! =) = ")
+
+
+class Wikitext2(tfds.core.GeneratorBasedBuilder):
+    """The TFDS data set `wikitext2`; the order of the articles is that of the files."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="WikiText-2 by article (Merity et al., Pointer Sentinel Mixture Models, ICLR 2017).",
+            features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        raise ValueError(
+            f"the data set wikitext2 is not in {self.data_path}. Build it from a local copy: "
+            "python -m fourier_attn.data.prepare --dataset=wikitext2 --source=DIR"
+        )
+
+    def _generate_examples(self) -> None:
+        """Unused: `splits` makes the examples."""
+
+
+def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """Makes the TFDS builder of WikiText-2 in `data_dir`."""
+    return Wikitext2(data_dir=data_dir, file_format="array_record")
+
+
+def splits(builder: Any, source: Path) -> dict[str, Iterator]:
+    """The splits of wikitext2 from a folder with wiki.{train,valid,test}.tokens[.xz]."""
+    paths = {split: files.find(source, name) for split, name in FILES.items()}
+    missing = [FILES[split] for split, path in paths.items() if path is None]
+    if missing:
+        raise ValueError(
+            f"source={source} is no copy of wikitext2; expected a folder with {', '.join(FILES.values())} "
+            f"(or .tokens.xz), but there is no {', no '.join(missing)}"
+        )
+    return {split: _examples(path) for split, path in paths.items() if path}
+
+
+def _examples(path: Path) -> Iterator[tuple[int, dict]]:
+    for number, article in enumerate(articles(path)):
+        yield number, {"text": article}
+
+
+def articles(path: Path) -> Iterator[str]:
+    """Yields the articles, which joined with newlines are the file.
+
+    A title is a line ` = Title = ` between two empty ones. Lines ` = = Section = = ` are headings in an
+    article; text may hold ` = x = ` on a line of its own, but not between empty lines.
+
+    Raises: ValueError for a file that cannot be read or does not begin with a title.
+    """
+    lines = [line for _, line in files.lines(path)]
+    empty = [True, *(not line.strip() for line in lines), True]
+    starts = [i for i, line in enumerate(lines) if TITLE.fullmatch(line) and empty[i] and empty[i + 2]]
+    if not starts or not all(empty[: starts[0] + 1]):
+        raise ValueError(f"{path} does not begin with a title, a line ' = Title = '; check the copy")
+    starts[0] = 0  # the empty line before the first title
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield "\n".join(lines[start:end])

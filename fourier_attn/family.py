@@ -1,0 +1,83 @@
+"""The family of FNet's paper: its architectures and sizes, as configurations of the one model."""
+
+from fourier_attn.config import Config, default, fit_length
+
+# name -> mixer of all blocks; the hybrid has attention in two of them
+ARCHITECTURES = {
+    "fnet": "fourier",
+    "hybrid": "fourier",
+    "bert": "attention",
+    "linear": "linear",
+    "random": "random",
+    "ff": "identity",
+}
+SIZES = {
+    "tiny": {"depth": 2, "d": 128, "emb": 128, "mlp": 512, "heads": 2},
+    "mini": {"depth": 4, "d": 256, "emb": 256, "mlp": 1024, "heads": 4},
+    "base": {"depth": 12, "d": 768, "emb": 768, "mlp": 3072, "heads": 12},
+    "large": {"depth": 24, "d": 1024, "emb": 1024, "mlp": 4096, "heads": 16},
+}
+
+
+def family(
+    name: str = "fnet",
+    size: str = "base",
+    task: str = "pretraining",
+    attention: int = 2,
+    where: str = "top",
+) -> Config:
+    """The configuration of an architecture in a size, as published but for padding and what is trained.
+
+    Word, position and type tables (32,000, 512, 4 rows), normalised (eps 1e-12) and projected; post-norm
+    blocks with GELU in its tanh form; the first token's vector pooled. 83.49, 88.21, 93.71 and 111.84 million
+    parameters for fnet, hybrid, linear and bert in base with the heads of pre-training.
+
+    Args:
+      attention, where: blocks of "hybrid" with attention, and their place, see `placed`.
+    Raises: ValueError for an unknown name or size.
+    Source: Lee-Thorpe et al., arXiv 2105.03824; sizes base and large also Devlin et al., arXiv 1810.04805.
+    """
+    if name not in ARCHITECTURES:
+        raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(ARCHITECTURES)}")
+    if size not in SIZES:
+        raise ValueError(f"size={size!r} is unknown; choose one of {', '.join(SIZES)}")
+    hybrid = name == "hybrid"
+    config = default(ARCHITECTURES[name], task, others=("attention",) if hybrid else ())
+    sizes = dict(SIZES[size])
+    heads = sizes.pop("heads")
+    model = config.model
+    model.update(sizes)
+    model.vocab = config.data.vocab = 32_000
+    model.positions, model.types = 512, 4
+    model.activation, model.norm_eps, model.pooling, model.dropout = "gelu", 1e-12, "first", 0.1
+    for mixer in (model.mixer, *model.others.values()):
+        if "heads" in mixer:
+            mixer.heads, mixer.head_width, mixer.bias, mixer.dropout = heads, "split", True, 0.1
+    if hybrid:
+        model.layout = placed(model.depth, attention, where, "fourier")
+    if task == "pretraining":
+        model.head = "pretraining"
+    return fit_length(config)
+
+
+def placed(depth: int, count: int, where: str, mixer: str, other: str = "attention") -> tuple[str, ...]:
+    """The layout of `depth` blocks with `mixer`, `count` of them with `other` instead (FNet's hybrids).
+
+        "bottom"  l < count            "middle"  depth - count <= 2 l < depth + count
+        "top"     l >= depth - count   "mixed"   l = floor(j depth / count), j = 0 .. count - 1
+
+    Raises: ValueError for a count that does not fit, or another place.
+    Source: Lee-Thorpe et al., arXiv 2105.03824. Their code's "mixed", l mod (depth // count) = 0, is the same
+      wherever count divides depth, and has too many blocks elsewhere.
+    """
+    if not 0 <= count <= depth:
+        raise ValueError(f"count={count} must lie between 0 and depth={depth}")
+    chosen = {
+        "bottom": range(count),
+        "middle": [n for n in range(depth) if depth - count <= 2 * n < depth + count],
+        "mixed": [j * depth // count for j in range(count)],
+        "top": range(depth - count, depth),
+    }
+    if where not in chosen:
+        raise ValueError(f"where={where!r} is unknown; choose one of {', '.join(chosen)}")
+    return tuple(other if n in chosen[where] else mixer for n in range(depth))

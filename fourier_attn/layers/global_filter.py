@@ -1,0 +1,45 @@
+"""A global filter as a layer."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
+
+
+class GlobalFilter(nn.Module):
+    """One learned transfer function for each feature, y = irfft(W rfft(x)) over tokens (GFNet).
+
+    Parameters: `filter` (length // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2): real and imaginary parts,
+    normal with deviation 0.02 as published. Those that cannot act are named in
+    `fourier_attn.ops.global_filter.global_filter`.
+
+    Args:
+      length: tokens that the filter is stored for. Another number of tokens, fewer or more, uses its spectrum
+        interpolated over frequency, which is approximate (`resample_filter`).
+      grid: (rows, cols) of an image, which the tokens must fill; () for a sequence.
+      dtype: of the result; transforms run in float32.
+    Masking: padded tokens are set to zero first, so that their content has no influence. The padded
+      length t still has: the sequence wraps there. Outputs at padded positions are not zero.
+    Raises: ValueError for a grid that the tokens do not fill, and for length or grid below 1.
+    Source: Rao et al., Global Filter Networks for Image Classification, arXiv 2107.00645.
+    """
+
+    length: int = 512
+    grid: tuple[int, ...] = ()
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+    ) -> Float[Array, "b t d"]:
+        stored = tuple(self.grid) or (self.length,)
+        if min(stored) < 1:
+            raise ValueError(f"length={self.length} and grid={self.grid} must be at least 1")
+        shape = (*bins(stored), x.shape[-1], 2)
+        filter = self.param("filter", nn.initializers.normal(0.02), shape)
+        if mask is not None:
+            x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        if not self.grid:
+            filter = resample_filter(filter, stored, (x.shape[-2],))
+        return global_filter(x.astype(self.dtype), filter, grid=tuple(self.grid) or None)

@@ -1,0 +1,62 @@
+"""Long convolution as a layer."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from fourier_attn.ops.long_conv import check, long_convolve
+
+
+class LongConvolution(nn.Module):
+    """One learned filter for each feature, as long as the sequence: y[i] = sum_k w[k] x[i - k].
+
+    Parameters: `kernel` (2 length - 1, d), two-sided; (length, d) if causal or circular; the order of its
+    taps is that of `fourier_attn.ops.long_conv.long_convolve`. Tap k is normal with a deviation
+    proportional to 1 / (1 + |k|), and variances that sum to 1: white noise keeps its size, near
+    tokens count most, and no tap starts so small that a gradient through it vanishes. (The publication has
+    exponential decays of several rates, and shrinks small taps to zero in training.)
+
+    Args:
+      length: tokens of the longest sequence. A shorter one uses the taps that reach within it, which for
+        "linear" is the same function, and for "circular" another one, since it wraps at t.
+      boundary: "linear", nothing outside the sequence; or "circular".
+      causal: token i sees tokens up to i only.
+      dtype: of the result; transforms run in float32.
+    Masking: padded tokens are set to zero first, so that their content has no influence. Real tokens before
+      "linear" padding get what they get without it, whatever the padded length t; for "circular" t has
+      an influence. Outputs at padded positions are not zero.
+    Raises: ValueError for a longer sequence, an unknown boundary, and causal with "circular".
+    Source: Fu et al., Simple Hardware-Efficient Long Convolutions for Sequence Modeling, arXiv 2302.06646.
+    """
+
+    length: int = 512
+    boundary: str = "linear"
+    causal: bool = False
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+    ) -> Float[Array, "b t d"]:
+        t, d = x.shape[-2:]
+        check(self.boundary, self.causal)
+        if t > self.length:
+            raise ValueError(f"a sequence of {t} tokens exceeds length={self.length}; raise length")
+        scale = 1 / (1 + self._distance())
+        scale = jnp.asarray(scale / np.sqrt(np.sum(scale**2)), jnp.float32)[:, None]
+
+        def init(key: Array, shape: tuple[int, ...]) -> Array:
+            return scale * nn.initializers.normal(1.0)(key, shape)
+
+        kernel = self.param("kernel", init, (scale.shape[0], d))
+        if mask is not None:
+            x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        return long_convolve(x.astype(self.dtype), kernel, boundary=self.boundary, causal=self.causal)
+
+    def _distance(self) -> np.ndarray:
+        """|k| of each row of the kernel."""
+        k = np.arange(self.length)
+        if self.boundary == "circular":
+            return np.minimum(k, self.length - k)
+        return k if self.causal else np.abs(np.arange(1 - self.length, self.length))

@@ -1,0 +1,85 @@
+"""What training minimises and evaluation counts, for each head that can be trained here."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from fourier_attn.metrics import Sums
+
+Batch = Mapping[str, Any]
+
+
+class Objective(NamedTuple):
+    """What a head's outputs are worth.
+
+    Args:
+      names: of the sums.
+      losses: name of each loss -> what in the batch weighs its terms; the sum of their means is minimised.
+      sums: (outputs, batch) -> sums and counts, the losses among them.
+      answers: outputs -> what is kept of each example: class probabilities (b, c) or scores (b).
+      best: the mean by which validation chooses the best weights; higher is better. A task may choose
+        another one.
+    """
+
+    names: tuple[str, ...]
+    losses: Mapping[str, str]
+    sums: Callable[[Any, Batch], Sums]
+    answers: Callable[[Any], Array]
+    best: str
+
+    def loss(self, sums: Sums, counts: Mapping[str, Array]) -> Array:
+        """The sum of the losses' means; `counts` are those of the whole batch."""
+        return sum((sums[name][0] / counts[name] for name in self.losses), start=jnp.zeros(()))
+
+    def counts(self, batch: Batch) -> dict[str, Array]:
+        """What each loss of a batch is divided by."""
+        return {name: jnp.maximum(batch[key].sum(), 1e-6) for name, key in self.losses.items()}
+
+
+def ratio(values: Float[Array, "..."], weight: Float[Array, "..."]) -> Float[Array, " 2"]:
+    """Weighted sum, and sum of the weights."""
+    return jnp.stack([jnp.vdot(values, weight), weight.sum()])
+
+
+def class_sums(
+    logits: Float[Array, "*b c"], label: Int[Array, "*b"], weight: Float[Array, "*b"]
+) -> tuple[Float[Array, " 2"], Float[Array, " 2"]]:
+    """Cross-entropy in nats, and correct answers."""
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
+    correct = (jnp.argmax(logits, axis=-1) == label).astype(jnp.float32)
+    return ratio(loss, weight), ratio(correct, weight)
+
+
+def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
+    loss, accuracy = class_sums(logits, batch["label"], batch["weight"])
+    return {"loss": loss, "accuracy": accuracy}
+
+
+def _score(score: Float[Array, " b"], batch: Batch) -> Sums:
+    return {"loss": ratio((score - batch["label"]) ** 2, batch["weight"])}
+
+
+def _pretraining(outputs: dict[str, Array], batch: Batch) -> Sums:
+    mlm = class_sums(outputs["mlm"], batch["place_label"], batch["place_weight"])
+    nsp = class_sums(outputs["nsp"], batch["label"], batch["weight"])
+    return dict(zip(PRETRAINING, (*mlm, *nsp), strict=True))
+
+
+PRETRAINING = ("mlm_loss", "mlm_accuracy", "order_loss", "order_accuracy")
+
+# by head of the model
+OBJECTIVES: dict[str, Objective] = {
+    "classes": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax, "accuracy"),
+    "score": Objective(("loss",), {"loss": "weight"}, _score, lambda score: score, "loss"),
+    "pretraining": Objective(
+        PRETRAINING,
+        {"mlm_loss": "place_weight", "order_loss": "weight"},
+        _pretraining,
+        lambda outputs: jax.nn.softmax(outputs["nsp"]),
+        "mlm_accuracy",
+    ),
+}

@@ -1,0 +1,96 @@
+"""The adaptive Fourier neural operator (AFNO): one small complex network for every frequency."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fourier_attn.ops.global_filter import as_signals, as_tokens, bins
+from fourier_attn.ops.transforms import irfftn, rfftn
+
+
+def kept(axes: tuple[int, ...], modes: float) -> tuple[int, ...]:
+    """How many bins K remain on each axis, |f| < ceil(modes (n // 2 + 1)): half of them on the last axis."""
+    lowest = [math.ceil(round(modes * (n // 2 + 1), 6)) or 1 for n in axes]
+    both = (min(2 * k - 1, n) for k, n in zip(lowest[:-1], axes[:-1], strict=True))
+    return (*both, lowest[-1])
+
+
+def _cut(spectrum: Array, sizes: tuple[int, ...]) -> Array:
+    """The lowest frequencies; those of both signs in the order -(K // 2) .. (K - 1) // 2."""
+    axes, shifts = tuple(range(-len(sizes), -1)), tuple(k // 2 for k in sizes[:-1])
+    return jnp.roll(spectrum, shifts, axes)[(..., *(slice(k) for k in sizes))]
+
+
+def _fill(spectrum: Array, full: tuple[int, ...]) -> Array:
+    """The inverse of `_cut`, zero at all other frequencies."""
+    sizes = spectrum.shape[-len(full) :]
+    ends = [(0, n - k) for n, k in zip(full, sizes, strict=True)]
+    padded = jnp.pad(spectrum, [(0, 0)] * (spectrum.ndim - len(full)) + ends)
+    axes, shifts = tuple(range(-len(sizes), -1)), tuple(-(k // 2) for k in sizes[:-1])
+    return jnp.roll(padded, shifts, axes)
+
+
+def _dense(z: Array, kernel: Array, bias: Array) -> Array:
+    """W z + b in each block, complex, for z (*b, n, p, f, 2): real products, since W has [re, im] last."""
+    re, im = kernel[..., 0], kernel[..., 1]
+    matrix = jnp.stack([jnp.stack([re, im], -1), jnp.stack([-im, re], -1)], axis=2)  # (n, p, 2, h, 2)
+    y = jnp.einsum("...npfc,npche->...nhfe", z, matrix)
+    return y + jnp.broadcast_to(bias[:, :, None], y.shape)
+
+
+def softshrink(x: Float[Array, "..."], threshold: float) -> Float[Array, "..."]:
+    """sign(x) max(|x| - threshold, 0)."""
+    return x - jnp.clip(x, -threshold, threshold)
+
+
+def spectral_mlp(
+    x: Float[Array, "*b t d"],
+    kernels: tuple[Float[Array, "n p h 2"], Float[Array, "n h p 2"]],
+    biases: tuple[Float[Array, "n h 2"], Float[Array, "n p 2"]],
+    *,
+    threshold: float = 0.01,
+    modes: float = 1.0,
+    grid: tuple[int, ...] | None = None,
+) -> Float[Array, "*b t d"]:
+    """AFNO: a network of two complex layers on the features of each frequency, the same for all frequencies.
+
+        z = rfft(x),    y = irfft(shrink(W_2 relu(W_1 z + b_1) + b_2)) + x
+
+    Features are n blocks of p, d = n p, and W_1 (p to h) and W_2 (h to p) act within a block. relu and
+    shrink, see `softshrink`, act on real and imaginary parts separately. Both transforms are orthonormal, so
+    that `threshold` means the same at every length: nothing here depends on t. With
+    `grid=(rows, cols)` tokens are an image, row by row, and transforms have two axes. It all runs
+    in float32. Complex arrays are real ones with a last axis (real, imaginary).
+
+    Args:
+      kernels: W_1 and W_2.
+      biases: b_1 and b_2.
+      modes: share of the frequencies that are computed, in (0, 1]: on each axis the bins
+        |f| < ceil(modes (n // 2 + 1)) for n tokens; all other bins of z' are zero.
+    Masking: none; every output depends on every token, padding included.
+    Raises: ValueError for weights, grid, threshold or modes that do not fit.
+    Source: Guibas et al., Adaptive Fourier Neural Operators, arXiv 2111.13587. Its code computes how many
+      bins it keeps from rows x cols, and so keeps all for most fractions; here each axis counts its own.
+    """
+    (n, p, *_), (t, d) = kernels[0].shape, x.shape[-2:]
+    if n * p != d:
+        raise ValueError(f"kernels of n={n} blocks of p={p} features must have n p = d = {d}")
+    check(threshold, modes)
+    axes, signal = tuple(grid or (t,)), as_signals(x, grid)
+    sizes, scale = kept(axes, modes), math.sqrt(t)
+    spectrum = _cut(rfftn(signal, axes), sizes)
+    z = spectrum.reshape(*x.shape[:-2], n, p, math.prod(sizes)) / scale
+    hidden = jax.nn.relu(_dense(jnp.stack([z.real, z.imag], -1), kernels[0], biases[0]))
+    z = softshrink(_dense(hidden, kernels[1], biases[1]), threshold) * scale
+    spectrum = jax.lax.complex(z[..., 0], z[..., 1]).reshape(spectrum.shape)
+    return as_tokens(irfftn(_fill(spectrum, bins(axes)), axes) + signal, x)
+
+
+def check(threshold: float, modes: float) -> None:
+    """Refuses a negative threshold and a share of modes outside (0, 1]."""
+    if threshold < 0:
+        raise ValueError(f"threshold={threshold} must not be negative")
+    if not 0 < modes <= 1:
+        raise ValueError(f"modes={modes} must lie in (0, 1]; it is a share of the frequencies")

@@ -1,0 +1,94 @@
+"""Fourier mixing of examples of unlike lengths in one array, by chirps (Bluestein): any length in O(t log t)."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float, Int
+
+from fourier_attn.ops.transforms import batchwise, fast_size, irfftn
+
+LONGEST = 2**20  # tokens; from there on the integers of `_chirp` do not fit 32 bits
+COLUMNS = 64  # of the table of roots, which is a product of two narrow ones
+_fft, _ifft = batchwise(lambda c: jnp.fft.fft(c), 1), batchwise(lambda c: jnp.fft.ifft(c), 1)
+
+
+def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
+    """0 .. t - 1 for each example."""
+    return jnp.broadcast_to(jnp.arange(t), (*lengths.shape, t))
+
+
+def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
+    """exp(-2 pi sqrt(-1) k / n) for k < size, by adding the angles of k = 64 row + column.
+
+    Right for k < n. As a product of matrices it is also computed once: sines and cosines would be computed
+    again in every loop that XLA fuses them into.
+    """
+
+    def turn(k: Array) -> tuple[Array, Array]:
+        phase = k.astype(jnp.float32) / n[..., None].astype(jnp.float32) * jnp.float32(2 * math.pi)
+        return jnp.cos(phase), -jnp.sin(phase)
+
+    cos, sin = turn(positions(n, -(-size // COLUMNS)) * COLUMNS)
+    re, im = turn(positions(n, COLUMNS))
+    fine = jnp.stack([jnp.concatenate([re, im], -1), jnp.concatenate([-im, re], -1)], -2)
+    table = jnp.matmul(jnp.stack([cos, sin], -1), fine, precision=jax.lax.Precision.HIGHEST)
+    re, im = (part.reshape(*n.shape, -1)[..., :size] for part in jnp.split(table, 2, -1))
+    return jax.lax.complex(re, im)
+
+
+def _chirp(n: Int[Array, "*b"], t: int) -> Complex[Array, "*b t"]:
+    """exp(-pi sqrt(-1) m^2 / n) for m < t, from m^2 mod 2 n.
+
+    Upper bits of one factor first, since m^2 need not fit 32 bits.
+    """
+    m, turn = positions(n, t).astype(jnp.uint32), 2 * n[..., None].astype(jnp.uint32)
+    squares = (m * (m >> 8) % turn * 256 + m * (m & 255)) % turn
+    return jnp.take_along_axis(roots(2 * n, 2 * t), squares.astype(jnp.int32), -1, mode="clip")
+
+
+def _mirror(x: Array, n: Int[Array, "*b"]) -> Array:
+    """x[-m mod n] along the last axis but one; anything for m >= n."""
+    m = positions(n, x.shape[-2])
+    m = jnp.where(m == 0, 0, n[..., None] - m)
+    return jnp.take_along_axis(x, m[..., None], -2, mode="clip")
+
+
+def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Complex[Array, "*b h t"]:
+    """sum_m c[m] conj(w)[i - m]: a convolution with the chirp, whose spectrum is shared by all columns."""
+    t = c.shape[-1]
+    size = fast_size(2 * t - 1)
+    gap = jnp.zeros((*w.shape[:-1], size - 2 * t + 1), w.dtype)
+    kernel = jnp.concatenate([w, gap, jnp.flip(w[..., 1:], -1)], -1).conj()
+    padded = jnp.pad(c, [(0, 0)] * (c.ndim - 1) + [(0, size - t)])
+    return _ifft(_fft(padded) * _fft(kernel)[..., None, :])[..., :t]
+
+
+def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
+    """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
+
+        e[m, j]  = x[m, j] + x[-m mod n, -j mod d]                     all that the real part depends on
+        e_f[i, j] = w[i] sum_{m < n} (e[m, j] w[m]) conj(w)[i - m],     w[m] = exp(-pi sqrt(-1) m^2 / n)
+        y[i, j]  = 1/2 sum_{k < d} e_f[i, k] exp(-2 pi sqrt(-1) j k / d)
+
+    Since e is real and even, e_f[i, -k] = conj(e_f[i, k]): half of the columns are enough, two real columns
+    share one complex transform (told apart by their mirror images), and the transform of the features is
+    one from half a spectrum to real numbers, which has nothing to be mirrored after it.
+
+    Args:
+      lengths: from 0 to t.
+    """
+    t, d = x.shape[-2:]
+    half = d // 2 + 1
+    n, real = jnp.maximum(lengths, 1), (positions(lengths, t) < lengths[..., None])[..., None]
+    chirp = _chirp(n, t)
+    other = jnp.concatenate([x[..., :1], jnp.flip(x[..., d - half + 1 :], -1)], -1)  # -j mod d
+    even = x[..., :half] + _mirror(other, n)
+    even = jnp.pad(even, [(0, 0)] * (x.ndim - 1) + [(0, half % 2)])
+    pairs = jax.lax.complex(*jnp.split(even, 2, -1)) * chirp[..., None]
+    pairs = jnp.where(real, pairs, jnp.complex64(0))
+    pairs = _transform(pairs.swapaxes(-1, -2), chirp).swapaxes(-1, -2) * (chirp * (d / 4))[..., None]
+    mirrored = _mirror(pairs, n).conj()
+    columns = jnp.concatenate([pairs + mirrored, (pairs - mirrored) * -1j], -1)[..., :half]
+    # Conjugated, since the inverse transform has the other sign.
+    return irfftn(jnp.where(real, columns.conj(), jnp.complex64(0)), (d,))

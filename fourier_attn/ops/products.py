@@ -1,0 +1,113 @@
+"""Fourier mixing as products of real matrices: for short sequences, matrix units and low precision.
+
+With a + sqrt(-1) b = sum_n x[m, n] exp(-2 pi sqrt(-1) j n / d), the transform of the features, the mixed
+tokens are sum_m a cos + b sin: real and imaginary parts lie side by side and are summed in one product.
+Products run in the dtype of x and accumulate in float32.
+"""
+
+import math
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fourier_attn.ops.chirp import positions, roots
+
+
+def _product(equation: str, *arrays: Array) -> Float[Array, "..."]:
+    """An einsum in the arrays' dtype with sums in float32."""
+    highest = jax.lax.Precision.HIGHEST if arrays[0].dtype == jnp.float32 else None
+    return jnp.einsum(equation, *arrays, precision=highest, preferred_element_type=jnp.float32)
+
+
+def _turns(i: np.ndarray, m: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """cos and sin of 2 pi i m / n; whole turns are taken off first, since they cost digits."""
+    phase = np.outer(i, m) % n * (2 * np.pi / n)
+    return np.cos(phase).astype(np.float32), np.sin(phase).astype(np.float32)
+
+
+@lru_cache(maxsize=16)
+def _features(d: int) -> np.ndarray:
+    """(d, 2, d // 2 + 1): from features to the real and the imaginary part of half of their spectrum."""
+    cos, sin = _turns(np.arange(d), np.arange(d // 2 + 1), d)
+    return np.stack([cos, -sin], 1)
+
+
+@lru_cache(maxsize=16)
+def _tokens(t: int) -> np.ndarray:
+    """(t, 2 t): from real and imaginary part, token by token, to the real part of their spectrum."""
+    return np.stack(_turns(np.arange(t), np.arange(t), t), -1).reshape(t, -1)
+
+
+@lru_cache(maxsize=16)
+def _stages(t: int, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two stages (Cooley-Tukey) for t = first * second, with the twiddle factors in the second one.
+
+    (i1, e, m1, c) from part c to part e; (i1, i2, m2 e) from both parts to the real part.
+    """
+    second = t // first
+    cos, sin = _turns(np.arange(first), np.arange(first), first)
+    one = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)
+    two = np.stack(_turns(np.arange(t), np.arange(second), t), -1).reshape(second, first, -1)
+    return one, np.ascontiguousarray(two.swapaxes(0, 1))
+
+
+def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
+    """All d columns from j = 0 .. d // 2:  y[i, j] = y[-i mod t, -j mod d]."""
+    rest = jnp.flip(half[..., 1 : (d + 1) // 2], axis=(-2, -1))
+    return jnp.concatenate([half, jnp.roll(rest, 1, axis=-2)], axis=-1)
+
+
+def _spectrum(x: Float[Array, "*b t d"]) -> Float[Array, "*b t 2 f"]:
+    return _product("...tn,ncj->...tcj", x, jnp.asarray(_features(x.shape[-1]), x.dtype)).astype(x.dtype)
+
+
+def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
+    """One product per axis, half of the columns; the other half mirrors them."""
+    *lead, t, d = x.shape
+    parts = _spectrum(x).reshape(*lead, 2 * t, -1)
+    y = _product("...mj,im->...ij", parts, jnp.asarray(_tokens(t), x.dtype))
+    return mirrored(y.astype(x.dtype), d)
+
+
+def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
+    """Two products for the tokens, t = t1 t2, m = t2 m1 + m2 and i = i1 + t1 i2: t (4 t1 + 2 t2) per column.
+
+        u[i1, m2] = sum_{m1} z[m1, m2] exp(-2 pi sqrt(-1) i1 m1 / t1)
+        y[i1, i2] = Re sum_{m2} u[i1, m2] exp(-2 pi sqrt(-1) i m2 / t)
+
+    t1 and t2 are the divisors nearest to sqrt(t), t1 <= t2; for a prime t there is one product.
+    """
+    *lead, t, d = x.shape
+    first = next(n for n in range(math.isqrt(t), 0, -1) if t % n == 0)
+    if first == 1:
+        return matmul_mix(x)
+    one, two = (jnp.asarray(stage, x.dtype) for stage in _stages(t, first))
+    parts = _spectrum(x).reshape(*lead, first, t // first, 2, -1)
+    parts = _product("...kmcj,iekc->...imej", parts, one).astype(x.dtype)
+    parts = parts.reshape(*lead, first, -1, parts.shape[-1])
+    y = _product("...imj,ikm->...kij", parts, two).reshape(*lead, t, -1)
+    return mirrored(y.astype(x.dtype), d)
+
+
+def masked_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
+    """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
+
+    Cosines and sines of 2 pi i m / n for each example, zero for i or m >= n. Their two products p and q are
+    kept apart: y[i, j] = p + q, and y[i, -j] = p - q needs no mirror image.
+    """
+    t, d = x.shape[-2:]
+    m, n = positions(lengths, t), jnp.maximum(lengths, 1)
+    real = m < lengths[..., None]
+    table = roots(n, t)
+    table = jnp.stack([table.real, -table.imag], -2)[..., None, :]
+    turns = m[..., :, None] * m[..., None, :] % n[..., None, None]
+    table = jnp.take_along_axis(table, turns[..., None, :, :], -1, mode="clip")
+    both = (real[..., :, None] & real[..., None, :])[..., None, :, :]
+    table = jnp.where(both, table, jnp.float32(0)).astype(x.dtype)
+    # Zero times a padded infinity would not be zero.
+    parts = _spectrum(jnp.where(real[..., None], x, jnp.zeros((), x.dtype)))
+    p, q = jnp.moveaxis(_product("...cim,...mcj->...cij", table, parts), -3, 0)
+    return jnp.concatenate([p + q, jnp.flip((p - q)[..., 1 : (d + 1) // 2], -1)], -1).astype(x.dtype)

@@ -1,0 +1,242 @@
+"""Published weights in and out: FNet and its relatives, from Google's files and from Hugging Face's.
+
+settings, params = pretrained.load("model.safetensors")
+outputs = model.build(settings).apply({"params": params}, tokens, types=types)
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import traverse_util
+
+from fourier_attn.pretrained import architecture, files, names
+
+ARCHITECTURES = {
+    "FNetModel": "features",
+    "FNetForPreTraining": "pretraining",
+    "FNetForMaskedLM": "mlm",
+    "FNetForNextSentencePrediction": "nsp",
+    "FNetForSequenceClassification": "classes",
+    "FNetForMultipleChoice": "score",
+    "FNetForTokenClassification": "tokens",
+    "FNetForQuestionAnswering": "spans",
+}
+ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
+
+
+class Weights(NamedTuple):
+    """What a file holds: the `model` part of a configuration, the parameters, and notes on them."""
+
+    config: Any
+    params: dict[str, Any]
+    notes: tuple[str, ...]
+
+    def report(self) -> str:
+        """Architecture, sizes, number of parameters, and where they came from, a line for each."""
+        c = self.config
+        mixers = Counter(c.layout or (c.mixer.name,) * c.depth)
+        sizes = ("vocab", "positions", "types", "emb", "d", "mlp", "depth")
+        count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        lines = (
+            f"architecture: {', '.join(f'{n} x {name}' for name, n in mixers.items())}; head {c.head}",
+            f"sizes: {', '.join(f'{key} {c[key]}' for key in sizes)}",
+            f"parameters: {count:,}",
+        )
+        return "\n".join((*lines, *self.notes))
+
+
+def load(path: str | Path, mixer: str | None = None, head: str | None = None) -> tuple[Any, dict[str, Any]]:
+    """The `model` part of a configuration, and the parameters, of a file of weights; see `read`."""
+    return read(path, mixer, head)[:2]
+
+
+def read(path: str | Path, mixer: str | None = None, head: str | None = None) -> Weights:
+    """Reads weights that `save`, the FNet paper's code or Hugging Face has written.
+
+    Args:
+      path: a file of safetensors or msgpack, or a folder that holds model.safetensors.
+      mixer: what blocks without parameters mix with: "fourier" (None), "random" or "identity". The paper's
+        files of the three do not differ. Files that `save` has written say it themselves.
+      head: what a linear map at the end is for, "classes", "score" or "tokens", where neither the file nor
+        Hugging Face's config.json beside it says so. None: "classes", and "score" where there is one output.
+    Returns: float32 parameters; float16 and bfloat16 are widened exactly. What shapes do not show is as
+      published: dropout rates, GELU, and padding that is tokens like any other.
+    Raises: ValueError for a file that is damaged, hostile or a pickle, that lacks a parameter, has one too
+      many or one of another shape, and where `mixer` or `head` contradict it.
+    """
+    file = files.find(path)
+    contents = files.read(file)
+    try:
+        return _weights(file, contents, mixer, head)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def save(path: str | Path, config: Any, params: Any, format: str = "safetensors") -> str:
+    """Writes weights and their configuration; what `load` then returns is bitwise the same.
+
+    Parameters get the names of Hugging Face's FNet (safetensors) or of the FNet paper's code (msgpack) where
+    its model computes the same, and the model's own elsewhere. Hugging Face's library also needs a
+    config.json beside the file, which is not written.
+
+    Args: config: the `model` part of the configuration.
+    Returns: the style of the names, one of `names.STYLES`.
+    Raises: ValueError for parameters that are not the configuration's, and for a file that exists.
+    """
+    expected = architecture.parameters(config)
+    flat = traverse_util.flatten_dict(params, sep="/")
+    given = {path: np.asarray(array) for path, array in flat.items()}
+    wrong = [f"{key} is {array.dtype}" for key, array in given.items() if array.dtype != np.float32]
+    wrong += _differences({key: array.shape for key, array in given.items()}, expected)
+    if wrong:
+        raise ValueError(f"params do not belong to config: {_listed(wrong)}")
+    published = "huggingface" if format == "safetensors" else "f_net"
+    style = published if architecture.expressible(config, published) else "fourier_attn"
+    arrays = {}
+    for ours, array in given.items():
+        name = names.to_file(ours, style, config["head"])
+        if name is None:
+            raise ValueError(f"{ours} has no name in the style {style}; report this configuration")
+        key = name.name.removeprefix("fnet.") if config["head"] == "features" else name.name
+        arrays[key] = array.T if name.form == "T" else array.reshape(name.stored(array.shape))
+    files.write(Path(path), arrays, architecture.to_text(config), format, torch=style == "huggingface")
+    return style
+
+
+def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
+    arrays = names.completed(contents.arrays)
+    style = names.style_of(arrays)
+    left = [*contents.unread, *_without_copies(arrays)] if style == "huggingface" else contents.unread
+    notes = [
+        f"file: {file}; names of {style}; missing: none; extra: none; left out: {', '.join(left) or 'none'}"
+    ]
+    if contents.config is not None:
+        settings = _carried(contents.config, arrays, mixer, head)
+    elif style == "fourier_attn":
+        raise ValueError("it carries no configuration; write it with fourier_attn.pretrained.save")
+    else:
+        settings = _published(file, arrays, style, mixer, head, notes)
+    shapes = architecture.parameters(settings)
+    places = {path: names.to_file(path, style, settings.head) or names.Name(path) for path in shapes}
+    expected = {name.name: name.stored(shapes[path]) for path, name in places.items()}
+    if wrong := _differences({key: array.shape for key, array in arrays.items()}, expected):
+        raise ValueError(f"its parameters are not those of such a model: {_listed(wrong)}")
+    if wrong := [f"{k} is {a.dtype}" for k, a in arrays.items() if a.dtype not in files.DTYPES.values()]:
+        raise ValueError(f"weights are {', '.join(files.DTYPES)}: {_listed(wrong)}")
+    flat = {path: _restored(arrays[name.name], name) for path, name in places.items()}
+    return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), tuple(notes))
+
+
+def _restored(array: np.ndarray, name: names.Name) -> Any:
+    array = array.T if name.form == "T" else array.reshape(name.restored(array.shape))
+    return jnp.array(array.astype(np.float32))
+
+
+def _without_copies(arrays: dict[str, np.ndarray]) -> list[str]:
+    """Takes out Hugging Face's constants and second copies; the names of what went."""
+    left = [key for key in arrays if names.CONSTANTS.fullmatch(key)]
+    for copy, original in names.TIED.items():
+        if copy in arrays and arrays.setdefault(original, arrays[copy]) is not arrays[copy]:
+            one, other = arrays[copy], arrays[original]
+            if one.shape != other.shape or one.dtype != other.dtype or one.tobytes() != other.tobytes():
+                raise ValueError(f"{copy} differs from {original}, to which FNet ties it")
+        if copy in arrays:
+            left.append(copy)
+    for key in left:
+        del arrays[key]
+    return left
+
+
+def _carried(text: str, arrays: Mapping[str, np.ndarray], mixer: str | None, head: str | None) -> Any:
+    """The configuration that the file carries; arguments may only agree with it."""
+    settings = architecture.from_text(text, {key: array.shape for key, array in arrays.items()})
+    if head not in (None, settings.head):
+        raise ValueError(f"head={head!r} contradicts its configuration, head={settings.head!r}; leave it out")
+    if mixer not in (None, settings.mixer.name, *settings.layout):
+        raise ValueError(
+            f"mixer={mixer!r} contradicts its configuration, {settings.mixer.name!r}; leave it out"
+        )
+    return settings
+
+
+def _published(
+    file: Path,
+    arrays: Mapping[str, np.ndarray],
+    style: str,
+    mixer: str | None,
+    head: str | None,
+    notes: list[str],
+) -> Any:
+    """The configuration that can be seen from names and shapes, and Hugging Face's config.json."""
+    possible = names.heads_of(arrays, style)
+    beside = _beside(file) if style == "huggingface" else {}
+    told = head or beside.pop("head", None)
+    chosen = told or possible[0]
+    if chosen not in possible:
+        raise ValueError(f"head={chosen!r} does not fit its parameters, which fit {', '.join(possible)}")
+    found = names.from_file(arrays, style, chosen)
+    shapes = {path: name.restored(arrays[name.name].shape) for path, name in found.items()}
+    if head is None and chosen == "classes" and shapes.get("head/output/bias") == (1,):
+        chosen = "score"
+    elif told is None and len(possible) > 1:
+        notes.append(f"head: nothing says which of {', '.join(possible)}; taken for {chosen!r}")
+    if mixer not in (None, *architecture.PARAMETERLESS):
+        raise ValueError(
+            f"mixer={mixer!r} has parameters; choose one of {', '.join(architecture.PARAMETERLESS)}"
+        )
+    try:
+        settings = architecture.inferred(shapes, chosen, mixer or "fourier", beside)
+    except KeyError as error:
+        raise ValueError(f"it lacks {names.to_file(error.args[0], style, chosen)}") from error
+    if mixer and mixer not in (settings.mixer.name, *settings.layout):
+        raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
+    if style == "f_net" and mixer is None and settings.mixer.name == "fourier":
+        notes.append("mixer: nothing says which of fourier, random, identity; taken for 'fourier'")
+    return settings
+
+
+def _beside(file: Path) -> dict[str, Any]:
+    """What Hugging Face's config.json beside the file says that the weights do not."""
+    path = file.parent / "config.json"
+    if not path.is_file():
+        return {}
+    try:
+        if path.stat().st_size > architecture.LONGEST:
+            raise ValueError("it is too long")
+        values = json.loads(path.read_text())
+        knobs: dict[str, Any] = {
+            key: float(values[theirs])
+            for key, theirs in (("norm_eps", "layer_norm_eps"), ("dropout", "hidden_dropout_prob"))
+            if theirs in values
+        }
+        if "hidden_act" in values:
+            knobs["activation"] = ACTIVATIONS[values["hidden_act"]]
+        if values.get("architectures"):
+            knobs["head"] = ARCHITECTURES[values["architectures"][0]]
+        return knobs
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is no configuration of FNet ({type(error).__name__}: {str(error)[:80]}); mend or move it"
+        ) from error
+
+
+def _differences(given: architecture.Shapes, expected: architecture.Shapes) -> list[str]:
+    missing = [f"{key} is missing" for key in sorted(expected.keys() - given.keys())]
+    extra = [f"{key} is one too many" for key in sorted(given.keys() - expected.keys())]
+    shapes = [
+        f"{key} has the shape {given[key]} instead of {expected[key]}"
+        for key in sorted(given.keys() & expected.keys())
+        if given[key] != expected[key]
+    ]
+    return missing + extra + shapes
+
+
+def _listed(wrong: list[str]) -> str:
+    more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+    return "; ".join(line[:200] for line in wrong[:5]) + more

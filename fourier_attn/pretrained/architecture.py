@@ -1,0 +1,190 @@
+"""The configuration that belongs to a file of weights, and the parameters that belong to a configuration."""
+
+import copy
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+
+from fourier_attn import config, model
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+# The knobs with which a mixer does what the published one does.
+PUBLISHED = {
+    "attention": {"head_width": "split", "bias": True},
+    "fourier": {"norm": "none", "padding": "tokens"},
+    "linear": {"padding": "tokens"},
+    "random": {"padding": "tokens"},
+    "identity": {},
+}
+PARAMETERLESS = ("fourier", "random", "identity")
+IN_BLOCK = 8  # parameters of a block, besides its mixer's
+LONGEST = 2**20  # characters of a configuration
+BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
+
+
+def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
+    """The path and the shape of each parameter of the model that these settings build.
+
+    Raises: ValueError for settings that no model can be built from.
+    """
+    bare = _plain(settings)
+    for mixer in (bare["mixer"], *bare["others"].values()):
+        mixer |= {key: None for key in ("engine", "eval_engine") if key in mixer}
+    if bare["mixer"]["name"] == "random":  # its matrices are no parameters, but would be drawn
+        bare["mixer"] = {"name": "identity"}
+    bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
+    bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
+    tokens = jnp.zeros((1, 1), jnp.int32)
+    try:
+        tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), tokens)["params"]
+    except Exception as error:  # values of the wrong kind show as one of many
+        raise ValueError(f"its configuration builds no model ({error})") from error
+    flat: Any = traverse_util.flatten_dict(tree, sep="/")
+    return {path: leaf.shape for path, leaf in flat.items()}
+
+
+def expressible(settings: Any, style: str) -> bool:
+    """Whether files of this style can hold such a model, so that their own readers compute what it does."""
+    names = set(settings["layout"] or (settings["mixer"]["name"],))
+    fields = {settings["mixer"]["name"]: settings["mixer"], **settings["others"]}
+    published = all(
+        name in PUBLISHED
+        and all(fields[name].get(key, value) == value for key, value in PUBLISHED[name].items())
+        and not fields[name].get("engine")
+        and not fields[name].get("eval_engine")
+        for name in names
+    )
+    fits = published and settings["types"] > 0 and settings["emb"] > 0 and settings["pooling"] == "first"
+    if style == "huggingface":
+        return fits and names == {"fourier"} and settings["emb"] == settings["d"]
+    exact = settings["activation"] == "gelu" and settings["norm_eps"] == 1e-12
+    return fits and exact and settings["head"] not in ("tokens", "spans")
+
+
+def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> Any:
+    """The `model` part of the configuration for published weights with these shapes.
+
+    Args:
+      shapes: by our own paths; what they leave open is as published.
+      mixer: what a block without parameters of its own mixes with.
+      changes: of further knobs.
+    Raises: ValueError where a size cannot be seen, or blocks are missing.
+    """
+    layout = _layout(shapes, mixer)
+    main = mixer if mixer in layout else layout[0]
+    settings = config.default(main, others=tuple(sorted({*layout} - {main}))).model
+    vocab, emb = _size(shapes, "encoder/tokens/embedding", 2)
+    values = {
+        "vocab": vocab,
+        "emb": emb,
+        "positions": _size(shapes, "encoder/positions", 2)[0],
+        "types": _size(shapes, "encoder/types/embedding", 2)[0],
+        "d": _size(shapes, "encoder/projection/kernel", 2)[1],
+        "mlp": _size(shapes, "encoder/block_0/mlp_in/kernel", 2)[1],
+        "depth": len(layout),
+        "layout": layout if len(set(layout)) > 1 else (),
+        "pooling": "first" if "pooler/kernel" in shapes else "mean",
+        "activation": "gelu",
+        "norm_eps": 1e-12,
+        "dropout": 0.1,
+        "mixer_dropout": 0.0,
+        "head": head,
+    }
+    if head in ("classes", "tokens"):
+        values["classes"] = _size(shapes, "head/output/kernel", 2)[1]
+    settings.update(values | dict(changes))
+    for name, fields in ((main, settings.mixer), *settings.others.items()):
+        fields.update({k: v for k, v in PUBLISHED[name].items() if k in fields})
+        if name == "attention":
+            block = layout.index(name)
+            heads = _size(shapes, f"encoder/block_{block}/mixer/query/kernel", 3)[1]
+            fields.update(heads=heads, dropout=0.1)
+        if "length" in fields:
+            fields.length = settings.positions
+    return settings
+
+
+def _layout(shapes: Shapes, mixer: str) -> tuple[str, ...]:
+    blocks: dict[int, str] = {}
+    for path in shapes:
+        if found := BLOCK.match(path):
+            owner = {"query/kernel": "attention", "tokens": "linear"}.get(found[3] or "")
+            number = int(found[1])
+            if owner and blocks.get(number) not in (None, mixer, owner):
+                raise ValueError(f"block {number} has the parameters of two mixers")
+            blocks[number] = owner or blocks.get(number, mixer)
+    if sorted(blocks) != list(range(len(blocks))) or not blocks:
+        raise ValueError(
+            f"its blocks are not numbered 0, 1, 2, ...: {sorted(blocks)[:8] or 'there are none'}"
+        )
+    return tuple(blocks[number] for number in sorted(blocks))
+
+
+def _size(shapes: Shapes, path: str, axes: int) -> tuple[int, ...]:
+    if path not in shapes:
+        raise KeyError(path)
+    if len(shapes[path]) != axes or min(shapes[path]) < 1:
+        raise ValueError(f"{path} has the shape {shapes[path]}; expected {axes} axes, none of them empty")
+    return shapes[path]
+
+
+def to_text(settings: Any) -> str:
+    """The settings as JSON."""
+    return json.dumps(_plain(settings))
+
+
+def from_text(text: str, shapes: Shapes) -> Any:
+    """The settings that `to_text` wrote.  They are data from a file: names, kinds and sizes are checked.
+
+    Raises: ValueError for anything that is no configuration of such a model.
+    """
+    if len(text) > LONGEST:
+        raise ValueError(f"its configuration has {len(text)} characters; at most {LONGEST} are read")
+    try:
+        values = json.loads(text)
+        name, others = values["mixer"]["name"], tuple(values["others"])
+        engine = "ideal" if isinstance(values["mixer"].get("engine"), dict) else None
+        settings = config.default(name, engine=engine, others=others).model
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
+    most = sum(math.prod(shape) for shape in shapes.values())
+    values = _checked(values, _plain(settings), "model", most)
+    if values["depth"] * IN_BLOCK > len(shapes):  # seen before a model is built
+        raise ValueError(f"its configuration has depth={values['depth']}, too many for {len(shapes)} arrays")
+    settings.update(values)
+    return settings
+
+
+def _checked(given: Any, like: Any, where: str, most: int) -> Any:
+    """`given`, with the keys and the kinds of `like`; no size may exceed the number of weights, `most`."""
+    if isinstance(like, dict):
+        if not isinstance(given, dict) or given.keys() != like.keys():
+            differing = sorted(map(str, set(given if isinstance(given, dict) else ()) ^ set(like)))
+            raise ValueError(f"in its configuration {where} has other keys: {', '.join(differing[:5])}")
+        return {key: _checked(given[key], like[key], f"{where}.{key}", most) for key in like}
+    given = tuple(given) if isinstance(given, list) else given
+    simple = given if isinstance(given, tuple) else (given,)
+    kinds = {type(like), *((int,) if isinstance(like, float) else ())}
+    if where.count(".") > 1:  # a mixer's: None may mean that there is none, or that one is found
+        kinds |= {type(None), *((int, float, str, tuple) if like is None else ())}
+    if type(given) not in kinds or not all(_simple(value) for value in simple):
+        raise ValueError(f"in its configuration {where}={given!r:.60} is not of the kind of {like!r}")
+    free = where.endswith(".seed") or ".engine." in where
+    if not free and any(type(value) is int and abs(value) > most for value in simple):
+        raise ValueError(f"in its configuration {where}={given!r:.60} exceeds the number of its weights")
+    return given
+
+
+def _simple(value: Any) -> bool:
+    return math.isfinite(value) if type(value) is float else type(value) in (bool, int, str, type(None))
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    return settings.to_dict() if hasattr(settings, "to_dict") else copy.deepcopy(settings)

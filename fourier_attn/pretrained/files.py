@@ -1,0 +1,243 @@
+"""Files of weights: safetensors and msgpack, as flat dicts of arrays. No pickle is ever opened.
+
+What is read comes from strangers. Lengths are compared with the size of the file before anything is
+allocated, and whatever cannot be right ends in one ValueError that names the file.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import jax.numpy as jnp
+import msgpack
+import numpy as np
+import safetensors
+import safetensors.numpy
+from flax import serialization, traverse_util
+
+FORMATS = ("safetensors", "msgpack")
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+DTYPES = {name: jnp.dtype(name) for name in ("float32", "float16", "bfloat16")}
+HEADER = 2**22  # bytes: that of a published file has less than 2**17
+ENTRIES, NESTED, AXES, BLOCK = 100_000, 1024, 8, 2**20  # of a tree, of one dict in it, of an array; bytes
+NDARRAY = 1  # the type that Flax gives to arrays
+CHUNKED = "__msgpack_chunked_array__"
+
+
+class Contents(NamedTuple):
+    """The arrays of a file by their names, the configuration it carries, and what else is in it, unread."""
+
+    arrays: dict[str, np.ndarray]
+    config: str | None
+    unread: tuple[str, ...]
+
+
+def find(path: str | Path) -> Path:
+    """The file of weights that is meant: `path` itself, or model.safetensors in that folder.
+
+    Raises: ValueError where there is none, or only a pickle.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / "model.safetensors").is_file():
+            return path / "model.safetensors"
+        there = sorted(p.name for p in path.iterdir() if p.suffix in PICKLES)
+        if there:
+            raise ValueError(_pickled(path / there[0]))
+        raise ValueError(
+            f"{path} holds no model.safetensors; name the file itself (weights in parts: join them)"
+        )
+    if path.suffix in PICKLES:
+        raise ValueError(_pickled(path))
+    if not path.is_file():
+        raise ValueError(f"{path} is no file; name a file of weights, or a folder with model.safetensors")
+    return path
+
+
+def _pickled(path: Path) -> str:
+    return f"{path} is a pickle, which may run any program and is not opened; convert it to safetensors"
+
+
+def read(path: Path) -> Contents:
+    """What is in a file; one that is not called .safetensors is taken for msgpack.
+
+    Raises: ValueError for a file that is damaged, or not what it claims to be.
+    """
+    try:
+        return (_safetensors if path.suffix == ".safetensors" else _msgpack)(path)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file shows as one of many kinds
+        reason = str(error)[:200] or type(error).__name__
+        raise ValueError(f"{path} is damaged or no file of weights: {reason}; get it again") from error
+
+
+def _safetensors(path: Path) -> Contents:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(HEADER, path.stat().st_size - 8):
+        raise ValueError(
+            f"its header claims {length} bytes; a header has less than {HEADER}, and than the file"
+        )
+    with safetensors.safe_open(path, "np") as file:  # compares offsets, shapes and the size of the file
+        names = file.offset_keys()
+        if long := [name for name in names if len(file.get_slice(name).get_shape()) > AXES]:
+            raise ValueError(f"{long[0]!r:.80} has more than {AXES} axes")
+        arrays = {name: file.get_tensor(name) for name in names}
+        return Contents(arrays, (file.metadata() or {}).get("config"), ())
+
+
+def _msgpack(path: Path) -> Contents:
+    with path.open("rb") as file:
+        if file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+            raise ValueError(_pickled(path))
+        places = _places(file, path.stat().st_size)
+        wanted = {"target", "config"} if "target" in places else set(places)
+        found = {}
+        for name in wanted & set(places):
+            file.seek(places[name])
+            found[name] = _unpacker(file, path.stat().st_size).unpack()
+    config, tree = found.pop("config", None), found.pop("target", found)
+    if not isinstance(tree, dict) or not isinstance(config, str | None):
+        raise ValueError("'target' is no tree of arrays, or 'config' no text")
+    return Contents(dict(_leaves(tree)), config, tuple(sorted(set(places) - wanted)))
+
+
+def _places(file: BinaryIO, size: int) -> dict[str, int]:
+    """Where in the file the value of each entry of the outermost dict begins; the whole file is parsed."""
+    file.seek(0)
+    unpacker, places = _unpacker(file, size), {}
+    for _ in range(unpacker.read_map_header()):
+        name = unpacker.unpack()
+        if not isinstance(name, str) or name in places or len(places) == NESTED:
+            raise ValueError(f"its entry {str(name)!r:.80} is twice there, one too many, or has no name")
+        places[name] = unpacker.tell()
+        unpacker.skip()
+    if unpacker.tell() != size:
+        raise ValueError(f"{size - unpacker.tell()} bytes are left after its end")
+    return places
+
+
+def _unpacker(file: BinaryIO, size: int) -> Any:
+    """Nothing grows beyond what the file can hold: lists are refused, dicts and arrays are counted."""
+    budget = iter(range(ENTRIES))
+
+    def tree(pairs: list[tuple[Any, Any]]) -> Any:
+        for _ in pairs or (None,):
+            if next(budget, None) is None:
+                raise ValueError(f"it has more than {ENTRIES} entries")
+        entries = dict(pairs)
+        if len(entries) != len(pairs) or not all(isinstance(k, str) and "/" not in k for k in entries):
+            raise ValueError("an entry is twice there, or its name is no name")
+        return _joined(entries) if CHUNKED in entries else entries
+
+    return msgpack.Unpacker(
+        file,
+        read_size=BLOCK,
+        max_buffer_size=max(size, BLOCK),
+        max_array_len=NESTED,
+        max_map_len=NESTED,
+        object_pairs_hook=tree,
+        list_hook=_refuse,
+        ext_hook=_array,
+    )
+
+
+def _refuse(*values: Any) -> Any:
+    raise ValueError("it holds something else than dicts and arrays")
+
+
+def _array(code: int, data: bytes) -> np.ndarray:
+    """An array as Flax writes it: [shape, name of the dtype, bytes]."""
+    parts = msgpack.Unpacker(
+        max_buffer_size=len(data), list_hook=_refuse, object_pairs_hook=_refuse, ext_hook=_refuse
+    )
+    parts.feed(data)
+    if code != NDARRAY or parts.read_array_header() != 3:
+        raise ValueError(f"it holds an object of the unknown type {code}")
+    axes = parts.read_array_header()
+    if axes > AXES:
+        raise ValueError(f"an array has {axes} axes; at most {AXES} are read")
+    return _shaped([parts.unpack() for _ in range(axes)], parts.unpack(), parts.unpack())
+
+
+def _shaped(shape: list[Any], dtype: Any, data: Any) -> np.ndarray:
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"an array has the shape {str(shape)[:80]}")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"an array has dtype {str(dtype)[:80]}; weights are {', '.join(DTYPES)}")
+    count = 1
+    for n in shape:
+        count *= n
+    if not isinstance(data, bytes) or len(data) != count * DTYPES[dtype].itemsize:
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} does not have its number of bytes")
+    return np.frombuffer(data, DTYPES[dtype]).reshape(shape)
+
+
+def _joined(entries: dict[str, Any]) -> np.ndarray:
+    """A large array, which Flax cuts into pieces: {"shape": {"0": n, ...}, "chunks": {"0": array, ...}}."""
+    shape, chunks = entries.get("shape"), entries.get("chunks")
+    if not isinstance(shape, dict) or not isinstance(chunks, dict) or not chunks or len(shape) > AXES:
+        raise ValueError("an array in pieces lacks its shape or its pieces")
+    pieces: list[Any] = [chunks.get(str(n)) for n in range(len(chunks))]
+    if not all(isinstance(p, np.ndarray) and p.ndim == 1 and p.dtype == pieces[0].dtype for p in pieces):
+        raise ValueError("the pieces of an array do not fit together")
+    data = np.concatenate(pieces)
+    return _shaped([shape.get(str(n)) for n in range(len(shape))], data.dtype.name, data.tobytes())
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}/")
+        elif isinstance(value, np.ndarray):
+            yield prefix + name, value
+        else:
+            raise ValueError(f"{prefix + name!r:.80} is no array")
+
+
+def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str, *, torch: bool) -> None:
+    """Writes a file that was not there, whole or not at all.
+
+    Args: torch: says in safetensors' metadata that names and shapes are those of PyTorch.
+    Raises: ValueError for another format, and where the file exists or its folder does not.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown; choose one of {', '.join(FORMATS)}")
+    if (format == "safetensors") != (path.suffix == ".safetensors"):
+        raise ValueError(f"{path} is not named as {format} is: end it with .{format}")
+    with _written(path) as temporary:
+        if format == "safetensors":
+            metadata = {"config": config, **({"format": "pt"} if torch else {})}
+            safetensors.numpy.save_file(
+                {k: np.ascontiguousarray(v) for k, v in arrays.items()}, temporary, metadata
+            )
+        else:
+            tree = traverse_util.unflatten_dict(dict(arrays), sep="/")
+            temporary.write_bytes(serialization.msgpack_serialize({"target": tree, "config": config}))
+
+
+def absent(path: Path) -> None:
+    """Sees that `path` can be written.
+
+    Raises: ValueError where it exists, or its folder does not.
+    """
+    if path.exists() or path.is_symlink():
+        raise ValueError(f"{path} exists and is not overwritten; name a new file or move it away")
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder {path.parent} does not exist; make it first")
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    absent(path)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        absent(path)
+        temporary.rename(path)

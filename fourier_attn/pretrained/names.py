@@ -1,0 +1,197 @@
+"""What a parameter is called in each style of file, and which way round it is stored there.
+
+"fourier_attn" joins the model's own paths with "/". "f_net" is the tree of the FNet paper's code,
+"huggingface" has the keys of FNet in Hugging Face's transformers. A number in a name counts blocks.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+STYLES = ("fourier_attn", "f_net", "huggingface")
+TIED = {  # what Hugging Face may write twice
+    "cls.predictions.decoder.weight": "fnet.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+CONSTANTS = re.compile(  # of Hugging Face: no weights
+    r"fnet\.embeddings\.(position_ids|token_type_ids)"
+    r"|fnet\.encoder\.layer\.[0-9]+\.fourier\.self\.dft_mat_(hidden|seq)"
+)
+BARE = ("embeddings.", "encoder.layer.", "pooler.dense.")  # of Hugging Face's model without a head
+NUMBER = re.compile(r"(?<=[._])(?:0|[1-9][0-9]{0,3})(?=[./])")
+TABLE, NORM, DENSE = ("embedding",), ("scale", "bias"), ("kernel", "bias")
+
+MODULES = (  # ours, its parameters, the one of f_net, the one of Hugging Face
+    ("encoder/tokens", TABLE, "encoder/embedder/word", "fnet.embeddings.word_embeddings"),
+    ("encoder/types", TABLE, "encoder/embedder/type", "fnet.embeddings.token_type_embeddings"),
+    ("encoder/embedding_norm", NORM, "encoder/embedder/layer_norm", "fnet.embeddings.LayerNorm"),
+    ("encoder/projection", DENSE, "encoder/embedder/hidden_mapping_in", "fnet.embeddings.projection"),
+    ("encoder/block_{}/mixer/query", DENSE, "encoder/self_attention_{}/query", None),
+    ("encoder/block_{}/mixer/key", DENSE, "encoder/self_attention_{}/key", None),
+    ("encoder/block_{}/mixer/value", DENSE, "encoder/self_attention_{}/value", None),
+    ("encoder/block_{}/mixer/out", DENSE, "encoder/self_attention_{}/out", None),
+    (
+        "encoder/block_{}/mixer_norm",
+        NORM,
+        "encoder/encoder_{}/mixing_layer_norm",
+        "fnet.encoder.layer.{}.fourier.output.LayerNorm",
+    ),
+    (
+        "encoder/block_{}/mlp_in",
+        DENSE,
+        "encoder/feed_forward_{}/intermediate",
+        "fnet.encoder.layer.{}.intermediate.dense",
+    ),
+    (
+        "encoder/block_{}/mlp_out",
+        DENSE,
+        "encoder/feed_forward_{}/output",
+        "fnet.encoder.layer.{}.output.dense",
+    ),
+    (
+        "encoder/block_{}/mlp_norm",
+        NORM,
+        "encoder/encoder_{}/output_layer_norm",
+        "fnet.encoder.layer.{}.output.LayerNorm",
+    ),
+    ("pooler", DENSE, "encoder/pooler", "fnet.pooler.dense"),
+    ("head/mlm_dense", DENSE, "predictions_dense", "cls.predictions.transform.dense"),
+    ("head/mlm_norm", NORM, "predictions_layer_norm", "cls.predictions.transform.LayerNorm"),
+    ("head/nsp", DENSE, None, "cls.seq_relationship"),
+    ("head/output", DENSE, None, "classifier"),
+)
+HUGGING_FACE = {"embedding": "weight", "scale": "weight", "kernel": "weight", "bias": "bias"}
+
+
+class Name(NamedTuple):
+    """A parameter's name in a file and its form there: "", "T" (transposed) or "1" (with a leading axis)."""
+
+    name: str
+    form: str = ""
+
+    def stored(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in the file of a parameter of this shape."""
+        return {"": shape, "T": shape[::-1], "1": (1, *shape)}[self.form]
+
+    def restored(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return {"": shape, "T": shape[::-1], "1": shape[1:]}[self.form]
+
+
+def _f_net() -> dict[str, Name]:
+    names = {
+        f"{ours}/{leaf}": Name(f"{theirs}/{leaf}")
+        for ours, leaves, theirs, _ in MODULES
+        for leaf in leaves
+        if theirs
+    }
+    for head in ("head/nsp", "head/output"):  # one place for both
+        names[f"{head}/kernel"] = Name("classification/output_kernel", "T")
+        names[f"{head}/bias"] = Name("classification/output_bias")
+    return names | {
+        "encoder/positions": Name("encoder/embedder/position/embedding", "1"),
+        "encoder/block_{}/mixer/tokens": Name("encoder/linear_transform_{}/seq_kernel"),
+        "encoder/block_{}/mixer/features": Name("encoder/linear_transform_{}/hidden_kernel"),
+        "head/mlm_bias": Name("predictions_output/output_bias"),
+    }
+
+
+def _huggingface() -> dict[str, Name]:
+    names = {
+        f"{ours}/{leaf}": Name(f"{theirs}.{HUGGING_FACE[leaf]}", "T" if leaf == "kernel" else "")
+        for ours, leaves, _, theirs in MODULES
+        for leaf in leaves
+        if theirs
+    }
+    return names | {
+        "encoder/positions": Name("fnet.embeddings.position_embeddings.weight"),
+        "head/mlm_bias": Name("cls.predictions.bias"),
+    }
+
+
+NAMES = {"f_net": _f_net(), "huggingface": _huggingface()}
+HEADS = {  # what each head owns
+    "pretraining": ("head/mlm_", "head/nsp/"),
+    "mlm": ("head/mlm_",),
+    "nsp": ("head/nsp/",),
+    **dict.fromkeys(("classes", "score", "tokens", "spans"), ("head/output/",)),
+    "features": (),
+}
+
+
+def completed(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The same arrays; Hugging Face's names get the "fnet." that a model without a head does not write.
+
+    Raises: ValueError for a name that is there with and without it.
+    """
+    full = {f"fnet.{key}" if key.startswith(BARE) else key: array for key, array in arrays.items()}
+    if len(full) < len(arrays):
+        twice = next(key for key in arrays if f"fnet.{key}" in arrays)
+        raise ValueError(f"{twice} is twice there, with and without 'fnet.'")
+    return full
+
+
+def style_of(keys: Iterable[str]) -> str:
+    """The style of a file with these keys.
+
+    Raises: ValueError where it is none of them.
+    """
+    keys = sorted(keys)
+    for style, start in zip(
+        STYLES, ("encoder/tokens/", "encoder/embedder/", "fnet.embeddings."), strict=True
+    ):
+        if any(key.startswith(start) for key in keys):
+            return style
+    raise ValueError(
+        f"it holds no weights of FNet or of this project; its names begin with {', '.join(keys[:3]) or '-'}"
+    )
+
+
+def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
+    """The heads that a file with these keys may have, the likeliest first."""
+    keys, published = list(keys), style == "f_net"
+
+    def has(*starts: str) -> bool:
+        return any(key.startswith(starts) for key in keys)
+
+    mlm = has("predictions_" if published else "cls.predictions.")
+    if published and not mlm and has("classification/"):
+        return "classes", "score", "nsp"
+    if has("qa_outputs."):
+        return ("spans",)
+    if has("classifier."):
+        return "classes", "score", "tokens"
+    nsp = has("classification/", "cls.seq_relationship.")
+    return ("pretraining" if mlm and nsp else "mlm" if mlm else "nsp" if nsp else "features",)
+
+
+def to_file(path: str, style: str, head: str) -> Name | None:
+    """What the model's parameter `path` is called in a file; None if that style has no name for it."""
+    if style == "fourier_attn":
+        return Name(path)
+    number = NUMBER.search(path)
+    found = NAMES[style].get(NUMBER.sub("{}", path))
+    if found is None or (path.startswith("head/") and not path.startswith(HEADS[head])):
+        return None
+    name = found.name.replace("{}", number[0] if number else "")
+    if style == "huggingface" and head == "spans":
+        name = re.sub(r"^classifier\.", "qa_outputs.", name)
+    return Name(name, found.form)
+
+
+def from_file(keys: Iterable[str], style: str, head: str) -> dict[str, Name]:
+    """The model's parameters that a file with these keys holds; keys that mean nothing are left out."""
+    if style == "fourier_attn":
+        return {key: Name(key) for key in keys}
+    back = {}
+    for ours in NAMES[style]:
+        if theirs := to_file(ours.replace("{}", "0"), style, head):
+            back[NUMBER.sub("{}", theirs.name)] = ours
+    known = {}
+    for key in keys:
+        number = NUMBER.search(key)
+        if ours := back.get(NUMBER.sub("{}", key)):
+            path = ours.replace("{}", number[0] if number else "")
+            name = to_file(path, style, head)
+            if name and name.name == key:
+                known[path] = name
+    return known

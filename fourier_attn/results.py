@@ -1,0 +1,67 @@
+"""What a run has found: its metrics on a split, in words, and each answer in a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourier_attn import metrics
+from fourier_attn.data import Task
+from fourier_attn.data.batches import Batches
+from fourier_attn.scores import SCORES
+
+
+def judge(task: Task, total: metrics.Sums, answers: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+    """All metrics of a split, each with one value for each seed: means of the sums, and the task's own.
+
+    Args:
+      answers: class probabilities (.., n, c) or scores (.., n), with a leading axis for several seeds.
+    """
+    result = metrics.each(total)
+    for name in task.metrics:
+        if name not in result:
+            chosen = answers.argmax(axis=-1) if task.labels else answers
+            result[name] = np.array([SCORES[name](row, labels) for row in chosen.reshape(-1, len(labels))])
+    return result
+
+
+def show(values: dict[str, Any], name: str) -> str:
+    """A metric in words: accuracies in percent; with its deviation over the seeds where there are several."""
+    scale, form, unit = (
+        (100, ".2f", " %") if name.startswith("accuracy") or "accuracy" in name else (1, ".4f", "")
+    )
+    deviation = f" +- {scale * values[f'{name}_std']:{form}}" if f"{name}_std" in values else ""
+    return f"{scale * values[name]:{form}}{deviation}{unit}"
+
+
+def summary(result: dict[str, Any]) -> str:
+    """The line with the result on the test set."""
+    if "loss" not in result and "mlm_loss" not in result:
+        return f"the {result['examples']} test labels are not public; the file to hand in is in the directory"
+    shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "order_accuracy") if name in result]
+    line = "test " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
+    if "in_train" in result:
+        rest = show(result, "accuracy_without_in_train")
+        line += f" ({rest} without the {result['in_train']} texts that are also in train)"
+    return line
+
+
+def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Batches) -> np.ndarray:
+    """One line per example: its number in the split, label, answer and, of a class, the probability.
+
+    With several seeds answers are their mean. Returns the answers.
+    """
+    if not task.labels:
+        chosen = answers.reshape(-1, answers.shape[-1]).mean(axis=0)
+        extra: list[dict[str, float]] = [{} for _ in chosen]
+        chosen = chosen.round(6)
+    else:
+        mean = answers.reshape(-1, *answers.shape[-2:]).mean(axis=0)
+        chosen = mean.argmax(axis=-1)
+        extra = [{"probability": round(float(row[best]), 6)} for row, best in zip(mean, chosen, strict=True)]
+    with path.open("w") as file:
+        rows = zip(batches.labels.tolist(), chosen.tolist(), extra, strict=True)
+        for index, (label, answer, more) in enumerate(rows):
+            file.write(json.dumps({"index": index, "label": label, "prediction": answer, **more}) + "\n")
+    return chosen

@@ -1,0 +1,120 @@
+"""Published files of weights, written out: names and shapes as they are, numbers at random."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flax import serialization, traverse_util
+from safetensors.numpy import save_file
+
+SIZES = {"v": 23, "s": 9, "t": 4, "e": 6, "d": 8, "f": 12, "h": 2, "c": 2}
+
+
+def f_net(*layout: str, mlm: bool = True, classes: bool = True, **sizes: int) -> dict[str, tuple[int, ...]]:
+    """The parameters of the FNet paper's code; the layout names each block's mixer."""
+    v, s, t, e, d, f, h, c = (SIZES | sizes).values()
+    shapes: dict[str, tuple[int, ...]] = {
+        "encoder/embedder/word/embedding": (v, e),
+        "encoder/embedder/position/embedding": (1, s, e),
+        "encoder/embedder/type/embedding": (t, e),
+        "encoder/embedder/layer_norm/scale": (e,),
+        "encoder/embedder/layer_norm/bias": (e,),
+        "encoder/embedder/hidden_mapping_in/kernel": (e, d),
+        "encoder/embedder/hidden_mapping_in/bias": (d,),
+        "encoder/pooler/kernel": (d, d),
+        "encoder/pooler/bias": (d,),
+    }
+    for i, mixer in enumerate(layout):
+        shapes |= {
+            f"encoder/encoder_{i}/mixing_layer_norm/scale": (d,),
+            f"encoder/encoder_{i}/mixing_layer_norm/bias": (d,),
+            f"encoder/feed_forward_{i}/intermediate/kernel": (d, f),
+            f"encoder/feed_forward_{i}/intermediate/bias": (f,),
+            f"encoder/feed_forward_{i}/output/kernel": (f, d),
+            f"encoder/feed_forward_{i}/output/bias": (d,),
+            f"encoder/encoder_{i}/output_layer_norm/scale": (d,),
+            f"encoder/encoder_{i}/output_layer_norm/bias": (d,),
+        }
+        if mixer == "linear":
+            shapes[f"encoder/linear_transform_{i}/hidden_kernel"] = (d, d)
+            shapes[f"encoder/linear_transform_{i}/seq_kernel"] = (s, s)
+        if mixer == "attention":
+            for name in ("query", "key", "value"):
+                shapes[f"encoder/self_attention_{i}/{name}/kernel"] = (d, h, d // h)
+                shapes[f"encoder/self_attention_{i}/{name}/bias"] = (h, d // h)
+            shapes[f"encoder/self_attention_{i}/out/kernel"] = (h, d // h, d)
+            shapes[f"encoder/self_attention_{i}/out/bias"] = (d,)
+    if mlm:
+        shapes |= {
+            "predictions_dense/kernel": (d, e),
+            "predictions_dense/bias": (e,),
+            "predictions_layer_norm/scale": (e,),
+            "predictions_layer_norm/bias": (e,),
+            "predictions_output/output_bias": (v,),
+        }
+    if classes:
+        shapes |= {"classification/output_kernel": (c, d), "classification/output_bias": (c,)}
+    return shapes
+
+
+def huggingface(head: str, depth: int = 2, prefix: str = "fnet.", **sizes: int) -> dict[str, tuple[int, ...]]:
+    """The keys of Hugging Face's FNet, which writes tied weights once."""
+    v, s, t, _, d, f, _, c = (SIZES | sizes).values()
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (v, d),
+        "embeddings.position_embeddings.weight": (s, d),
+        "embeddings.token_type_embeddings.weight": (t, d),
+        "embeddings.LayerNorm.weight": (d,),
+        "embeddings.LayerNorm.bias": (d,),
+        "embeddings.projection.weight": (d, d),
+        "embeddings.projection.bias": (d,),
+        "pooler.dense.weight": (d, d),
+        "pooler.dense.bias": (d,),
+    }
+    for i in range(depth):
+        shapes |= {
+            f"encoder.layer.{i}.fourier.output.LayerNorm.weight": (d,),
+            f"encoder.layer.{i}.fourier.output.LayerNorm.bias": (d,),
+            f"encoder.layer.{i}.intermediate.dense.weight": (f, d),
+            f"encoder.layer.{i}.intermediate.dense.bias": (f,),
+            f"encoder.layer.{i}.output.dense.weight": (d, f),
+            f"encoder.layer.{i}.output.dense.bias": (d,),
+            f"encoder.layer.{i}.output.LayerNorm.weight": (d,),
+            f"encoder.layer.{i}.output.LayerNorm.bias": (d,),
+        }
+    shapes = {prefix + key: shape for key, shape in shapes.items()}
+    if head in ("pretraining", "mlm"):
+        shapes |= {
+            "cls.predictions.transform.dense.weight": (d, d),
+            "cls.predictions.transform.dense.bias": (d,),
+            "cls.predictions.transform.LayerNorm.weight": (d,),
+            "cls.predictions.transform.LayerNorm.bias": (d,),
+            "cls.predictions.bias": (v,),
+        }
+    if head in ("pretraining", "nsp"):
+        shapes |= {"cls.seq_relationship.weight": (2, d), "cls.seq_relationship.bias": (2,)}
+    if head in ("classes", "tokens", "score"):
+        outputs = 1 if head == "score" else c
+        shapes |= {"classifier.weight": (outputs, d), "classifier.bias": (outputs,)}
+    if head == "spans":
+        shapes |= {"qa_outputs.weight": (2, d), "qa_outputs.bias": (2,)}
+    return shapes
+
+
+def draw(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Random weights of these shapes."""
+    random = np.random.default_rng(0)
+    return {key: random.standard_normal(shape).astype(np.float32) for key, shape in shapes.items()}
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
+    save_file(dict(arrays), path, {"format": "pt"})
+    return path
+
+
+def write_msgpack(path: Path, arrays: Mapping[str, np.ndarray], **others: Any) -> Path:
+    """As flax.optim's optimizers were written: weights as "target", everything else beside them."""
+    target = traverse_util.unflatten_dict(dict(arrays), sep="/")
+    path.write_bytes(serialization.msgpack_serialize({**others, "target": target}))
+    return path

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from fourier_attn.scores import SCORES
+
+
+def ranks(x: np.ndarray) -> np.ndarray:
+    """The mean place of each value among all, from its definition."""
+    return np.array([(x < y).sum() + ((x == y).sum() - 1) / 2 for y in x])
+
+
+def correlation(x: np.ndarray, y: np.ndarray) -> float:
+    x, y = x - x.mean(), y - y.mean()
+    return (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
+
+
+ORACLES = {
+    "accuracy": lambda x, y: sum(a == b for a, b in zip(x, y, strict=True)) / len(x),
+    "f1": lambda x, y: 2 * ((x == 1) & (y == 1)).sum() / ((x == 1).sum() + (y == 1).sum()),
+    "matthews": correlation,  # of two classes; for more it is the same with one column per class
+    "pearson": correlation,
+    "spearman": lambda x, y: correlation(ranks(x), ranks(y)),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("size", [2, 7, 100])
+def test_is_the_definition(name: str, size: int) -> None:
+    draw = np.random.default_rng(size)
+    label, prediction = draw.integers(0, 2, size), draw.integers(0, 2, size)
+    if name in ("pearson", "spearman"):  # with ties, as STS-B has
+        label, prediction = draw.integers(0, 26, size) / 5, draw.standard_normal(size).astype(np.float32)
+    label[:2], prediction[:2] = (0, 1), (1, 0)
+    assert SCORES[name](prediction, label) == pytest.approx(ORACLES[name](prediction, label), abs=1e-7)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_the_best_is_one(name: str) -> None:
+    assert SCORES[name]([0, 1, 1, 0, 1], [0, 1, 1, 0, 1]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["matthews", "pearson", "spearman"])
+def test_a_constant_side_counts_as_no_correlation(name: str) -> None:
+    for value in (0, 1):
+        assert SCORES[name]([value] * 4, [0, 1, 0, 1]) == 0.0
+        assert SCORES[name]([0, 1, 0, 1], [value] * 4) == 0.0
+    assert SCORES[name]([1], [1]) == 0.0
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_nearly_constant_predictions_are_none(name: str) -> None:
+    near = np.float32(2.7) + np.arange(4, dtype=np.float32) * np.float32(2.5e-7)
+    assert SCORES[name](near, np.arange(4)) > 0.9
+
+
+@pytest.mark.parametrize(("prediction", "label"), [([0, 0], [0, 1]), ([0, 0], [0, 0]), ([1, 0], [0, 0])])
+def test_f1_without_a_hit_is_zero(prediction: list, label: list) -> None:
+    assert SCORES["f1"](prediction, label) == 0.0
+
+
+def test_matthews_of_three_classes() -> None:
+    label, prediction = np.array([0, 1, 2, 2, 1, 0]), np.array([0, 1, 2, 1, 1, 2])
+    x, y = np.eye(3)[prediction], np.eye(3)[label]
+    x, y = x - x.mean(0), y - y.mean(0)
+    expected = (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
+    assert SCORES["matthews"](prediction, label) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_what_has_no_score(name: str) -> None:
+    for prediction, label in (([1, 0], [1]), ([], []), ([[1]], [[1]])):
+        with pytest.raises(ValueError, match="must be two lists of the same length"):
+            SCORES[name](prediction, label)
+    with pytest.raises(ValueError, match="a prediction is not finite"):
+        SCORES[name]([1.0, float("nan")], [1, 0])
