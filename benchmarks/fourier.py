@@ -1,41 +1,134 @@
-"""Fourier mixing against the complex transform of the definition: `python -m benchmarks.fourier`."""
+"""Fourier mixing: its methods, and the complex forms of the definition: `python -m benchmarks.fourier`.
+
+--only=NAME times one of `complex` (against `jnp.fft.fftn` and the published product with complex matrices),
+`methods`, `lengths` and `short`.
+"""
+
+import argparse
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from benchmarks.timing import compare, interleave, report, temporary_bytes
 from fourier_attn.ops.fourier import fourier_mix
 
 SIZES = [(8, 512, 128), (8, 512, 768), (2, 2048, 256), (32, 256, 128)]
+LONG = [(8, 512, 128), (4, 1024, 256), (2, 2048, 256), (2, 4096, 256)]
 
 
-def plain(x: jax.Array) -> jax.Array:
+def plain(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
     return jnp.fft.fftn(x, axes=(1, 2)).real
+
+
+def published(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
+    """The products with complex matrices that the FNet paper's code takes on TPUs, real part last."""
+
+    def matrix(n: int) -> Array:
+        k = np.arange(n)
+        return jnp.asarray(np.exp(-2j * np.pi * np.outer(k, k) / n), jnp.complex64)
+
+    tokens, features = matrix(x.shape[1]), matrix(x.shape[2])
+    transform = jax.vmap(lambda x: jnp.einsum("ij,jk,ni->nk", x, features, tokens))
+    return transform(x.astype(jnp.complex64)).real
 
 
 def forward_and_backward(mix):
     """Result and gradient of a nonlinear function of the mixed tokens, so that the forward pass is needed."""
 
-    def both(x: jax.Array):
+    def both(x: Array):
         return jax.value_and_grad(lambda x: jnp.sum(jnp.sin(mix(x))))(x)
 
     return both
 
 
-def main() -> None:
+def side_by_side(functions: dict[str, Any], *arguments: Array, calls: int = 3) -> dict[str, Any]:
+    """Times of the first one against each of the others."""
+    compiled = {name: jax.jit(function) for name, function in functions.items()}
+    sides = {name: lambda f=f: f(*arguments) for name, f in compiled.items()}
+    ours, *others = functions
+    seconds, row = interleave(sides, rounds=25, calls=calls), {}
+    for name in others:
+        result = compare(seconds, ours, name)
+        spread = f"{result['times_faster']} [{result['lowest']}-{result['highest']}]"
+        row |= {f"{ours}_ms": result[f"{ours}_ms"], f"{name}_ms": result[f"{name}_ms"]}
+        row |= {f"{name} / {ours}": spread}
+    return row
+
+
+def complex_forms() -> list[dict[str, Any]]:
     rows = []
     for size in SIZES:
         x = jax.random.normal(jax.random.key(0), size)
         for passes, wrap in (("forward", lambda mix: mix), ("forward + backward", forward_and_backward)):
             functions = {"ours": wrap(fourier_mix), "fftn": wrap(plain)}
-            jitted = {name: jax.jit(function) for name, function in functions.items()}
-            seconds = interleave(
-                {name: lambda f=f, x=x: f(x) for name, f in jitted.items()}, rounds=25, calls=3
-            )
+            row = {"part": "complex", "b, t, d": str(size), "pass": passes} | side_by_side(functions, x)
             memory = {name: temporary_bytes(function, x) for name, function in functions.items()}
-            row = {"b, t, d": str(size), "pass": passes} | compare(seconds, "ours", "fftn")
-            rows.append(row | {"temporary_memory": f"{memory['ours'] / memory['fftn']:.2f}x"})
-    report("fourier", rows)
+            row["temporary_memory"] = f"{memory['ours'] / memory['fftn']:.2f}x"
+            if passes == "forward":
+                row |= side_by_side({"ours": fourier_mix, "published": published}, x, calls=1)
+            rows.append(row)
+    return rows
+
+
+def methods() -> list[dict[str, Any]]:
+    rows = []
+    names = ("rfft", "fft", "matmul", "monarch")
+    for size in SIZES:
+        for dtype in ("float32", "bfloat16"):
+            x = jax.random.normal(jax.random.key(0), size).astype(dtype)
+            functions = {name: partial(fourier_mix, method=name) for name in names}
+            row = {"part": "methods", "b, t, d": str(size), "dtype": dtype, "pass": "forward"}
+            rows.append(row | side_by_side(functions, x, calls=1))
+    return rows
+
+
+def random_lengths(size: tuple[int, int, int]) -> Int[Array, " b"]:
+    """From half to all of the tokens."""
+    return jax.random.randint(jax.random.key(1), size[:1], size[1] // 2, size[1] + 1)
+
+
+def lengths() -> list[dict[str, Any]]:
+    rows = []
+    for size in LONG:
+        x, n = jax.random.normal(jax.random.key(0), size), random_lengths(size)
+        functions = {"chirps": lambda x, n: fourier_mix(x, lengths=n), "plain": lambda x, n: fourier_mix(x)}
+        row = {"part": "lengths", "b, t, d": str(size), "pass": "forward"} | side_by_side(functions, x, n)
+        memory = {name: temporary_bytes(function, x, n) for name, function in functions.items()}
+        rows.append(row | {"temporary_memory": f"{memory['chirps'] / memory['plain']:.2f}x"})
+    return rows
+
+
+def short() -> list[dict[str, Any]]:
+    """What `auto` is chosen from."""
+    rows = []
+    for b, d in ((32, 64), (8, 128), (32, 256)):
+        for t in (4, 8, 16, 32, 64, 128):
+            x, n = jax.random.normal(jax.random.key(0), (b, t, d)), random_lengths((b, t, d))
+            for dtype in ("float32", "bfloat16"):
+                functions = {
+                    "rfft": lambda x, n: fourier_mix(x, method="rfft"),
+                    "matmul": lambda x, n: fourier_mix(x, method="matmul"),
+                    "chirps": lambda x, n: fourier_mix(x, lengths=n, method="rfft"),
+                    "masked": lambda x, n: fourier_mix(x, lengths=n, method="matmul"),
+                }
+                row = {"part": "short", "b, t, d": str((b, t, d)), "dtype": dtype, "pass": "forward"}
+                rows.append(row | side_by_side(functions, x.astype(dtype), n, calls=20))
+    return rows
+
+
+PARTS = {"complex": complex_forms, "methods": methods, "lengths": lengths, "short": short}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=PARTS, help="one part; otherwise all, which are written")
+    only = parser.parse_args().only
+    rows = [row for name, part in PARTS.items() if only in (None, name) for row in part()]
+    report("fourier" if only is None else f"fourier-{only}", rows)
 
 
 if __name__ == "__main__":

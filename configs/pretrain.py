@@ -26,6 +26,6 @@ def get_config(name: str = "fnet-mini") -> Config:
         config.train.epochs = 40
     else:
         config.data.length, config.data.batch, config.data.vocab = 128, 32, 8_000
-        config.optim.learning_rate = 1e-3
+        config.optim.learning_rate, config.optim.warmup_steps = 1e-3, 500
         config.train.epochs = 1
     return config

@@ -50,7 +50,8 @@ MIXERS = {
     },
     "fourier": {
         "norm": "none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
-        "method": "auto",  # "auto", "fft" (complex) or "rfft" (half of the spectrum)
+        "padding": "invariant",  # has no influence; "zero": tokens of zeros; "tokens": as published
+        "method": "auto",  # "auto", "fft" (complex), "rfft" (half of the spectrum), "matmul" or "monarch"
         **ENGINES,
     },
     "global_filter": {

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourier_attn import metrics
 from fourier_attn.data import Task
-from fourier_attn.data.batches import Batches
+from fourier_attn.data.batches import Split
 from fourier_attn.scores import SCORES
 
 
@@ -47,7 +47,7 @@ def summary(result: dict[str, Any]) -> str:
     return line
 
 
-def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Batches) -> np.ndarray:
+def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Split) -> np.ndarray:
     """One line per example: its number in the split, label, answer and, of a class, the probability.
 
     With several seeds answers are their mean. Returns the answers.

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from fourier_attn import metrics, model
-from fourier_attn.data.batches import Batch, Batches
+from fourier_attn.data.batches import Batch, Split
 from fourier_attn.objectives import Objective
 
 Key = jax.Array
@@ -145,7 +145,7 @@ def close_epoch(state: State, score: jax.Array) -> State:
 
 
 def evaluate(
-    eval_step: Callable[..., Any], params: Any, batches: Batches, poll: Callable[[], None] = lambda: None
+    eval_step: Callable[..., Any], params: Any, batches: Split, poll: Callable[[], None] = lambda: None
 ) -> tuple[metrics.Sums, np.ndarray]:
     """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set."""
     total, parts = None, []

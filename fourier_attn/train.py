@@ -15,7 +15,7 @@ from tqdm import tqdm
 from fourier_attn import data, metrics, model, optim, results, steps, weights, workdir
 from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.config import Config
-from fourier_attn.data.batches import prefetch
+from fourier_attn.data.batches import Split, prefetch
 from fourier_attn.data.glue import write_submission
 from fourier_attn.data.text import save_tokenizer, tokenizer_file
 from fourier_attn.objectives import OBJECTIVES
@@ -194,7 +194,7 @@ class Run:
         patience = self.config.train.patience
         return bool(patience) and int(np.min(self.state.stale)) >= patience
 
-    def evaluate(self, batches: Any, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def evaluate(self, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
         total, answers = steps.evaluate(self.eval_step, params, batches, self.stop.poll)
         return results.judge(self.task, total, answers, batches.labels), answers
@@ -222,7 +222,7 @@ class Run:
         accuracy = {"accuracy_without_in_train": np.atleast_1d(right.mean(-1))}
         return {"in_train": int((~unseen).sum()), **metrics.over_seeds(accuracy)}
 
-    def write_answers(self, name: str, answers: np.ndarray, batches: Any) -> None:
+    def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
         """Every answer of a split, and of GLUE's test splits the file to hand in."""
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         chosen = results.write_predictions(self.directory / file, self.task, answers, batches)

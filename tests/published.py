@@ -1,12 +1,13 @@
 """Published files of weights, written out: names and shapes as they are, numbers at random."""
 
+import json
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flax import serialization, traverse_util
-from safetensors.numpy import save_file
 
 SIZES = {"v": 23, "s": 9, "t": 4, "e": 6, "d": 8, "f": 12, "h": 2, "c": 2}
 
@@ -108,13 +109,26 @@ def draw(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     return {key: random.standard_normal(shape).astype(np.float32) for key, shape in shapes.items()}
 
 
-def write_safetensors(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
-    save_file(dict(arrays), path, {"format": "pt"})
-    return path
-
-
 def write_msgpack(path: Path, arrays: Mapping[str, np.ndarray], **others: Any) -> Path:
     """As flax.optim's optimizers were written: weights as "target", everything else beside them."""
     target = traverse_util.unflatten_dict(dict(arrays), sep="/")
     path.write_bytes(serialization.msgpack_serialize({**others, "target": target}))
+    return path
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, np.ndarray], **metadata: Any) -> Path:
+    """Written out, since the library does not write every dtype."""
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    kinds = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64", "int64": "I64"}
+    start = 0
+    for key, array in arrays.items():
+        offsets = [start, start + array.nbytes]
+        header[key] = {"dtype": kinds[array.dtype.name], "shape": list(array.shape), "data_offsets": offsets}
+        start += array.nbytes
+    return write_raw(path, json.dumps(header), b"".join(array.tobytes() for array in arrays.values()))
+
+
+def write_raw(path: Path, header: str | bytes, data: bytes = b"", length: int | None = None) -> Path:
+    header = header.encode() if isinstance(header, str) else header
+    path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + data)
     return path

@@ -175,6 +175,7 @@ def test_labels_of_other_sentences_are_refused(rows: str, tiny: Path, tmp_path: 
         ("RTE/train", f"{PAIR}\tlabel\n0\ta\tb\t-1\n", "line 2 has the label '-1'"),
         ("STS-B/train", f"{PAIR}\tscore\n0\ta\tb\t5.1\n", "label '5.1'; expected a number from 0 to 5"),
         ("STS-B/dev", f"{PAIR}\tscore\n0\ta\tb\tnan\n", "line 2 has the label 'nan'"),
+        ("STS-B/dev", f"{PAIR}\tscore\n0\ta\tb\t4 or 5\n", "line 2 has the label '4 or 5'"),
         ("CoLA/train", "source\tlabel\tmark\tsentence\n", "train.tsv, line 1 has the label 'label'"),
         ("QQP/train", TINY["QQP/train"] + "1\t2\t3\t4\t5\t6\t7\n", "line 8 has 7 columns instead of 6"),
         ("WNLI/dev", f"{PAIR}\n0\ta\tb\n", "dev.tsv, line 1 has no column label"),

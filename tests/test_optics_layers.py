@@ -17,13 +17,13 @@ from fourier_attn import config, inference, model, steps, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
-from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_dft2, optical_position_lambda, plan
 from fourier_attn.optics.presets import preset, scaled
 
 LAYERS = {
-    "fourier": partial(FourierMixing, norm="tokens"),
+    "fourier": partial(FourierMixing, norm="tokens", padding="zero"),
     "circular": partial(CircularAttention, heads=2, shape=(3, 4), kernel=(2, 3), boundary="zero"),
     "lambda": partial(LambdaLayer, k=3, u=2, heads=2),
     "lambda, whole length": partial(LambdaLayer, k=3, context=0, length=6),

@@ -212,7 +212,7 @@ def test_real_wikitext_has_720_articles(tmp_path: Path) -> None:
 
 def test_files_that_are_not_wikitext(wiki: Path, tmp_path: Path) -> None:
     for contents, message in (
-        (b" Text . \n = One = \n \n", "wiki.test.tokens does not begin with a title"),
+        (b" Text . \n \n = One = \n \n", "wiki.test.tokens does not begin with a title"),
         (b" \n = = Part = = \n \n", "wiki.test.tokens does not begin with a title"),
         (b"", "wiki.test.tokens does not begin with a title"),
         (b" \n = One = \n \n \xff \n", "wiki.test.tokens, line 4 is not UTF-8"),

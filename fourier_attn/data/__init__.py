@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourier_attn.data import masking
-from fourier_attn.data.batches import Batches
+from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import read_corpora
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.tasks import TASKS, Task, check_task, read
@@ -33,10 +33,10 @@ class Splits(NamedTuple):
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
     """
 
-    train: Any
-    validation: Any
-    test: Any
-    more: dict[str, Any]
+    train: Split
+    validation: Split
+    test: Split
+    more: dict[str, Split]
     tokenizer: Any
     in_train: np.ndarray
     idx: dict[str, np.ndarray]

@@ -2,12 +2,26 @@
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import grain
 import numpy as np
 
 Batch = dict[str, Any]  # of arrays
+
+
+@runtime_checkable
+class Split(Protocol):
+    """The batches of a split, `batches[step]`, and what they are made from."""
+
+    rows: Any
+    labels: np.ndarray
+    batch: int
+    steps_per_epoch: int
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Batch: ...
 
 
 class Batches:
@@ -106,7 +120,7 @@ def types(tokens: np.ndarray, mask: np.ndarray, sep: int | None) -> np.ndarray:
     return (mask & (after > 0)).astype(np.int32)
 
 
-def prefetch(batches: Batches, start: int = 0) -> Iterator[Batch]:
+def prefetch(batches: Split, start: int = 0) -> Iterator[Batch]:
     """Batches from step `start` on, made ahead in a background thread; the order is that of `batches`."""
     dataset = grain.MapDataset.source(batches)[start:]
     return iter(dataset.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=8)))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from tensorflow_datasets.text import glue as tfds_glue  # TFDS by itself may not get as far as this builder
 
 from fourier_attn.data import files
@@ -116,7 +115,7 @@ def _examples(config: tfds_glue.GlueConfig, path: Path, *, labelled: bool) -> It
         fields = dict(zip(header, row, strict=True))
         label = _label(config, fields[config.label_column], where) if config.label_column in fields else -1
         texts = {feature: fields[column] for feature, column in columns.items()}
-        yield index, texts | {"label": label if config.label_classes else np.float32(label), "idx": index}
+        yield index, texts | {"label": label, "idx": index}
         kept += 1
     if broken:
         print(f"note: {broken} rows of {path} with too few columns are left out, as in TFDS")

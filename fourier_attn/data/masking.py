@@ -84,7 +84,14 @@ class MaskedBatches:
         tokens, label = self.segments(self.rows[members], draw)
         segment = types(tokens, np.ones(tokens.shape, bool), self.sep)
         chosen = self.choose(tokens, weight, draw)
-        return {"tokens": tokens, "types": segment, "label": label, "weight": weight, "index": members, **chosen}
+        return {
+            "tokens": tokens,
+            "types": segment,
+            "label": label,
+            "weight": weight,
+            "index": members,
+            **chosen,
+        }
 
     def order(self, epoch: int) -> np.ndarray:
         """The windows of an epoch."""

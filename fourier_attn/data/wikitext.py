@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from fourier_attn.data import files
 
 FILES = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
-TITLE = re.compile(r" = (?!= ).*(?<! =) = ")
+TITLE = re.compile(r" = [^=].* = ")
 
 
 class Wikitext2(tfds.core.GeneratorBasedBuilder):

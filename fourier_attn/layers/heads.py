@@ -81,7 +81,7 @@ class Pretraining(nn.Module):
             x = nn.gelu(nn.Dense(table.shape[-1], kernel_init=SMALL, name="mlm_dense")(x), approximate=True)
             x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, name="mlm_norm")(x)
             bias = self.param("mlm_bias", nn.initializers.zeros, (table.shape[0],))
-            outputs["mlm"] = jnp.einsum("bte,ve->btv", x, table.astype(jnp.float32)) + bias
+            outputs["mlm"] = jnp.einsum("bte,ve->btv", x, table.astype(jnp.float32)) + bias[None, None]
         if self.nsp:
             outputs["nsp"] = nn.Dense(2, kernel_init=SMALL, name="nsp")(pooled)
         return outputs

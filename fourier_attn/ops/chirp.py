@@ -1,4 +1,4 @@
-"""Fourier mixing of examples of unlike lengths in one array, by chirps (Bluestein): any length in O(t log t)."""
+"""Fourier mixing of examples of unlike lengths in one array, by chirps (Bluestein): O(t log t)."""
 
 import math
 
@@ -15,7 +15,7 @@ _fft, _ifft = batchwise(lambda c: jnp.fft.fft(c), 1), batchwise(lambda c: jnp.ff
 
 def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
     """0 .. t - 1 for each example."""
-    return jnp.broadcast_to(jnp.arange(t), (*lengths.shape, t))
+    return jnp.broadcast_to(jnp.arange(t, dtype=jnp.int32), (*lengths.shape, t))
 
 
 def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
@@ -67,13 +67,13 @@ def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Comple
 def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
     """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
 
-        e[m, j]  = x[m, j] + x[-m mod n, -j mod d]                     all that the real part depends on
-        e_f[i, j] = w[i] sum_{m < n} (e[m, j] w[m]) conj(w)[i - m],     w[m] = exp(-pi sqrt(-1) m^2 / n)
-        y[i, j]  = 1/2 sum_{k < d} e_f[i, k] exp(-2 pi sqrt(-1) j k / d)
+        e[m, k] = x[m, k] + x[-m mod n, -k mod d]                     all that the real part depends on
+        c[i, k] = w[i] sum_{m < n} (e[m, k] w[m]) conj(w)[i - m],     w[m] = exp(-pi sqrt(-1) m^2 / n)
+        y[i, j] = 1/2 sum_{k < d} c[i, k] exp(-2 pi sqrt(-1) j k / d)
 
-    Since e is real and even, e_f[i, -k] = conj(e_f[i, k]): half of the columns are enough, two real columns
-    share one complex transform (told apart by their mirror images), and the transform of the features is
-    one from half a spectrum to real numbers, which has nothing to be mirrored after it.
+    Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns
+    share one complex transform (their mirror images tell them apart), and the transform of the features
+    goes from half a spectrum to real numbers, with nothing to be mirrored after it.
 
     Args:
       lengths: from 0 to t.

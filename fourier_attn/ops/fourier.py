@@ -4,59 +4,106 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from fourier_attn.ops.chirp import LONGEST, chirp_mix
+from fourier_attn.ops.products import masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.transforms import batchwise
 
-METHODS = ("auto", "fft", "rfft")
-
-
-def _fft(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    return jnp.fft.fft2(x).real
+METHODS = ("auto", "fft", "rfft", "matmul", "monarch")
+LOW = (jnp.bfloat16, jnp.float16)
 
 
 def _rfft(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """Half of the spectrum is enough: y[i, j] = y[-i mod t, -j mod d] for real x."""
-    d = x.shape[-1]
-    half = jnp.fft.rfft2(x).real  # j = 0 .. d // 2
-    rest = jnp.flip(half[..., 1 : (d + 1) // 2], axis=(-2, -1))
-    return jnp.concatenate([half, jnp.roll(rest, 1, axis=-2)], axis=-1)
+    """Half of the spectrum is enough for real x."""
+    return mirrored(jnp.fft.rfft2(x).real, x.shape[-1])
 
 
-_TRANSFORMS = {"fft": batchwise(_fft, 2), "rfft": batchwise(_rfft, 2)}
+_PLAIN = {
+    "fft": batchwise(lambda x: jnp.fft.fft2(x).real, 2),
+    "rfft": batchwise(_rfft, 2),
+    "matmul": matmul_mix,
+    "monarch": monarch_mix,
+}
+_MASKED = {"fft": chirp_mix, "rfft": chirp_mix, "matmul": masked_mix}
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _mix(x: Float[Array, "*b t d"], method: str) -> Float[Array, "*b t d"]:
-    transform = _TRANSFORMS["rfft" if method == "auto" else method]
-    return transform(x.astype(jnp.float32)).astype(x.dtype)
+def _auto(t: int, low: bool, masked: bool) -> str:
+    """The table in the docstring of `fourier_mix`."""
+    backend = jax.default_backend()
+    units = backend == "tpu" or (backend == "gpu" and low)
+    if masked:
+        return "matmul" if t <= (256 if units else 16) else "rfft"
+    if not units:
+        return "rfft"
+    return "matmul" if t <= 1024 else "monarch"
 
 
-# <Re F x, g> = <x, Re F g>: the operator is self-adjoint, so that the backward pass is the
-# forward pass applied to the cotangent, and nothing has to be kept from the forward pass.
-_mix.defvjp(lambda x, method: (_mix(x, method), None), lambda method, _, g: (_mix(g, method),))
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str) -> Float[Array, "*b t d"]:
+    native = x.dtype in LOW and method in ("matmul", "monarch")
+    values = x if native else x.astype(jnp.float32)
+    y = _PLAIN[method](values) if lengths is None else _MASKED[method](values, lengths)
+    return y.astype(x.dtype)
 
 
-def fourier_mix(x: Float[Array, "*b t d"], *, method: str = "auto") -> Float[Array, "*b t d"]:
+# <Re F x, g> = <x, Re F g>: the operator is self-adjoint, with lengths too, so that the backward pass is
+# the forward pass applied to the cotangent, and nothing but the lengths has to be kept.
+_mix.defvjp(
+    lambda x, lengths, method: (_mix(x, lengths, method), lengths),
+    lambda method, lengths, g: (_mix(g, lengths, method), None),
+)
+
+
+def fourier_mix(
+    x: Float[Array, "*b t d"], *, lengths: Int[Array, "..."] | None = None, method: str = "auto"
+) -> Float[Array, "*b t d"]:
     """Mixes tokens and features by the real part of the two-dimensional Fourier transform.
 
         y[i, j] = Re sum_{m < t, n < d} x[m, n] exp(-2 pi sqrt(-1) (i m / t + j n / d))
 
-    Forward sign, no normalisation (white noise comes out sqrt(t d / 2) times larger), any t and
-    d. Transforms run in float32 whatever the input; the result has the input's dtype. The map is
-    linear and self-adjoint; its reverse-mode derivative is the same transform and saves no
-    activations. A batch that is sharded over devices stays where it is. Forward-mode
-    differentiation (`jax.jvp`) of the op itself is refused by JAX, as for every `jax.custom_vjp`.
+    Forward sign, no normalisation (white noise comes out sqrt(t d / 2) times larger), any t and d, the
+    input's dtype. The map is linear and self-adjoint; its reverse-mode derivative is the same transform and
+    saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`)
+    of the op itself is refused by JAX, as for every `jax.custom_vjp`.
 
     Args:
       x: the tokens.
-      method: "fft" is the complex transform of the definition; "rfft" transforms real input, so
-        that half of the spectrum is computed, and mirrors it: y[i, j] = y[-i mod t, -j mod d].
-        "auto" is "rfft", which was the faster one at every size of `python -m benchmarks.fourier`.
-    Masking: none; every output depends on every input, padding included.
-    Raises: ValueError for an unknown method.
+      lengths: every example is transformed by itself over its first lengths[b] tokens, a number that takes
+        the place of t and may be traced. Outside 0 .. t it is the caller's error, and clipped.
+      method: "fft" is the complex transform of the definition; "rfft" computes half of the spectrum and
+        mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
+        with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
+        and float16 as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and
+        "matmul" is products with a table for each example, O(t^2). "auto", by backend, dtype and t:
+
+            CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
+            GPU, float32 (estimate)            the same
+            GPU, 16 bit; TPU, any (estimate)   "matmul" to t = 1024, then "monarch"; with lengths
+                                               "matmul" to t = 256, then "rfft"
+
+        `python -m benchmarks.fourier` measures; estimates are not yet run.
+    Masking: without lengths every output depends on every input, padding included. With lengths neither
+      content nor number of the positions from lengths[b] on has an influence; outputs there are 0.
+    Raises: ValueError for an unknown method, and with lengths for "monarch", for another shape than the
+      examples' and for t above 2^20.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
+    _check(x, lengths, method)
+    if method == "auto":
+        method = _auto(x.shape[-2], x.dtype in LOW, lengths is not None)
+    return _mix(x, None if lengths is None else jnp.clip(lengths.astype(jnp.int32), 0, x.shape[-2]), method)
+
+
+def _check(x: Array, lengths: Array | None, method: str) -> None:
+    """Says what does not fit, its value and the cure."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
-    return _mix(x, method)
+    if lengths is None:
+        return
+    if method == "monarch":
+        raise ValueError("method='monarch' has no form with lengths; use 'auto', 'rfft' or 'matmul'")
+    if lengths.shape != x.shape[:-2]:
+        raise ValueError(f"lengths of shape {lengths.shape} must be one for each example, {x.shape[:-2]}")
+    if x.shape[-2] > LONGEST:
+        raise ValueError(f"t={x.shape[-2]} exceeds {LONGEST}, the most with lengths; cut the sequences")

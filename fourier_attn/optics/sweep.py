@@ -26,7 +26,8 @@ from tqdm import tqdm
 
 from fourier_attn import command, data, inference, metrics, model, steps
 from fourier_attn.config import Config
-from fourier_attn.data.batches import Batch, Batches
+from fourier_attn.data.batches import Batch, Batches, Split
+from fourier_attn.data.text import special
 from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.optics import presets
 from fourier_attn.optics.parameters import Engine
@@ -74,14 +75,14 @@ def accuracies(
         yield row | {"accuracy": accuracy(presets.scaled(engine, b, noise, device), device)}
 
 
-def test_set(config: Config, directory: Path) -> Batches:
+def test_set(config: Config, directory: Path) -> Split:
     """The run's test set, or the beginning of it."""
-    test = inference.load(config, directory, DATA_DIR.value).test
+    splits = inference.load(config, directory, DATA_DIR.value)
+    test, pad = splits.test, special(splits.tokenizer).pad
     if not EXAMPLES.value:
         return test
     rows, labels = test.rows[: EXAMPLES.value], test.labels[: EXAMPLES.value]
-    sizes = {"buckets": data.padded_lengths(config.data), "batch": test.batch, "pad": test.pad}
-    return Batches(rows, labels, **sizes)
+    return Batches(rows, labels, buckets=data.padded_lengths(config.data), batch=test.batch, pad=pad)
 
 
 def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Figure:

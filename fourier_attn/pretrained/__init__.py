@@ -193,7 +193,9 @@ def _published(
     try:
         settings = architecture.inferred(shapes, chosen, mixer or "fourier", beside)
     except KeyError as error:
-        raise ValueError(f"it lacks {names.to_file(error.args[0], style, chosen)}") from error
+        key = getattr(names.to_file(error.args[0], style, chosen), "name", error.args[0])
+        wrong = f"has the shape {arrays[key].shape}" if key in arrays else "is missing"
+        raise ValueError(f"its parameters are not those of such a model: {key} {wrong}") from error
     if mixer and mixer not in (settings.mixer.name, *settings.layout):
         raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
     if style == "f_net" and mixer is None and settings.mixer.name == "fourier":

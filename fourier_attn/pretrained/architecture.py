@@ -34,7 +34,7 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
 
     Raises: ValueError for settings that no model can be built from.
     """
-    bare = _plain(settings)
+    bare: dict[str, Any] = _plain(settings) | {"dtype": "float32"}
     for mixer in (bare["mixer"], *bare["others"].values()):
         mixer |= {key: None for key in ("engine", "eval_engine") if key in mixer}
     if bare["mixer"]["name"] == "random":  # its matrices are no parameters, but would be drawn
@@ -43,6 +43,7 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
     tokens = jnp.zeros((1, 1), jnp.int32)
     try:
+        model.build(settings)  # with engines and dtype, which have no parameters
         tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), tokens)["params"]
     except Exception as error:  # values of the wrong kind show as one of many
         raise ValueError(f"its configuration builds no model ({error})") from error
@@ -56,7 +57,7 @@ def expressible(settings: Any, style: str) -> bool:
     fields = {settings["mixer"]["name"]: settings["mixer"], **settings["others"]}
     published = all(
         name in PUBLISHED
-        and all(fields[name].get(key, value) == value for key, value in PUBLISHED[name].items())
+        and all(fields[name][key] == value for key, value in PUBLISHED[name].items())
         and not fields[name].get("engine")
         and not fields[name].get("eval_engine")
         for name in names
@@ -75,7 +76,7 @@ def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) 
       shapes: by our own paths; what they leave open is as published.
       mixer: what a block without parameters of its own mixes with.
       changes: of further knobs.
-    Raises: ValueError where a size cannot be seen, or blocks are missing.
+    Raises: KeyError for a parameter that is missing or has other axes; ValueError where blocks are missing.
     """
     layout = _layout(shapes, mixer)
     main = mixer if mixer in layout else layout[0]
@@ -101,7 +102,7 @@ def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) 
         values["classes"] = _size(shapes, "head/output/kernel", 2)[1]
     settings.update(values | dict(changes))
     for name, fields in ((main, settings.mixer), *settings.others.items()):
-        fields.update({k: v for k, v in PUBLISHED[name].items() if k in fields})
+        fields.update(PUBLISHED[name])
         if name == "attention":
             block = layout.index(name)
             heads = _size(shapes, f"encoder/block_{block}/mixer/query/kernel", 3)[1]
@@ -128,10 +129,8 @@ def _layout(shapes: Shapes, mixer: str) -> tuple[str, ...]:
 
 
 def _size(shapes: Shapes, path: str, axes: int) -> tuple[int, ...]:
-    if path not in shapes:
+    if len(shapes.get(path, ())) != axes or min(shapes[path]) < 1:
         raise KeyError(path)
-    if len(shapes[path]) != axes or min(shapes[path]) < 1:
-        raise ValueError(f"{path} has the shape {shapes[path]}; expected {axes} axes, none of them empty")
     return shapes[path]
 
 
@@ -152,7 +151,7 @@ def from_text(text: str, shapes: Shapes) -> Any:
         name, others = values["mixer"]["name"], tuple(values["others"])
         engine = "ideal" if isinstance(values["mixer"].get("engine"), dict) else None
         settings = config.default(name, engine=engine, others=others).model
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
     values = _checked(values, _plain(settings), "model", most)

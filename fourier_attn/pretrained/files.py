@@ -207,7 +207,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str
     """
     if format not in FORMATS:
         raise ValueError(f"format={format!r} is unknown; choose one of {', '.join(FORMATS)}")
-    if (format == "safetensors") != (path.suffix == ".safetensors"):
+    if path.suffix != f".{format}":
         raise ValueError(f"{path} is not named as {format} is: end it with .{format}")
     with _written(path) as temporary:
         if format == "safetensors":

@@ -1,0 +1,75 @@
+"""Texts of pre-training: held-out documents are never in training."""
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from fourier_attn import config
+from fourier_attn.data.corpus import read_corpora
+
+
+def settings(corpora: tuple[str, ...], **changes: object) -> dict:
+    values = config.default("fourier", "pretraining").data.to_dict()
+    return values | {"corpora": corpora, "holdout": 0.1} | changes
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    documents = [f"Document {i} of the first file,\nin two lines." for i in range(60)]
+    (tmp_path / "a.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    repeats = [f"DOCUMENT {i} of the first file; in two lines!" for i in range(60)]
+    with lzma.open(tmp_path / "b.txt.xz", "wt", encoding="utf-8") as file:
+        file.write("\n\n\n".join([*repeats, *(f"A second one, {i}: é" for i in range(20))]))
+    return tmp_path
+
+
+def test_held_out_documents_are_not_in_train_and_none_is_there_twice(texts: Path) -> None:
+    """All of the first file stand in the second one again, in other letters."""
+    splits = read_corpora(settings((f"{texts}/a.txt", f"{texts}/*.xz")))
+    everything = [text for split in ("train", "validation", "test") for text in splits[split]]
+    assert len(everything) == 80
+    numbers = {split: {" ".join(text.lower().split()[:2]) for text in splits[split]} for split in splits}
+    assert all(len(numbers[split]) > 0 for split in numbers)
+    assert not numbers["train"] & (numbers["validation"] | numbers["test"]) - {"a second"}
+    assert len(splits["validation"]) + len(splits["test"]) >= 20  # a tenth of 60 and of 80, twice
+
+
+def test_the_split_has_a_seed_of_its_own(texts: Path) -> None:
+    first, again, other = (read_corpora(settings((f"{texts}/a.txt",), split_seed=seed)) for seed in (0, 0, 1))
+    assert first == again
+    assert set(first["test"]) != set(other["test"])
+    few = read_corpora(settings((f"{texts}/a.txt",), train_examples=5))
+    assert len(few["train"]) == 5
+    assert few["test"] == first["test"]
+
+
+def test_excluded_texts_are_left_out(texts: Path) -> None:
+    (texts / "known.txt").write_text("document 7 of the first file in two lines", encoding="utf-8")
+    splits = read_corpora(settings((f"{texts}/a.txt",), exclude=(f"{texts}/known.txt",)))
+    everything = [text for split in splits.values() for text in split]
+    assert len(everything) == 59
+    assert not [text for text in everything if text.startswith("Document 7 ")]
+
+
+@pytest.mark.parametrize(
+    ("corpora", "message"),
+    [
+        ((), r"data.corpora=\(\) names no texts"),
+        (("nowhere/*.txt",), "matches no file"),
+        (("TEXTS/bad.txt",), "cannot be read as UTF-8 text"),
+        (("TEXTS/two.txt",), "has 2 documents, too few to hold out"),
+        (("TEXTS/cut.xz",), "cannot be read as UTF-8 text"),
+    ],
+)
+def test_bad_corpora(corpora: tuple[str, ...], message: str, texts: Path) -> None:
+    (texts / "bad.txt").write_bytes(b"fine\n\n\xff\xfe")
+    (texts / "two.txt").write_text("one\n\ntwo", encoding="utf-8")
+    (texts / "cut.xz").write_bytes((texts / "b.txt.xz").read_bytes()[:100])
+    with pytest.raises(ValueError, match=message):
+        read_corpora(settings(tuple(entry.replace("TEXTS", str(texts)) for entry in corpora)))
+
+
+def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="fourier_attn.data.prepare --dataset=wikitext2"):
+        read_corpora(settings(("wikitext2",), dir=str(tmp_path)))

@@ -1,0 +1,237 @@
+"""Files of weights from strangers: damaged, too large, or made to do harm. One ValueError refuses each."""
+
+import json
+import pickle
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import published
+import pytest
+
+from fourier_attn import config, pretrained
+from fourier_attn.layers.tokens import Random
+from fourier_attn.pretrained import architecture, files
+
+Write = Callable[[Path], Any]
+
+
+def google() -> dict[str, np.ndarray]:
+    return published.draw(published.f_net("fourier", "attention"))
+
+
+def tensor(shape: Any, offsets: Any, dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+HEADERS: dict[str, Write] = {
+    "empty": lambda p: p.write_bytes(b""),
+    "too short": lambda p: p.write_bytes(b"\x02\0\0"),
+    "length bomb": lambda p: published.write_raw(p, "{}", length=2**60),
+    "length beyond the file": lambda p: published.write_raw(p, "{}", length=100),
+    "no JSON": lambda p: published.write_raw(p, "[" * 10_000),
+    "nested": lambda p: published.write_raw(p, '{"a":' * 10_000),
+    "no UTF-8": lambda p: published.write_raw(p, b"\xff\xfe{}"),
+    "overlap": lambda p: published.write_raw(
+        p, json.dumps({"a": tensor([2], [0, 8]), "b": tensor([2], [4, 12])}), bytes(12)
+    ),
+    "out of range": lambda p: published.write_raw(p, json.dumps({"a": tensor([2], [8, 16])}), bytes(8)),
+    "backwards": lambda p: published.write_raw(p, json.dumps({"a": tensor([2], [8, 0])}), bytes(8)),
+    "truncated": lambda p: published.write_raw(p, json.dumps({"a": tensor([4], [0, 16])}), bytes(15)),
+    "trailing": lambda p: published.write_raw(p, json.dumps({"a": tensor([2], [0, 8])}), bytes(9)),
+    "bytes and shape": lambda p: published.write_raw(p, json.dumps({"a": tensor([3], [0, 8])}), bytes(8)),
+    "negative": lambda p: published.write_raw(p, json.dumps({"a": tensor([-2], [0, 8])}), bytes(8)),
+    "NaN": lambda p: published.write_raw(p, json.dumps({"a": tensor([float("nan")], [0, 8])}), bytes(8)),
+    "overflow": lambda p: published.write_raw(p, json.dumps({"a": tensor([2**62, 0], [0, 0])})),
+    "axes": lambda p: published.write_raw(p, json.dumps({"a": tensor([1] * 80, [0, 4])}), bytes(4)),
+    "object": lambda p: published.write_raw(p, json.dumps({"a": tensor([1], [0, 8], "O")}), bytes(8)),
+    "metadata": lambda p: published.write_raw(p, json.dumps({"__metadata__": {"config": {}}})),
+    "names": lambda p: published.write_safetensors(p, {"../../evil": np.zeros(2, np.float32)}),
+    "dtype": lambda p: published.write_safetensors(
+        p, {k: np.zeros(shape) for k, shape in published.huggingface("mlm").items()}
+    ),
+}
+
+
+def ext(shape: Any, dtype: Any, data: Any, code: int = 1) -> msgpack.ExtType:
+    return msgpack.ExtType(code, msgpack.packb((shape, dtype, data)))
+
+
+def packed(value: Any) -> Write:
+    return lambda p: p.write_bytes(msgpack.packb({"target": {"a": value}}))
+
+
+BOMBS: dict[str, Write] = {
+    "empty": lambda p: p.write_bytes(b""),
+    "no dict": lambda p: p.write_bytes(msgpack.packb([1, 2])),
+    "map of 2^32": lambda p: p.write_bytes(b"\xdf\xff\xff\xff\xff"),
+    "array of 2^32": lambda p: p.write_bytes(b"\x81\xa6target\xdd\xff\xff\xff\xff"),
+    "bytes of 2^32": lambda p: p.write_bytes(b"\x81\xa6target\xc6\xff\xff\xff\xff"),
+    "ext of 2^32": lambda p: p.write_bytes(b"\x81\xa6target\x81\xa1a\xc9\xff\xff\xff\xff\x01"),
+    "nested dicts": lambda p: p.write_bytes(b"\x81\xa6target" + b"\x81\xa1a" * 100_000),
+    "nested lists": lambda p: p.write_bytes(b"\x81\xa6target" + b"\xdc\x03\xff" * 100_000),
+    "many lists": lambda p: p.write_bytes(msgpack.packb({"target": [[[]] * 500] * 500})),
+    "trailing": lambda p: p.write_bytes(published.write_msgpack(p, google()).read_bytes() + b"\0"),
+    "truncated": lambda p: p.write_bytes(published.write_msgpack(p, google()).read_bytes()[:-9]),
+    "twice": lambda p: p.write_bytes(b"\x82\xa6target\x80\xa6target\x80"),
+    "twice inside": lambda p: p.write_bytes(b"\x81\xa6target\x82\xa1a\x80\xa1a\x80"),
+    "slash": lambda p: p.write_bytes(msgpack.packb({"target": {"../a": ext([1], "float32", bytes(4))}})),
+    "config is no text": lambda p: p.write_bytes(msgpack.packb({"target": {}, "config": {"a": {}}})),
+    "target is no tree": lambda p: p.write_bytes(msgpack.packb({"target": 3})),
+    "a number": packed(3),
+    "negative": packed(ext([-1], "float32", bytes(4))),
+    "NaN": packed(ext([float("nan")], "float32", bytes(4))),
+    "true": packed(ext([True], "float32", bytes(4))),
+    "nested shape": packed(ext([[1]], "float32", bytes(4))),
+    "huge shape": packed(ext([2**40, 2**40], "float32", bytes(4))),
+    "bytes and shape": packed(ext([2], "float32", bytes(4))),
+    "object": packed(ext([1], "object", bytes(8))),
+    "float64": packed(ext([1], "float64", bytes(8))),
+    "dtype": packed(ext([1], 3, bytes(8))),
+    "no bytes": packed(ext([1], "float32", "text")),
+    "other ext": packed(ext([1], "float32", bytes(4), code=2)),
+    "axes": packed(ext([1] * 70, "float32", bytes(4))),
+    "pieces": packed(
+        {files.CHUNKED: True, "shape": {"0": 9}, "chunks": {"0": ext([2], "float32", bytes(8))}}
+    ),
+    "no pieces": packed({files.CHUNKED: True, "shape": {"0": 0}, "chunks": {}}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [*(("model.safetensors", make) for make in HEADERS.values()), *(("f_net", m) for m in BOMBS.values())],
+    ids=[*(f"safetensors-{key}" for key in HEADERS), *(f"msgpack-{key}" for key in BOMBS)],
+)
+def test_hostile_files_are_refused_in_little_memory(name: str, make: Write, tmp_path: Path) -> None:
+    path = tmp_path / name
+    make(path)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=f"{path}"):
+        pretrained.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 2e7 + 3 * path.stat().st_size
+    tracemalloc.stop()
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_many_small_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ENTRIES", 100)
+    tree = {f"{i}": {f"{j}": {} for j in range(20)} for i in range(20)}
+    (tmp_path / "f_net").write_bytes(msgpack.packb({"target": tree}))
+    with pytest.raises(ValueError, match="it has more than 100 entries"):
+        pretrained.load(tmp_path / "f_net")
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path("evil").write_text, ("",)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pkl", "checkpoint"])
+@pytest.mark.parametrize("folder", [True, False])
+def test_pickles_are_not_opened(
+    name: str, folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(pickle.dumps(Evil()))
+    message = "holds no model.safetensors" if folder and name == "checkpoint" else "convert it to safetensors"
+    with pytest.raises(ValueError, match=message):
+        pretrained.load(tmp_path if folder else tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nowhere is no file; name a file of weights"):
+        pretrained.load(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="holds no model.safetensors"):
+        pretrained.load(tmp_path)
+
+
+SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "model has other keys: colour": lambda c: c.update(colour=1),
+    "model has other keys: depth": lambda c: c.pop("depth"),
+    "model.mixer has other keys: taps": lambda c: c["mixer"].update(taps=3),
+    "model.depth=2.0 is not of the kind of": lambda c: c.update(depth=2.0),
+    "model.depth=True is not of the kind of": lambda c: c.update(depth=True),
+    "model.d=None is not of the kind of": lambda c: c.update(d=None),
+    "model.norm_eps=inf is not of the kind of": lambda c: c.update(norm_eps=float("inf")),
+    "model.dropout='0.1' is not": lambda c: c.update(dropout="0.1"),
+    "model.layout=([],) is not of the kind of": lambda c: c.update(layout=[[]]),
+    "depth=90, too many for": lambda c: c.update(depth=90),
+    "model.mixer.heads=1000000 exceeds": lambda c: c["mixer"].update(heads=10**6),
+    "model.vocab=-1000000 exceeds": lambda c: c.update(vocab=-(10**6)),
+    "model.vocab=-1 must be at least 1": lambda c: c.update(vocab=-1),
+    "boundary='moebius'": lambda c: c["mixer"].update(boundary="moebius"),
+    "preset='perpetual' is unknown": lambda c: c["mixer"].update(engine="perpetual"),
+    "mixer='__import__' is unknown": lambda c: c["mixer"].update(name="__import__"),
+    "mixer='os' is unknown": lambda c: c.update(others={"os": {}}),
+    "head='tail' is unknown": lambda c: c.update(head="tail"),
+    "output/bias has the shape (2,) instead of (3,)": lambda c: c.update(classes=3),
+    "block_1/mixer/key is one too many": lambda c: c.update(depth=1),
+    "cannot be read (KeyError": lambda c: c.clear(),
+    "cannot be read": lambda c: c["mixer"].update(name=3),
+    "has other keys: grid": lambda c: c["mixer"].update(name="lambda"),
+}
+
+
+def carried(path: Path, text: str) -> Path:
+    """A file of a small model with this configuration."""
+    arrays = published.draw(architecture.parameters(circular()))
+    return published.write_safetensors(path, arrays, config=text)
+
+
+def circular() -> Any:
+    c = config.default("circular").model
+    c.update({"vocab": 5, "positions": 4, "depth": 2, "d": 4, "mlp": 6})
+    c.mixer.heads = 2
+    return c
+
+
+@pytest.mark.parametrize("message", SETTINGS)
+def test_configurations_are_checked(message: str, tmp_path: Path) -> None:
+    values = json.loads(architecture.to_text(circular()))
+    path = tmp_path / "x.safetensors"
+    SETTINGS[message](values)
+    with pytest.raises(ValueError, match=f"{path}: ") as caught:
+        pretrained.load(carried(path, json.dumps(values)))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 99_999, "Recursion"),
+        ("{", "JSONDecodeError"),
+        ("[]", "TypeError"),
+        (" " * 2**21, "characters"),
+    ],
+)
+def test_configurations_that_are_no_json(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        pretrained.load(carried(tmp_path / "x.safetensors", text))
+
+
+def test_own_names_without_a_configuration(tmp_path: Path) -> None:
+    arrays = published.draw(architecture.parameters(circular()))
+    with pytest.raises(ValueError, match="it carries no configuration"):
+        pretrained.load(published.write_safetensors(tmp_path / "x.safetensors", arrays))
+
+
+def test_random_matrices_are_not_drawn_to_look_at_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few weights may claim matrices of many."""
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr(Random, "matrices", fail)
+    c = config.default("random", others=("fourier",)).model
+    c.update({"vocab": 5, "positions": 4, "depth": 2, "d": 4, "mlp": 6, "layout": ("fourier", "random")})
+    c.mixer.length = 4
+    arrays = published.draw(architecture.parameters(c))
+    path = published.write_safetensors(tmp_path / "x.safetensors", arrays, config=architecture.to_text(c))
+    assert pretrained.load(path)[0] == c
