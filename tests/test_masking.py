@@ -79,7 +79,7 @@ def test_cuts_are_at_ends_of_sentences_where_there_are_some() -> None:
 
 
 def test_statistics_of_masks() -> None:
-    """15 % of the tokens are chosen; 80 % become [MASK], 10 % random, 10 % stay; half of the windows swapped."""
+    """15 % of the tokens are chosen; 80 % become [MASK], 10 % random, 10 % stay; half are swapped."""
     batches = make(epochs=60)
     kinds, chosen, swapped = np.zeros(3), np.zeros(64), []
     for batch in (batches[i] for i in range(len(batches))):

@@ -1,5 +1,6 @@
 """From a task's name to batches of token ids."""
 
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ class Splits(NamedTuple):
     train: Split
     validation: Split
     test: Split
-    more: dict[str, Split]
+    more: Mapping[str, Split]
     tokenizer: Any
     in_train: np.ndarray
     idx: dict[str, np.ndarray]
