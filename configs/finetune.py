@@ -13,7 +13,7 @@ from fourier_attn.family import family
 
 def get_config(task: str = "sst2") -> Config:
     config = family("fnet", "mini", task)
-    config.data.tokenizer, config.data.vocab = "unigram", 8_000
+    config.data.tokenizer, config.data.vocab = "bpe", 8_000
     config.optim.schedule, config.optim.eps = "linear", 1e-6
     config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 200
     config.train.epochs = 3

@@ -112,10 +112,10 @@ TASKS = {
         "train.epochs": 3,
     },
     "imdb": {},  # the articles' sizes are the defaults
-    "pretraining": {"data.tokenizer": "unigram", "data.buckets": (), "data.holdout": 0.02},
+    "pretraining": {"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02},
     **{
         name: {
-            "data.tokenizer": "unigram",
+            "data.tokenizer": "bpe",
             "data.length": 128,
             "data.buckets": (32, 64),
             "optim.warmup_steps": 200,

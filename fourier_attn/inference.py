@@ -88,7 +88,7 @@ def fill(network: Any, params: Any, tokenizer: Any, row: np.ndarray, seeds: int)
         raise ValueError("the text has no [MASK]; put one where a token is to be found")
     probability = np.zeros((len(places), tokenizer.get_vocab_size()))
     for seed in range(seeds):
-        one = params if seeds == 1 else jax.tree.map(lambda p, seed=seed: p[seed], params)
+        one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), params)
         outputs = network.apply({"params": one}, jnp.asarray(row)[None], places=jnp.asarray(places)[None])
         probability += np.asarray(jax.nn.softmax(outputs["mlm"][0])) / seeds
     best = np.argsort(-probability, axis=1)[:, :5]

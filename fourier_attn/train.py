@@ -17,7 +17,7 @@ from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
 from fourier_attn.data.glue import write_submission
-from fourier_attn.data.text import save_tokenizer, tokenizer_file
+from fourier_attn.data.text import copy_tokenizer, tokenizer_file
 from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.signals import Interrupted, StopSignals
 
@@ -79,7 +79,7 @@ class Run:
     def __init__(self, config: Config, directory: Path, stop: StopSignals):
         self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
         if not tokenizer_file(directory).exists() and (given := weights.tokenizer(config)):
-            save_tokenizer(given, directory)
+            copy_tokenizer(given, directory)
         epochs = config.train.epochs
         self.data = data.load(config.data, directory=directory, seed=config.seed, epochs=epochs)
         stop.poll()

@@ -9,7 +9,7 @@ import numpy as np
 from fourier_attn import config, model, optim, pretrained, steps, workdir
 from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.config import Config
-from fourier_attn.data.text import load_tokenizer, tokenizer_file
+from fourier_attn.data.text import tokenizer_file
 from fourier_attn.objectives import OBJECTIVES
 
 # of the model part: what a task or a training sets, whatever the weights come from
@@ -78,8 +78,8 @@ def start(settings: Config) -> Any:
     return {name: value for name, value in params.items() if name != "head" or same}
 
 
-def tokenizer(settings: Config) -> Any:
-    """The tokenizer that belongs to `init`; None where the data part names a file.
+def tokenizer(settings: Config) -> Path | None:
+    """The file with the tokenizer that belongs to `init`; None where the data part names one.
 
     Raises: ValueError where there is none.
     """
@@ -90,4 +90,4 @@ def tokenizer(settings: Config) -> Any:
             f"init={settings.init} has no tokenizer; name the one of its vocabulary, "
             "--config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
         )
-    return load_tokenizer(tokenizer_file(Path(settings.init)))
+    return tokenizer_file(Path(settings.init))

@@ -173,7 +173,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "block_1/mixer/key is one too many": lambda c: c.update(depth=1),
     "cannot be read (KeyError": lambda c: c.clear(),
     "cannot be read": lambda c: c["mixer"].update(name=3),
-    "has other keys: grid": lambda c: c["mixer"].update(name="lambda"),
+    "model.mixer has other keys: boundary": lambda c: c["mixer"].update(name="lambda"),
 }
 
 
@@ -220,8 +220,9 @@ def test_own_names_without_a_configuration(tmp_path: Path) -> None:
         pretrained.load(published.write_safetensors(tmp_path / "x.safetensors", arrays))
 
 
+@pytest.mark.parametrize("layout", [(), ("fourier", "random")])
 def test_random_matrices_are_not_drawn_to_look_at_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    layout: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few weights may claim matrices of many."""
 
@@ -230,7 +231,7 @@ def test_random_matrices_are_not_drawn_to_look_at_a_file(
 
     monkeypatch.setattr(Random, "matrices", fail)
     c = config.default("random", others=("fourier",)).model
-    c.update({"vocab": 5, "positions": 4, "depth": 2, "d": 4, "mlp": 6, "layout": ("fourier", "random")})
+    c.update({"vocab": 5, "positions": 4, "depth": 2, "d": 4, "mlp": 6, "layout": layout})
     c.mixer.length = 4
     arrays = published.draw(architecture.parameters(c))
     path = published.write_safetensors(tmp_path / "x.safetensors", arrays, config=architecture.to_text(c))

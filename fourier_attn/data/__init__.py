@@ -14,6 +14,7 @@ from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.tasks import TASKS, Task, check_task, read
 from fourier_attn.data.text import (
     check_kind,
+    copy_tokenizer,
     encode,
     fit,
     load_tokenizer,
@@ -96,6 +97,9 @@ def _tokenizer(config: Any, directory: Path, texts: list[str]) -> Any:
     file = tokenizer_file(directory)
     if file.exists():
         return load_tokenizer(file)
+    if config["tokenizer"].endswith((".json", ".model")):
+        copy_tokenizer(Path(config["tokenizer"]), directory)
+        return load_tokenizer(tokenizer_file(directory))
     tokenizer = fit(config["tokenizer"], islice(texts, config["fit_examples"] or None), config["vocab"])
     save_tokenizer(tokenizer, directory)
     return tokenizer

@@ -55,8 +55,7 @@ class MaskedBatches:
         ids, self.vocab = special(tokenizer), tokenizer.get_vocab_size()
         if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
             raise ValueError(
-                "pre-training needs a tokenizer with [CLS], [SEP], [MASK] and </s>; "
-                "use data.tokenizer='unigram'"
+                "pre-training needs a tokenizer with [CLS], [SEP], [MASK] and </s>; use data.tokenizer='bpe'"
             )
         self.cls, self.sep, self.mask = ids.cls, ids.sep, ids.mask
         self.rows = pack(documents, ids.end, length - 3)

@@ -1,0 +1,246 @@
+"""Pre-training on toy texts and fine-tuning from it, by the one loop; and GLUE's tasks in it."""
+
+import importlib
+import json
+import os
+import signal
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import final_state
+
+from fourier_attn import config, inference, metrics, pretrained, signals, train, weights
+from fourier_attn.data.prepare import prepare
+from fourier_attn.family import family
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+def load(name: str, argument: str) -> config.Config:
+    return importlib.import_module(f"configs.{name}").get_config(argument)
+
+
+def small(c: config.Config) -> config.Config:
+    """A toy size: one block of width 16."""
+    c.model.update({"depth": 1, "d": 16, "emb": 12, "mlp": 24, "positions": 40, "layout": ()})
+    c.data.length, c.data.buckets, c.data.batch, c.data.vocab = 40, (), 8, 60
+    c.optim.warmup_steps, c.optim.learning_rate = 2, 3e-3
+    c.train.log_every, c.train.save_every = 2, 4
+    return config.fit_length(c)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    draw = np.random.default_rng(0)
+    words = ["cat", "dog", "sees", "runs", "the", "a", "red", "blue", "house", "garden"]
+    documents = [" ".join([*draw.choice(words, 25), ".", *draw.choice(words, 25), "."]) for _ in range(60)]
+    where = tmp_path_factory.mktemp("texts") / "toy.txt"
+    where.write_text("\n\n".join(documents))
+    return str(where)
+
+
+def pretraining(texts: str) -> config.Config:
+    c = small(load("pretrain", "fnet-tiny"))
+    c.data.corpora, c.data.exclude, c.data.holdout, c.train.epochs = (texts,), (), 0.1, 3
+    return c
+
+
+@pytest.fixture(scope="module")
+def pretrained_run(texts: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("pretraining")
+    with jax.numpy_dtype_promotion("standard"):
+        train.run(pretraining(texts), where)
+    return where
+
+
+def test_pretraining_learns_and_reports_held_out_text(pretrained_run: Path) -> None:
+    lines = metrics.read(pretrained_run)
+    validation = [line for line in lines if line["split"] == "validation"]
+    assert validation[-1]["mlm_loss"] < validation[0]["mlm_loss"]
+    names = {"mlm_loss", "mlm_accuracy", "order_loss", "order_accuracy"}
+    assert names <= lines[-1].keys()
+    assert lines[-1]["split"] == "test"
+    assert {"curves.png", "tokenizer.json", "predictions.jsonl"} <= {p.name for p in pretrained_run.iterdir()}
+    found = inference.evaluate(pretrained_run)
+    assert found["test"]["mlm_loss"] == pytest.approx(lines[-1]["mlm_loss"])
+
+
+def test_pretraining_goes_on_to_the_same_result(
+    pretrained_run: Path, texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resumed to the batch: masks and order are functions of (seed, step)."""
+    after = train.Run.after_step
+
+    def stop(run: train.Run, bar: object) -> None:
+        after(run, bar)
+        if run.step == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(train.Run, "after_step", stop)
+    with pytest.raises(signals.Interrupted):
+        train.run(pretraining(texts), tmp_path)
+    monkeypatch.undo()
+    train.run(pretraining(texts), tmp_path)
+    jax.tree.map(np.testing.assert_array_equal, final_state(tmp_path), final_state(pretrained_run))
+
+
+def test_the_last_step_is_saved(pretrained_run: Path) -> None:
+    state = final_state(pretrained_run)
+    assert int(state.step) == metrics.read(pretrained_run)[-1]["step"]
+    assert int(state.step) % 4  # no multiple of save_every
+
+
+def test_a_mask_is_filled(pretrained_run: Path) -> None:
+    found = inference.predict(pretrained_run, "the cat [MASK] a dog . [MASK]")
+    assert len(found) == 10
+    for answers in (found[:5], found[5:]):
+        values = [value for _, value in answers]
+        assert values == sorted(values, reverse=True)
+        assert 0 < sum(values) <= 1
+    with pytest.raises(ValueError, match=r"has no \[MASK\]"):
+        inference.predict(pretrained_run, "the cat sees a dog .")
+
+
+def test_fine_tuning_starts_from_the_encoder(
+    pretrained_run: Path, data_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = load("finetune", "reviews")
+    c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = data_dir, 32, 40, ()
+    c.init, c.train.epochs = str(pretrained_run), 1
+    starts = []
+    train_method = train.Run.train
+    monkeypatch.setattr(
+        train.Run, "train", lambda run: (starts.append(jax.device_get(run.state.params)), train_method(run))
+    )
+    result = train.run(c, tmp_path / "tuned")
+    assert np.isfinite(result["loss"])
+    source = weights.restore(pretrained_run)[2]
+    for part in ("encoder", "pooler"):
+        jax.tree.map(np.testing.assert_array_equal, starts[0][part], source[part])
+    assert starts[0]["head"]["output"]["kernel"].shape == (16, 2)
+    written = json.loads((tmp_path / "tuned" / "config.json").read_text())["config"]
+    assert (written["model"]["d"], written["model"]["emb"], written["model"]["head"]) == (16, 12, "classes")
+    assert written["model"]["dropout"] == 0.1
+    copied, own = ((where / "tokenizer.json").read_text() for where in (tmp_path / "tuned", pretrained_run))
+    assert copied == own
+    assert train.run(c, tmp_path / "tuned") == result  # finished; `init` and all fit
+    [(label, probability)] = inference.predict(tmp_path / "tuned", "a dog sees the cat")
+    assert label in ("negative", "positive")
+    assert 0.5 <= probability <= 1
+
+
+def test_fine_tuning_from_a_file(pretrained_run: Path, data_dir: str, tmp_path: Path) -> None:
+    settings, _, params = weights.restore(pretrained_run)
+    pretrained.save(tmp_path / "model.safetensors", settings.model, params)
+    c = load("finetune", "reviews")
+    c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = data_dir, 16, 40, ()
+    c.init, c.train.epochs = str(tmp_path / "model.safetensors"), 1
+    with pytest.raises(ValueError, match="has no tokenizer; name the one of its vocabulary"):
+        train.run(c, tmp_path / "run")
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    c.data.tokenizer = str(pretrained_run / "tokenizer.json")
+    assert np.isfinite(train.run(c, tmp_path / "other")["loss"])
+
+
+def test_weights_of_another_vocabulary_are_refused(
+    pretrained_run: Path, data_dir: str, tmp_path: Path
+) -> None:
+    from fourier_attn.data.text import fit, save_tokenizer
+
+    save_tokenizer(fit("bpe", ["another text"], 40), tmp_path)
+    c = load("finetune", "reviews")
+    c.data.dir, c.data.tokenizer = data_dir, str(tmp_path / "tokenizer.json")
+    c.data.length, c.init = 40, str(pretrained_run)
+    with pytest.raises(ValueError, match=r"has a vocabulary of \d+, the tokenizer one of"):
+        train.run(c, tmp_path / "run")
+
+
+ROWS = {
+    "SST-2": ["sentence\tlabel\n", "a {} film {}\t{}\n"],
+    "STS-B": [
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n",
+        "{2}\tg\tf\ty\to\ts\ts\tThe {0} cat {1}\tthe {0} dog\t{2}.5\n",
+    ],
+}
+
+
+@pytest.fixture
+def glue(tmp_path: Path) -> str:
+    """Two tasks of GLUE in tiny files, prepared."""
+    for folder, (header, row) in ROWS.items():
+        (tmp_path / "source" / folder).mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            rows = [row.format(("good", "bad")[i % 2], i, i % 2) for i in range(24)]
+            lines = header + "".join(rows)
+            if split == "test":
+                lines = "\n".join(
+                    "\t".join(
+                        line.split("\t")[:-1] if folder == "STS-B" else [str(i - 1), line.split("\t")[0]]
+                    )
+                    for i, line in enumerate(lines.splitlines())
+                )
+                lines = lines.replace("-1\tsentence", "index\tsentence") + "\n"
+            (tmp_path / "source" / folder / f"{split}.tsv").write_text(lines)
+    for name in ("glue/sst2", "glue/stsb"):
+        prepare(name, tmp_path / "source", str(tmp_path / "tfds"))
+    return str(tmp_path / "tfds")
+
+
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_path: Path) -> None:
+    c = small(load("finetune", task))
+    c.data.dir, c.train.epochs = glue, 2
+    result = train.run(c, tmp_path / "run")
+    assert result["examples"] == 24  # test labels are hidden
+    lines = metrics.read(tmp_path / "run")
+    validation = [line for line in lines if line["split"] == "validation"]
+    metric = {"sst2": "accuracy", "stsb": "spearman"}[task]
+    assert all(-1 <= line[metric] <= 1 for line in validation)
+    file = tmp_path / "run" / {"sst2": "SST-2.tsv", "stsb": "STS-B.tsv"}[task]
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    assert rows[0] == ["index", "prediction"]
+    assert [row[0] for row in rows[1:]] == [str(i) for i in range(24)]
+    assert "validation" in inference.evaluate(tmp_path / "run")
+    assert "test" not in inference.evaluate(tmp_path / "run")
+    if task == "stsb":
+        [(name, score)] = inference.predict(tmp_path / "run", "the cat", "a dog")
+        assert name == "score"
+        assert np.isfinite(score)
+        with pytest.raises(ValueError, match=r"is about 2 text\(s\); give --text and --pair"):
+            inference.predict(tmp_path / "run", "the cat")
+
+
+@pytest.mark.parametrize("name", ["fnet", "hybrid", "bert", "linear", "random", "ff"])
+@pytest.mark.parametrize("size", ["tiny", "mini", "base", "large"])
+def test_every_pretraining_config_is_sound(name: str, size: str) -> None:
+    train.check(load("pretrain", f"{name}-{size}"))
+
+
+@pytest.mark.parametrize(
+    "task", ["sst2", "cola", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli", "imdb"]
+)
+def test_every_fine_tuning_config_is_sound(task: str) -> None:
+    train.check(load("finetune", task))
+
+
+def test_the_loss_is_divided_once() -> None:
+    """The same examples four times are the same loss, and the same step."""
+    from fourier_attn import model, optim, steps
+    from fourier_attn.objectives import OBJECTIVES
+
+    c = small(family("ff", "tiny", "sst2"))
+    c.model.dropout = 0.0
+    network, optimizer, objective = model.build(c.model), optim.build(c.optim), OBJECTIVES["classes"]
+    ids = np.random.default_rng(0).integers(7, 60, (4, 9)).astype(np.int32)
+    one = {"tokens": ids, "label": ids[:, 0] % 2, "weight": np.ones(4, np.float32)}
+    four = {name: np.concatenate([value] * 4) for name, value in one.items()}
+    init_key, key = steps.keys(0, 1)
+    step = steps.make_train_step(network, optimizer, objective)
+    init = steps.make_init(network, optimizer, objective)
+    a, b = (step(init(init_key), batch, key) for batch in (one, four))
+    losses = [metrics.mean(jax.device_get(state.sums))["loss"] for state in (a, b)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert losses[0] == pytest.approx(np.log(2), abs=0.2)  # not that divided by the examples
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-4), a.params, b.params)
