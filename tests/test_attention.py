@@ -91,3 +91,44 @@ def test_heads_must_divide_a_split_width() -> None:
         Attention(heads=3, head_width="split").init(jax.random.key(0), normal(1, 2, 4))
     with pytest.raises(ValueError, match="head_width='half' is unknown"):
         Attention(heads=2, head_width="half").init(jax.random.key(0), normal(1, 2, 4))
+
+
+def test_biases_of_queries_keys_and_values() -> None:
+    layer, x = Attention(heads=2, head_width="split", bias=True), normal(1, 5, 4)
+    params = layer.init(jax.random.key(1), x)["params"]
+    assert {name: set(part) for name, part in params.items()} == {
+        name: {"kernel", "bias"} for name in ("query", "key", "value", "out")
+    }
+    params = jax.tree.map(lambda p: normal(*p.shape, seed=p.size), params)
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    q, k, v = (
+        np.einsum("td,dhk->htk", x[0], p[name]["kernel"]) + p[name]["bias"][:, None]
+        for name in ("query", "key", "value")
+    )
+    weights = np.exp(q @ k.transpose(0, 2, 1) / np.sqrt(2))
+    weights /= weights.sum(-1, keepdims=True)
+    expected = np.einsum("htk,hkd->td", weights @ v, p["out"]["kernel"]) + p["out"]["bias"]
+    np.testing.assert_allclose(layer.apply({"params": params}, x)[0], expected, atol=1e-5)
+
+
+def test_dropout_zeroes_weights_and_keeps_the_mean() -> None:
+    """With values 1 the output of a query is the sum of its weights: 1 on average, in steps."""
+    q, v = jnp.zeros((2, 50, 3, 4)), jnp.ones((2, 50, 3, 4))
+    mask = jnp.broadcast_to(jnp.arange(50)[None] < 40, (2, 50))
+    y = attention(q, q, v, mask=mask, dropout=0.25, dropout_key=jax.random.key(0))
+    kept = np.asarray(y) * 0.75 * 40
+    np.testing.assert_allclose(kept, np.round(kept), atol=1e-4)
+    assert kept[..., 0].std() == pytest.approx(np.sqrt(40 * 0.25 * 0.75), rel=0.15)  # binomial
+    assert float(y.mean()) == pytest.approx(1.0, abs=5 * np.sqrt(0.25 / 0.75 / 40 / 300))
+    plain = attention(q, q, v, mask=mask)
+    np.testing.assert_allclose(attention(q, q, v, mask=mask, dropout=0.25), plain)  # no key
+    with pytest.raises(ValueError, match="dropout=0.5 of attention weights needs implementation='xla'"):
+        attention(q, q, v, dropout=0.5, implementation="cudnn")
+
+
+def test_a_layer_drops_in_training_only() -> None:
+    layer, x = Attention(heads=2, dropout=0.5), normal(1, 6, 4)
+    params = layer.init(jax.random.key(1), x)
+    np.testing.assert_array_equal(layer.apply(params, x), Attention(heads=2).apply(params, x))
+    a, b = (layer.apply(params, x, train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2))
+    assert np.abs(a - b).max() > 1e-3

@@ -1,3 +1,4 @@
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,3 +51,42 @@ def test_random_matrices_are_fixed_and_no_parameters() -> None:
 def test_a_longer_sequence_is_refused(layer: Linear | Random) -> None:
     with pytest.raises(ValueError, match="a sequence of 5 tokens exceeds length=4"):
         layer.init(jax.random.key(0), normal(1, 5, 2))
+
+
+def test_random_matrices_are_drawn_as_the_papers_code_draws_them() -> None:
+    """Written out: old keys, one split for each block, whatever JAX's present default of threefry is."""
+    with jax.threefry_partitionable(False):
+        key = jax.random.PRNGKey(3)
+        for _ in range(3):
+            key, mixing = jax.random.split(key)
+        hidden, sequence = jax.random.split(mixing)
+        draw = jax.nn.initializers.lecun_normal()
+        tokens, features = draw(sequence, (5, 5)), draw(hidden, (4, 4))
+    for partitionable in (True, False):
+        with jax.threefry_partitionable(partitionable):
+            found = jax.jit(lambda: Random(length=5, seed=3).matrices(2, 4))()
+            np.testing.assert_array_equal(found[0], tokens)
+            np.testing.assert_array_equal(found[1], features)
+    assert float(jax.random.normal(jax.random.PRNGKey(0), ())) != 0  # keys of JAX's own are not touched
+
+
+def test_each_block_has_its_own_random_matrices() -> None:
+    class Two(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return [Random(length=6, name=f"block_{n}")(x) for n in range(2)]
+
+    first, second = Two().apply({}, normal(1, 6, 4))
+    assert np.abs(first - second).max() > 0.1
+    np.testing.assert_allclose(first, Random(length=6).apply({}, normal(1, 6, 4)), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [Linear(length=6, padding="tokens"), Random(length=6, padding="tokens")])
+def test_padding_may_be_tokens_like_any_other(layer: Linear | Random) -> None:
+    x, mask = normal(1, 6, 4), jnp.arange(6)[None] < 4
+    params = layer.init(jax.random.key(0), x)
+    np.testing.assert_array_equal(layer.apply(params, x, mask=mask), layer.apply(params, x))
+    zero = layer.clone(padding="zero")
+    assert np.abs(zero.apply(params, x, mask=mask) - layer.apply(params, x)).max() > 1e-4
+    with pytest.raises(ValueError, match="padding='none' is unknown; choose 'zero' or 'tokens'"):
+        layer.clone(padding="none").apply(params, x)
