@@ -1,0 +1,104 @@
+"""Whole encoders: training steps of FNet and its relatives against attention: `python -m benchmarks.encoder`.
+
+Same sizes, same batch, heads of pre-training on 15 % of the places; `--only=PART` runs one part:
+  depth     12 layers, d 128 and 768: a training step, and its temporary memory, of each mixer against attention
+  growth    4 layers, d 256: a training step over the number of tokens, with the hybrid between the two
+"""
+
+import argparse
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.timing import compare, interleave, report, temporary_bytes
+from fourier_attn import model, optim, steps
+from fourier_attn.config import Config, fit_length
+from fourier_attn.family import family, placed
+from fourier_attn.objectives import OBJECTIVES
+
+SIDES = ("fnet", "hybrid", "linear", "bert")
+DEPTH = [(128, 4, 128, 15), (128, 4, 512, 5), (768, 2, 512, 3)]  # d, b, t, rounds
+GROWTH = [(512, 9), (1024, 5), (2048, 3), (4096, 3)]  # t, rounds
+
+
+def encoder(name: str, depth: int, d: int, t: int) -> Config:
+    c = family(name, "base")
+    c.model.update({"depth": depth, "d": d, "emb": d, "mlp": 4 * d, "positions": t, "vocab": 8_000})
+    if name == "hybrid":
+        c.model.layout = placed(depth, max(1, depth // 6), "top", "fourier")
+    for mixer in (c.model.mixer, *c.model.others.values()):
+        if "heads" in mixer:
+            mixer.heads = max(1, d // 64)
+    return fit_length(c)
+
+
+def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
+    draw, p = np.random.default_rng(0), round(0.15 * t)
+    return {
+        "tokens": jnp.asarray(draw.integers(7, vocab, (b, t)), jnp.int32),
+        "label": jnp.asarray(draw.integers(0, 2, b), jnp.int32),
+        "weight": jnp.ones(b),
+        "places": jnp.asarray(
+            np.sort(draw.permuted(np.tile(np.arange(t), (b, 1)), axis=1)[:, :p], 1), jnp.int32
+        ),
+        "place_label": jnp.asarray(draw.integers(7, vocab, (b, p)), jnp.int32),
+        "place_weight": jnp.ones((b, p)),
+    }
+
+
+class Side:
+    """A training step that goes on from its own last state, and the forward pass, of one encoder."""
+
+    def __init__(self, c: Config, data: dict[str, Any]):
+        network, optimizer = model.build(c.model), optim.build(c.optim)
+        init_key, self.key = steps.keys(0, 1)
+        objective = OBJECTIVES["pretraining"]
+        self.state = steps.make_init(network, optimizer, objective)(init_key)
+        self.step, self.data = steps.make_train_step(network, optimizer, objective), data
+        inputs = steps.inputs(data)
+        self.loss = lambda params: objective.loss(
+            objective.sums(network.apply({"params": params}, data["tokens"], **inputs), data),
+            objective.counts(data),
+        )
+
+    def __call__(self) -> Any:
+        self.state = self.step(self.state, self.data, self.key)
+        return self.state.step
+
+    def memory(self) -> int:
+        return temporary_bytes(jax.value_and_grad(self.loss), self.state.params)
+
+
+def measure(depth: int, d: int, b: int, t: int, rounds: int) -> list[dict[str, Any]]:
+    sides = {}
+    for name in SIDES:
+        c = encoder(name, depth, d, t)
+        sides[name] = Side(c, batch(c.model.vocab, b, t))
+    seconds = interleave({name: side for name, side in sides.items()}, rounds)
+    memory = {name: side.memory() for name, side in sides.items()}
+    rows = []
+    for name in SIDES[:-1]:
+        row = {"layers, d, b, t": f"({depth}, {d}, {b}, {t})", "side": name}
+        row |= compare({"it": seconds[name], "bert": seconds["bert"]}, "it", "bert")
+        rows.append(row | {"temporary_memory": f"{memory[name] / memory['bert']:.2f}x"})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=("depth", "growth"))
+    only = parser.parse_args().only
+    rows = []
+    if only in (None, "depth"):
+        for d, b, t, rounds in DEPTH:
+            rows += measure(12, d, b, t, rounds)
+    if only in (None, "growth"):
+        for t, rounds in GROWTH:
+            rows += measure(4, 256, 1, t, rounds)
+    report(f"encoder-{only}" if only else "encoder", rows)
+
+
+if __name__ == "__main__":
+    main()
