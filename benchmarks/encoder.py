@@ -1,7 +1,7 @@
-"""Whole encoders: training steps of FNet and its relatives against attention: `python -m benchmarks.encoder`.
+"""Training steps of whole encoders, FNet and its relatives against attention: `python -m benchmarks.encoder`.
 
 Same sizes, same batch, heads of pre-training on 15 % of the places; `--only=PART` runs one part:
-  depth     12 layers, d 128 and 768: a training step, and its temporary memory, of each mixer against attention
+  depth     12 layers, d 128 and 768: a training step of each, and its temporary memory, against attention
   growth    4 layers, d 256: a training step over the number of tokens, with the hybrid between the two
 """
 
@@ -76,7 +76,7 @@ def measure(depth: int, d: int, b: int, t: int, rounds: int) -> list[dict[str, A
     for name in SIDES:
         c = encoder(name, depth, d, t)
         sides[name] = Side(c, batch(c.model.vocab, b, t))
-    seconds = interleave({name: side for name, side in sides.items()}, rounds)
+    seconds = interleave(dict(sides), rounds)
     memory = {name: side.memory() for name, side in sides.items()}
     rows = []
     for name in SIDES[:-1]:

@@ -1,6 +1,7 @@
-"""FNet-base against Hugging Face's in PyTorch, same weights and batch: `python -m benchmarks.peer_huggingface`.
+"""FNet-base against Hugging Face's in PyTorch, same weights and batch.
 
-Needs torch, transformers and safetensors, which are no dependencies. First both sides are held equal.
+`python -m benchmarks.peer_huggingface` needs torch and transformers, which are no dependencies. First both
+sides are held equal.
 """
 
 import os

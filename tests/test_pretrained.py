@@ -99,6 +99,7 @@ def test_trees_of_the_papers_code(layout: tuple[str, ...], mlm: bool, classes: b
     assert list(sizes.values()) == [23, 9, 4, 6, 8, 12, len(layout)]
     heads = {(1, 1): "pretraining", (1, 0): "mlm", (0, 1): "classes", (0, 0): "features"}
     assert (c.head, c.pooling, c.norm_eps) == (heads[mlm, classes], "first", 1e-12)
+    assert pretrained.save(tmp_path / "x.safetensors", c, params) == "fourier_attn"  # e is not d
     assert pretrained.save(tmp_path / "x.msgpack", c, params, "msgpack") == "f_net"
     assert_same(files.read(tmp_path / "x.msgpack").arrays, arrays)
     again, back = pretrained.load(tmp_path / "x.msgpack")

@@ -23,6 +23,7 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 DTYPES = {name: jnp.dtype(name) for name in ("float32", "float16", "bfloat16")}
 HEADER = 2**22  # bytes: that of a published file has less than 2**17
 ENTRIES, NESTED, AXES, BLOCK = 100_000, 1024, 8, 2**20  # of a tree, of one dict in it, of an array; bytes
+LARGEST = 2**31  # bytes of an array in msgpack: Flax cuts at 2**30, and lengths of 2**32 - 1 overflow
 NDARRAY = 1  # the type that Flax gives to arrays
 CHUNKED = "__msgpack_chunked_array__"
 
@@ -137,7 +138,7 @@ def _unpacker(file: BinaryIO, size: int) -> Any:
     return msgpack.Unpacker(
         file,
         read_size=BLOCK,
-        max_buffer_size=max(size, BLOCK),
+        max_buffer_size=min(max(size, BLOCK), LARGEST),
         max_array_len=NESTED,
         max_map_len=NESTED,
         object_pairs_hook=tree,
