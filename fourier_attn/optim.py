@@ -55,4 +55,9 @@ def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
 
 
 def _matrices(params: Any) -> Any:
-    return jax.tree.map(lambda p: jnp.ndim(p) > 1, params)
+    """Biases of several axes, such as attention's (h, k), are vectors too."""
+
+    def is_matrix(path: tuple[Any, ...], value: Any) -> bool:
+        return jnp.ndim(value) > 1 and not jax.tree_util.keystr(path[-1:]).strip("[']").endswith("bias")
+
+    return jax.tree_util.tree_map_with_path(is_matrix, params)

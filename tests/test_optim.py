@@ -31,6 +31,17 @@ def test_schedule(step: int, cosine: float, constant: float) -> None:
         assert float(optim.schedule(name, 1.0, 10, 100)(step)) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["cosine", "linear"])
+def test_the_rate_never_rises_again(name: str) -> None:
+    """Not even long after its end, where it is 0."""
+    rates = np.array([float(optim.schedule(name, 1.0, 10, 50)(i)) for i in range(0, 200, 3)])
+    after = rates[4:]
+    assert (np.diff(after) <= 0).all()
+    assert after[0] > 0.9
+    assert (rates[17:] == 0).all()
+    assert name == "cosine" or float(optim.schedule(name, 1.0, 10, 50)(30)) == pytest.approx(0.5)
+
+
 def test_no_warmup_starts_at_the_peak() -> None:
     assert float(optim.schedule("cosine", 1.0, 0, 100)(0)) == 1.0
 
@@ -41,11 +52,13 @@ def step(params: dict, grads: dict, **changes: object) -> dict:
 
 
 def test_decay_spares_vectors_and_adam() -> None:
-    params = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
+    params = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2), "query": {"bias": jnp.ones((2, 3))}}
+    params["in_bias"] = jnp.ones((2, 3, 2))
     grads = jax.tree.map(jnp.zeros_like, params)
     updates = step(params, grads, weight_decay=0.1)
     np.testing.assert_allclose(updates["kernel"], -0.1, rtol=1e-6)
-    np.testing.assert_array_equal(updates["bias"], 0.0)
+    for bias in (updates["bias"], updates["query"]["bias"], updates["in_bias"]):
+        np.testing.assert_array_equal(bias, 0.0)
     np.testing.assert_array_equal(step(params, grads, name="adam", weight_decay=0.1)["kernel"], 0.0)
 
 

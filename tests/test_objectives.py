@@ -1,0 +1,75 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal
+
+from fourier_attn import metrics, results
+from fourier_attn.data import TASKS
+from fourier_attn.objectives import OBJECTIVES
+
+
+def log_softmax(x: jax.Array) -> np.ndarray:
+    x = np.asarray(x, np.float64)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def test_pretraining_is_the_sum_of_two_means() -> None:
+    """Of the masked places and of the windows, each over those of weight 1."""
+    outputs = {"mlm": normal(3, 2, 5), "nsp": normal(3, 2, seed=1)}
+    labels, order = np.array([[0, 4], [2, 2], [1, 3]]), np.array([1, 0, 1])
+    places = np.array([[1, 1], [1, 0], [0, 0]], np.float32)
+    weight = np.array([1, 1, 0], np.float32)
+    batch = {
+        "place_label": jnp.asarray(labels, jnp.int32),
+        "place_weight": jnp.asarray(places),
+        "label": jnp.asarray(order, jnp.int32),
+        "weight": jnp.asarray(weight),
+    }
+    objective = OBJECTIVES["pretraining"]
+    sums = objective.sums(outputs, batch)
+    mlm = -np.take_along_axis(log_softmax(outputs["mlm"]), labels[..., None], -1)[..., 0]
+    nsp = -np.take_along_axis(log_softmax(outputs["nsp"]), order[:, None], -1)[:, 0]
+    expected = {"mlm_loss": (mlm * places).sum() / 3, "order_loss": (nsp * weight).sum() / 2}
+    found = metrics.mean(jax.device_get(sums))
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    right = np.asarray(outputs["mlm"]).argmax(-1) == labels
+    assert found["mlm_accuracy"] == pytest.approx((right * places).sum() / 3)
+    loss = objective.loss(sums, objective.counts(batch))
+    assert float(loss) == pytest.approx(sum(expected.values()), rel=1e-6)
+
+
+def test_a_score_is_judged_by_its_squared_error_and_by_ranks() -> None:
+    batch = {"label": jnp.array([1.0, 2.0, 4.0]), "weight": jnp.array([1.0, 1.0, 0.0])}
+    sums = OBJECTIVES["score"].sums(jnp.array([0.0, 4.0, 9.0]), batch)
+    assert metrics.mean(jax.device_get(sums)) == {"loss": pytest.approx((1 + 4) / 2)}
+    answers = np.array([[0.1, 0.5, 0.9], [0.9, 0.5, 0.6]], np.float32)  # of two seeds
+    total = {"loss": np.ones((2, 2))}
+    judged = results.judge(TASKS["stsb"], total, answers, np.array([1.0, 2.0, 4.0], np.float32))
+    np.testing.assert_allclose(judged["spearman"], [1.0, -0.5])
+    assert judged["pearson"][0] == pytest.approx(np.corrcoef([0.1, 0.5, 0.9], [1, 2, 4])[0, 1], rel=1e-6)
+    line = results.summary({"loss": 1.0} | metrics.over_seeds(judged))
+    assert line == "test pearson 0.2027 +- 1.1021, spearman 0.2500 +- 1.0607"
+
+
+def test_the_tasks_own_metrics_choose_among_classes() -> None:
+    answers = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]], np.float32)
+    labels = np.array([0, 1, 0, 1])
+    sums = {"loss": np.array([2.0, 4.0]), "accuracy": np.array([2.0, 4.0])}
+    judged = results.judge(TASKS["mrpc"], sums, answers, labels)
+    assert {name: value.tolist() for name, value in judged.items()} == {
+        "loss": [0.5],
+        "accuracy": [0.5],
+        "f1": [0.5],
+    }
+    assert results.judge(TASKS["cola"], sums, answers, labels)["matthews"].tolist() == [0.0]
+
+
+def test_every_task_has_an_objective_and_known_metrics() -> None:
+    from fourier_attn.scores import SCORES
+
+    for task in TASKS.values():
+        assert task.head in OBJECTIVES
+        assert set(task.metrics) <= set(SCORES)
+        assert len(task.texts) in (1, 2)
+        assert len(task.submissions) in (0, len(task.tests))
