@@ -94,7 +94,6 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
     tokens = jnp.asarray(draw.integers(2, config.model.vocab, (b, config.data.length)), jnp.int32)
     batch = {
         "tokens": tokens,
-        "mask": jnp.ones(tokens.shape, bool),
         "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
