@@ -15,7 +15,7 @@ def get_config(task: str = "sst2") -> Config:
     config = family("fnet", "mini", task)
     config.data.tokenizer, config.data.vocab = "bpe", 8_000
     config.optim.schedule, config.optim.eps = "linear", 1e-6
-    config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 200
+    config.optim.learning_rate, config.optim.warmup_steps = 3e-4, 200
     config.train.epochs = 3
     if task in ("cola", "mrpc", "stsb", "rte", "wnli"):  # a few thousand examples
         config.data.batch, config.train.epochs = 16, 5
