@@ -122,6 +122,23 @@ def test_heads_there_and_back(name: str, labels: int, tmp_path: Path) -> None:
     same(name, ours(settings, params, tokens, types), theirs(back.eval(), tokens, types))
 
 
+@pytest.mark.parametrize("name", ["FNetModel", "FNetForPreTraining", "FNetForSequenceClassification"])
+def test_a_converted_folder_is_theirs(name: str, tmp_path: Path) -> None:
+    from fourier_attn.pretrained.rewrite import rewrite
+
+    network = peer(name, **TINY, num_labels=3, layer_norm_eps=1e-5)
+    network.save_pretrained(tmp_path / "theirs")
+    (tmp_path / "ours").mkdir()
+    rewrite(tmp_path / "theirs", tmp_path / "middle.msgpack")
+    rewrite(tmp_path / "middle.msgpack", tmp_path / "ours" / "model.safetensors")
+    back, info = type(network).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(info.values()), info
+    given = draw(40, 3, 2, 9)
+    settings, params = pretrained.load(tmp_path / "ours")
+    same(name, ours(settings, params, *given), theirs(back.eval(), *given))
+    same(name, ours(settings, params, *given), theirs(network, *given))
+
+
 @pytest.mark.parametrize(("activation", "eps"), [("relu", 1e-3), ("gelu_new", 1e-5)])
 def test_what_their_configuration_says(activation: str, eps: float, tmp_path: Path) -> None:
     network = peer("FNetModel", **TINY, hidden_act=activation, layer_norm_eps=eps)

@@ -17,6 +17,7 @@ from flax import serialization, traverse_util
 
 from fourier_attn import config, pretrained
 from fourier_attn.pretrained import architecture
+from fourier_attn.pretrained.rewrite import rewrite
 
 Arrays = dict[str, np.ndarray]
 
@@ -255,3 +256,18 @@ def test_the_command_converts_and_reports(at: Path) -> None:
     ):
         assert line in done.stdout
     assert pretrained.load(at)[0].mixer.name == "identity"
+
+
+def test_a_folder_for_hugging_face_gets_its_configuration(tmp_path: Path) -> None:
+    source = published.write_safetensors(tmp_path / "source.safetensors", theirs("mlm"))
+    (tmp_path / "folder").mkdir()
+    to = tmp_path / "folder" / "model.safetensors"
+    rewrite(source, to)
+    written = json.loads((tmp_path / "folder" / "config.json").read_text())
+    assert written["architectures"] == ["FNetForMaskedLM"]
+    assert (written["num_hidden_layers"], written["hidden_act"]) == (2, "gelu_new")
+    assert_same(pretrained.load(tmp_path / "folder")[1], pretrained.load(source)[1])
+    to.unlink()
+    with pytest.raises(ValueError, match="config.json exists and is not overwritten"):
+        rewrite(source, to)
+    assert not to.exists()

@@ -1,15 +1,16 @@
 """Rewrites published weights: python -m fourier_attn.pretrained.convert --source=PATH --to=PATH.
 
 The suffix of --to says the format, .safetensors or .msgpack. Prints what was read; without --to, only that.
+Weights with the names of Hugging Face get a config.json beside them, so that its library loads the folder.
 """
 
 import sys
-from pathlib import Path
 
 from absl import flags
 
 from fourier_attn import command, pretrained
-from fourier_attn.pretrained import architecture, files, names
+from fourier_attn.pretrained import architecture, names
+from fourier_attn.pretrained.rewrite import rewrite
 
 SOURCE = flags.DEFINE_string("source", None, "weights: a file, or a folder with model.safetensors")
 TO = flags.DEFINE_string("to", None, "the file to write, NAME.safetensors or NAME.msgpack")
@@ -19,26 +20,11 @@ MIXER = flags.DEFINE_enum(
 HEAD = flags.DEFINE_enum("head", None, tuple(names.HEADS), "of the model, where the file does not say it")
 
 
-def convert(source: str | Path, to: str | Path, mixer: str | None = None, head: str | None = None) -> None:
-    """Writes the weights of `source` to `to`, and prints what they are.
-
-    Raises: ValueError for weights that cannot be read, a file that exists, and a suffix of another format.
-    """
-    to = Path(to)
-    if to.suffix[1:] not in files.FORMATS:
-        raise ValueError(f"to={to} has no known suffix; end it with .{' or .'.join(files.FORMATS)}")
-    files.absent(to)
-    weights = pretrained.read(source, mixer, head)
-    print(weights.report())
-    style = pretrained.save(to, weights.config, weights.params, to.suffix[1:])
-    print(f"written: {to}; names of {style}")
-
-
 def main() -> None:
     if not SOURCE.value:
         raise ValueError("--source is needed, for example --source=f_net_checkpoint --to=model.safetensors")
     if TO.value:
-        convert(SOURCE.value, TO.value, MIXER.value, HEAD.value)
+        rewrite(SOURCE.value, TO.value, MIXER.value, HEAD.value)
     else:
         print(pretrained.read(SOURCE.value, MIXER.value, HEAD.value).report())
 
