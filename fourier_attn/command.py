@@ -25,7 +25,7 @@ def run(main: Callable[[], None]) -> int:
             logging.set_verbosity(logging.ERROR)
         main()
         return 0
-    except KeyboardInterrupt as stop:  # train.Interrupted knows its signal
+    except KeyboardInterrupt as stop:  # signals.Interrupted knows its signal
         return 128 + getattr(stop, "signum", 2)
     except (ValueError, flags.Error) as error:
         return _fail(error, 2)

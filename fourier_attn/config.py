@@ -150,6 +150,7 @@ def default(
     config = ConfigDict()
     config.seed = 0  # of initial weights, dropout and the order of the data
     config.init = ""  # weights to start from: the directory of a run, or a file of published ones
+    config.init_padding = ""  # what padding is for their mixers, see those; "": as the weights have it
     config.data, config.model, config.optim = _data(task), _model(mixer, engine, others), _optim()
     config.train = _train()
     config.update_from_flattened_dict(TASKS[task])
@@ -186,7 +187,7 @@ def _data(task: str) -> ConfigDict:
     part.split_seed = 0  # of that split; apart from `seed`, so that all runs share one split
     part.train_examples = 0  # use only the first so many of (shuffled) train; 0: all
     part.corpora = ()  # texts for the task "pretraining": TFDS names (name or name:split), or text files
-    part.exclude = ()  # texts to keep out of these, named alike
+    part.exclude = ()  # texts to keep out of these, as name:split or files
     part.mask_rate = 0.15  # share of tokens that a masked language model has to find
     return part
 

@@ -26,10 +26,11 @@ def family(
     attention: int = 2,
     where: str = "top",
 ) -> Config:
-    """The configuration of an architecture in a size, as published but for padding and what is trained.
+    """The configuration of an architecture in a size, as published but for padding and initial weights.
 
     Word, position and type tables (32,000, 512, 4 rows), normalised (eps 1e-12) and projected; post-norm
-    blocks with GELU in its tanh form; the first token's vector pooled. 83.49, 88.21, 93.71 and 111.84 million
+    blocks with GELU in its tanh form; the first token's vector pooled. Dense layers start with variance 1 /
+    inputs and no bias (published: deviation 0.02, of some biases too). 83.49, 88.21, 93.71 and 111.84 million
     parameters for fnet, hybrid, linear and bert in base with the heads of pre-training.
 
     Args:

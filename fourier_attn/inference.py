@@ -55,8 +55,9 @@ def predict(directory: str | Path, text: str, pair: str | None = None) -> list[t
 
     Raises: ValueError for a text without a character to read, or a run that cannot be used.
     """
-    if not text.strip():
-        raise ValueError(f"text={text!r} is empty; give a review, --text='...'")
+    for name, value in (("text", text), ("pair", pair)):
+        if value is not None and not value.strip():
+            raise ValueError(f"{name}={value!r} is empty; give a text, --{name}='...'")
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
@@ -66,10 +67,10 @@ def predict(directory: str | Path, text: str, pair: str | None = None) -> list[t
             + (" and --pair" if len(task.texts) == 2 else " alone")
         )
     rows = encode(tokenizer, [text], config.data.length, None if pair is None else [pair])
-    if task.head == "pretraining":
-        return fill(network, params, tokenizer, rows[0], config.train.seeds)
     ids, lengths = special(tokenizer), data.padded_lengths(config.data)
     batch = Batches(rows, np.zeros(1, np.int32), buckets=lengths, batch=1, pad=ids.pad, sep=ids.sep)[0]
+    if task.head == "pretraining":
+        return fill(network, params, tokenizer, batch, config.train.seeds)
     _, answers = steps.make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
     if not task.labels:
         return [("score", float(np.mean(answers)))]
@@ -77,19 +78,20 @@ def predict(directory: str | Path, text: str, pair: str | None = None) -> list[t
     return [(task.labels[int(mean.argmax())], float(mean.max()))]
 
 
-def fill(network: Any, params: Any, tokenizer: Any, row: np.ndarray, seeds: int) -> list[tuple[str, float]]:
-    """The five likeliest tokens for each [MASK] in a row, with their probabilities.
+def fill(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> list[tuple[str, float]]:
+    """The five likeliest tokens for each [MASK] in a batch of one row, with their probabilities.
 
     Raises: ValueError for a row without [MASK].
     """
-    mask = special(tokenizer).mask
-    places = np.flatnonzero(row == mask)
+    places = np.flatnonzero(batch["tokens"][0] == special(tokenizer).mask)
     if not len(places):
         raise ValueError("the text has no [MASK]; put one where a token is to be found")
     probability = np.zeros((len(places), tokenizer.get_vocab_size()))
     for seed in range(seeds):
         one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), params)
-        outputs = network.apply({"params": one}, jnp.asarray(row)[None], places=jnp.asarray(places)[None])
+        given = {"mask": batch["mask"], "types": batch["types"], "places": places[None].astype(np.int32)}
+        given = {name: jnp.asarray(value) for name, value in given.items()}
+        outputs = network.apply({"params": one}, jnp.asarray(batch["tokens"]), **given)
         probability += np.asarray(jax.nn.softmax(outputs["mlm"][0])) / seeds
     best = np.argsort(-probability, axis=1)[:, :5]
     return [

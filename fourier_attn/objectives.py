@@ -21,15 +21,12 @@ class Objective(NamedTuple):
       losses: name of each loss -> what in the batch weighs its terms; the sum of their means is minimised.
       sums: (outputs, batch) -> sums and counts, the losses among them.
       answers: outputs -> what is kept of each example: class probabilities (b, c) or scores (b).
-      best: the mean by which validation chooses the best weights; higher is better. A task may choose
-        another one.
     """
 
     names: tuple[str, ...]
     losses: Mapping[str, str]
     sums: Callable[[Any, Batch], Sums]
     answers: Callable[[Any], Array]
-    best: str
 
     def loss(self, sums: Sums, counts: Mapping[str, Array]) -> Array:
         """The sum of the losses' means; `counts` are those of the whole batch."""
@@ -73,13 +70,12 @@ PRETRAINING = ("mlm_loss", "mlm_accuracy", "order_loss", "order_accuracy")
 
 # by head of the model
 OBJECTIVES: dict[str, Objective] = {
-    "classes": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax, "accuracy"),
-    "score": Objective(("loss",), {"loss": "weight"}, _score, lambda score: score, "loss"),
+    "classes": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax),
+    "score": Objective(("loss",), {"loss": "weight"}, _score, lambda score: score),
     "pretraining": Objective(
         PRETRAINING,
         {"mlm_loss": "place_weight", "order_loss": "weight"},
         _pretraining,
         lambda outputs: jax.nn.softmax(outputs["nsp"]),
-        "mlm_accuracy",
     ),
 }

@@ -28,19 +28,17 @@ def judge(task: Task, total: metrics.Sums, answers: np.ndarray, labels: np.ndarr
 
 def show(values: dict[str, Any], name: str) -> str:
     """A metric in words: accuracies in percent; with its deviation over the seeds where there are several."""
-    scale, form, unit = (
-        (100, ".2f", " %") if name.startswith("accuracy") or "accuracy" in name else (1, ".4f", "")
-    )
+    scale, form, unit = (100, ".2f", " %") if "accuracy" in name else (1, ".4f", "")
     deviation = f" +- {scale * values[f'{name}_std']:{form}}" if f"{name}_std" in values else ""
     return f"{scale * values[name]:{form}}{deviation}{unit}"
 
 
-def summary(result: dict[str, Any]) -> str:
-    """The line with the result on the test set."""
+def summary(result: dict[str, Any], split: str = "test") -> str:
+    """The line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
-        return f"the {result['examples']} test labels are not public; the file to hand in is in the directory"
+        return f"{split}: {result['examples']} labels are not public; the file to hand in is in the directory"
     shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "order_accuracy") if name in result]
-    line = "test " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
+    line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     if "in_train" in result:
         rest = show(result, "accuracy_without_in_train")
         line += f" ({rest} without the {result['in_train']} texts that are also in train)"

@@ -74,7 +74,9 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
             "with at least one example"
         )
     if not np.isfinite(prediction).all():
-        raise ValueError("a prediction is not finite; the run has diverged")
+        raise ValueError(
+            "a prediction is not finite, the run has diverged; lower optim.learning_rate or clip more"
+        )
     return prediction, label
 
 

@@ -37,6 +37,8 @@ def run(config: Config, directory: str | Path) -> dict[str, Any]:
     directory = Path(directory).resolve()
     config = weights.adopt(config, directory)
     check(config)
+    if not tokenizer_file(directory).exists():
+        weights.tokenizer(config)
     workdir.check(directory, config.to_dict())
     for line in metrics.read(directory):
         if line["split"] == "test":
@@ -86,7 +88,7 @@ class Run:
         self.config = fitted(config, self.data)
         self.network, self.optimizer = model.build(self.config.model), optim.build(self.config.optim)
         self.objective = OBJECTIVES[self.task.head]
-        self.best = self.task.metrics[0] if self.task.metrics else self.objective.best
+        self.best = self.task.metrics[0]
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
         self.train_step = steps.make_train_step(
             self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate
@@ -128,6 +130,8 @@ class Run:
         tqdm.write(f"device      {device.device_kind} ({device.platform}, {jax.device_count()} device)")
         tqdm.write(f"parameters  {count:,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else ""))
         tqdm.write(f"data        {name}: {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
+        if self.config.init:
+            tqdm.write(f"weights     {self.config.init}, whose architecture is used")
         tqdm.write(
             f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
         )
@@ -204,16 +208,19 @@ class Run:
 
         Labels that are not public are -1; there are answers then, but no metrics.
         """
-        epoch, values = self.step / self.per_epoch, {}
-        for name, batches in {**self.data.more, "test": self.data.test}.items():  # "test" says: finished
+        epoch, found = self.step / self.per_epoch, {}
+        for name, batches in {**self.data.more, "test": self.data.test}.items():
             judged, answers = self.evaluate(batches, self.state.best_params)
             hidden = batches.labels.min() < 0
-            values = {"examples": len(batches.labels)} if hidden else metrics.over_seeds(judged)
-            if name == "test" and self.data.in_train.any() and "accuracy" in values:
-                values |= self.without_in_train(answers)
+            found[name] = {"examples": len(batches.labels)} if hidden else metrics.over_seeds(judged)
+            if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:
+                found[name] |= self.without_in_train(answers)
             self.write_answers(name, answers, batches)
+        for name, values in found.items():  # all at once, "test" last: it says that the run is finished
             self.writer.write(name, self.step, epoch, values)
-        return {"split": "test", "step": self.step, "epoch": epoch, **values}
+            if name != "test":
+                tqdm.write(results.summary(values, name))
+        return {"split": "test", "step": self.step, "epoch": epoch, **found["test"]}
 
     def without_in_train(self, answers: np.ndarray) -> dict[str, Any]:
         """Accuracy on those test examples that do not stand in train too."""
@@ -223,7 +230,9 @@ class Run:
         return {"in_train": int((~unseen).sum()), **metrics.over_seeds(accuracy)}
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
-        """Every answer of a split, and of GLUE's test splits the file to hand in."""
+        """Every answer of a split, and of GLUE's test splits the file to hand in; none of pre-training."""
+        if self.task.head == "pretraining":
+            return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         chosen = results.write_predictions(self.directory / file, self.task, answers, batches)
         names = dict(zip(self.task.tests, self.task.submissions, strict=False))

@@ -9,7 +9,7 @@ import numpy as np
 from fourier_attn import config, model, optim, pretrained, steps, workdir
 from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.config import Config
-from fourier_attn.data.text import tokenizer_file
+from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.objectives import OBJECTIVES
 
 # of the model part: what a task or a training sets, whatever the weights come from
@@ -43,12 +43,19 @@ def read(source: str) -> tuple[Any, Any]:
     Raises: ValueError for weights that cannot be used.
     """
     path = Path(source)
-    if not (path / "checkpoints").is_dir():
+    if not path.exists():
+        raise ValueError(f"init={source} does not exist; name the directory of a run, or a file of weights")
+    if not is_run(path):
         return pretrained.load(path)
     settings, _, params = restore(path.resolve())
     if settings.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
     return settings.model, params
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory is a run's; a folder of published weights has a config.json of another form."""
+    return (path / "metrics.jsonl").exists() or (path / "checkpoints").is_dir()
 
 
 def adopt(settings: Config, directory: Path) -> Config:
@@ -66,6 +73,9 @@ def adopt(settings: Config, directory: Path) -> Config:
     kept = {key: adopted.model[key] for key in OWN}
     with adopted.unlocked():
         adopted.model = config.from_dict({**part, **kept})
+        for mixer in (adopted.model.mixer, *adopted.model.others.values()):
+            if "padding" in mixer and settings.init_padding:
+                mixer.padding = settings.init_padding
     return adopted
 
 
@@ -83,9 +93,11 @@ def tokenizer(settings: Config) -> Path | None:
 
     Raises: ValueError where there is none.
     """
+    if settings.data.tokenizer.endswith((".json", ".model")):
+        check_file(settings.data.tokenizer)
     if not settings.init or settings.data.tokenizer.endswith((".json", ".model")):
         return None
-    if not (Path(settings.init) / "checkpoints").is_dir():
+    if not is_run(Path(settings.init)):
         raise ValueError(
             f"init={settings.init} has no tokenizer; name the one of its vocabulary, "
             "--config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"

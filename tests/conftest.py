@@ -70,14 +70,6 @@ def optimised() -> Iterator[None]:
 
 
 @pytest.fixture
-def imdb_source() -> Path:
-    """The real IMDb reviews, where this machine has them."""
-    if not (SHARED / "imdb").is_dir():
-        pytest.skip("the IMDb files are not on this machine")
-    return SHARED / "imdb"
-
-
-@pytest.fixture
 def toy(data_dir: str) -> ConfigDict:
     """A run of a few seconds: 96 reviews, 3 epochs of 6 steps, a network of 1 block."""
     return shrink(config.default(), data_dir)

@@ -7,6 +7,7 @@ import pytest
 
 from fourier_attn import config
 from fourier_attn.data.corpus import read_corpora
+from fourier_attn.data.files import letters
 
 
 def settings(corpora: tuple[str, ...], **changes: object) -> dict:
@@ -29,10 +30,22 @@ def test_held_out_documents_are_not_in_train_and_none_is_there_twice(texts: Path
     splits = read_corpora(settings((f"{texts}/a.txt", f"{texts}/*.xz")))
     everything = [text for split in ("train", "validation", "test") for text in splits[split]]
     assert len(everything) == 80
-    numbers = {split: {" ".join(text.lower().split()[:2]) for text in splits[split]} for split in splits}
-    assert all(len(numbers[split]) > 0 for split in numbers)
-    assert not numbers["train"] & (numbers["validation"] | numbers["test"]) - {"a second"}
+    same = {split: {letters(text) for text in splits[split]} for split in splits}
+    assert all(len(same[split]) == len(splits[split]) > 0 for split in splits)
+    assert not same["train"] & (same["validation"] | same["test"])
+    assert not same["validation"] & same["test"]
     assert len(splits["validation"]) + len(splits["test"]) >= 20  # a tenth of 60 and of 80, twice
+
+
+def test_letters_of_any_script_tell_texts_apart(tmp_path: Path) -> None:
+    documents = [
+        f"Глава {word}. Öde – ёлка {i}" for i, word in enumerate(["один", "два", "три", "четыре", "пять"])
+    ]
+    (tmp_path / "x.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    splits = read_corpora(settings((f"{tmp_path}/x.txt",)))
+    assert sorted(text for split in splits.values() for text in split) == sorted(documents)
+    assert letters("Er hat ä!") != letters("Er hat ö!")
+    assert letters("ЁЛКА — “2”") == letters("ёлка 2.")
 
 
 def test_the_split_has_a_seed_of_its_own(texts: Path) -> None:

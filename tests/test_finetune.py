@@ -62,7 +62,9 @@ def test_pretraining_learns_and_reports_held_out_text(pretrained_run: Path) -> N
     names = {"mlm_loss", "mlm_accuracy", "order_loss", "order_accuracy"}
     assert names <= lines[-1].keys()
     assert lines[-1]["split"] == "test"
-    assert {"curves.png", "tokenizer.json", "predictions.jsonl"} <= {p.name for p in pretrained_run.iterdir()}
+    files = {path.name for path in pretrained_run.iterdir()}
+    assert {"curves.png", "tokenizer.json"} <= files
+    assert "predictions.jsonl" not in files
     found = inference.evaluate(pretrained_run)
     assert found["test"]["mlm_loss"] == pytest.approx(lines[-1]["mlm_loss"])
 
@@ -139,9 +141,55 @@ def test_fine_tuning_from_a_file(pretrained_run: Path, data_dir: str, tmp_path: 
     c.init, c.train.epochs = str(tmp_path / "model.safetensors"), 1
     with pytest.raises(ValueError, match="has no tokenizer; name the one of its vocabulary"):
         train.run(c, tmp_path / "run")
-    assert not (tmp_path / "run" / "metrics.jsonl").exists()
-    c.data.tokenizer = str(pretrained_run / "tokenizer.json")
-    assert np.isfinite(train.run(c, tmp_path / "other")["loss"])
+    assert not (tmp_path / "run").exists()
+    given = tmp_path / "given.json"
+    given.write_bytes((pretrained_run / "tokenizer.json").read_bytes())
+    c.data.tokenizer, c.init_padding = str(given), "zero"
+    result = train.run(c, tmp_path / "run")
+    assert np.isfinite(result["loss"])
+    written = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert written["model"]["mixer"]["padding"] == "zero"
+    given.unlink()
+    (tmp_path / "model.safetensors").unlink()
+    assert train.run(c, tmp_path / "run") == result  # a run needs neither any longer
+
+
+def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> None:
+    c = pretraining(texts)
+    c.train.seeds, c.train.accumulate, c.train.epochs, c.model.dtype = 2, 2, 1, "bfloat16"
+    result = train.run(c, tmp_path)
+    assert len(result["mlm_loss_seeds"]) == 2
+    assert np.isfinite(result["mlm_loss"])
+    assert len(inference.predict(tmp_path, "the cat [MASK] .")) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nowhere", "does not exist; name the directory of a run"), ("begun", "has no checkpoint yet")],
+)
+def test_weights_that_are_not_there(name: str, message: str, tmp_path: Path) -> None:
+    c = load("finetune", "reviews")
+    c.init = str(tmp_path / name)
+    if name == "begun":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").touch()
+        (tmp_path / name / "config.json").write_text(
+            json.dumps({"config": load("finetune", "sst2").to_dict()})
+        )
+    with pytest.raises(ValueError, match=message):
+        train.run(c, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("config_name", "argument"), [("pretrain", "fnet-tiny"), ("finetune", "mrpc")])
+def test_tokenizers_without_separators_are_refused_first(
+    config_name: str, argument: str, tmp_path: Path
+) -> None:
+    c = load(config_name, argument)
+    c.data.tokenizer = "words"
+    with pytest.raises(ValueError, match=r"data.tokenizer='words' has no \[SEP\], which task"):
+        train.run(c, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_weights_of_another_vocabulary_are_refused(

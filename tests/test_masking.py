@@ -81,7 +81,7 @@ def test_cuts_are_at_ends_of_sentences_where_there_are_some() -> None:
 def test_statistics_of_masks() -> None:
     """15 % of the tokens are chosen; 80 % become [MASK], 10 % random, 10 % stay; half are swapped."""
     batches = make(epochs=60)
-    kinds, chosen, swapped = np.zeros(3), np.zeros(64), []
+    kinds, chosen, swapped, inserted = np.zeros(3), np.zeros(64), [], set()
     for batch in (batches[i] for i in range(len(batches))):
         now = np.take_along_axis(batch["tokens"], batch["places"], 1)
         real = batch["place_weight"] > 0
@@ -89,6 +89,7 @@ def test_statistics_of_masks() -> None:
         assert batch["places"].shape == (8, round(0.15 * 61))
         assert (np.diff(batch["places"], axis=1) > 0).all()
         masked, same = (now == IDS.mask) & real, (now == batch["place_label"]) & real
+        inserted |= set(now[real & ~masked].tolist())
         kinds += [masked.sum(), (real & ~masked & ~same).sum(), same.sum()]
         swapped += batch["label"][batch["weight"] > 0].tolist()
         chosen += np.bincount(batch["places"][real], minlength=64)
@@ -97,6 +98,7 @@ def test_statistics_of_masks() -> None:
         assert (batch["tokens"][others] != IDS.mask).all()
     n = kinds.sum()
     assert n > 20_000
+    assert min(inserted) > IDS.mask  # no special token, not even the unused ones
     # five standard deviations of a binomial; a random token is the one it replaces in one of ~190
     for share, expected in zip(kinds / n, (0.8, 0.1, 0.1), strict=True):
         assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / n) + 0.1 / 150

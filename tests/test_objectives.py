@@ -53,16 +53,17 @@ def test_a_score_is_judged_by_its_squared_error_and_by_ranks() -> None:
 
 
 def test_the_tasks_own_metrics_choose_among_classes() -> None:
-    answers = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]], np.float32)
-    labels = np.array([0, 1, 0, 1])
-    sums = {"loss": np.array([2.0, 4.0]), "accuracy": np.array([2.0, 4.0])}
+    answers = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.1, 0.9], [0.6, 0.4]], np.float32)
+    labels = np.array([0, 1, 0, 1, 1])
+    sums = {"loss": np.array([2.0, 5.0]), "accuracy": np.array([3.0, 5.0])}
     judged = results.judge(TASKS["mrpc"], sums, answers, labels)
     assert {name: value.tolist() for name, value in judged.items()} == {
-        "loss": [0.5],
-        "accuracy": [0.5],
-        "f1": [0.5],
+        "loss": [0.4],
+        "accuracy": [0.6],
+        "f1": [pytest.approx(2 / 3)],  # two right ones, one too many, one missed
     }
-    assert results.judge(TASKS["cola"], sums, answers, labels)["matthews"].tolist() == [0.0]
+    matthews = results.judge(TASKS["cola"], sums, answers, labels)["matthews"]
+    assert matthews.tolist() == [pytest.approx((2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2))]
 
 
 def test_every_task_has_an_objective_and_known_metrics() -> None:
@@ -70,6 +71,7 @@ def test_every_task_has_an_objective_and_known_metrics() -> None:
 
     for task in TASKS.values():
         assert task.head in OBJECTIVES
-        assert set(task.metrics) <= set(SCORES)
+        assert task.metrics
+        assert set(task.metrics) <= {*SCORES, *OBJECTIVES[task.head].names}
         assert len(task.texts) in (1, 2)
         assert len(task.submissions) in (0, len(task.tests))

@@ -10,6 +10,8 @@ from conftest import SHARED
 
 from fourier_attn import config
 from fourier_attn.data import tasks, wikitext
+from fourier_attn.data.corpus import read_corpora
+from fourier_attn.data.files import letters
 from fourier_attn.data.prepare import prepare
 
 ROWS = {
@@ -125,9 +127,18 @@ def test_a_source_of_no_known_form(tmp_path: Path) -> None:
         prepare("imdb_reviews", tmp_path, str(tmp_path / "tfds"))
 
 
-def test_real_imdb_has_123_test_texts_in_train(imdb_source: Path, tmp_path: Path) -> None:
-    prepare("imdb_reviews", imdb_source, str(tmp_path))
-    examples = tasks.read(config.default("fourier", "imdb").data.to_dict() | {"dir": str(tmp_path)})
+@pytest.fixture(scope="module")
+def real_imdb(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data directory with the real reviews, where this machine has them."""
+    if not (SHARED / "imdb").is_dir():
+        pytest.skip("the IMDb files are not on this machine")
+    where = str(tmp_path_factory.mktemp("imdb"))
+    prepare("imdb_reviews", SHARED / "imdb", where)
+    return where
+
+
+def test_real_imdb_has_123_test_texts_in_train(real_imdb: str) -> None:
+    examples = tasks.read(config.default("fourier", "imdb").data.to_dict() | {"dir": real_imdb})
     assert {name: len(split) for name, split in examples.items()} == {
         "train": 20_000,
         "validation": 5_000,
@@ -135,6 +146,20 @@ def test_real_imdb_has_123_test_texts_in_train(imdb_source: Path, tmp_path: Path
     }
     assert examples["test"].in_train.sum() == 123
     assert examples["test"].labels.sum() == 12_500
+
+
+def test_real_pretraining_texts_do_not_repeat_a_test_text(real_imdb: str) -> None:
+    """270 of the 50,000 unlabelled reviews do."""
+    settings = config.default("fourier", "pretraining").data.to_dict() | {"dir": real_imdb}
+    settings |= {"corpora": ("imdb_reviews:unsupervised",), "exclude": ("imdb_reviews:test",)}
+    builder = tasks.tfds_builder("imdb_reviews", real_imdb)
+    tested = {letters(text) for text in tasks.read_split(builder, "test").texts}
+    unlabelled = [letters(text) for text in tasks.read_split(builder, "unsupervised").texts]
+    assert sum(text in tested for text in unlabelled) == 270
+    splits = read_corpora(settings)
+    kept = [letters(text) for split in splits.values() for text in split]
+    assert len(kept) == len(set(kept)) == len(set(unlabelled) - tested)
+    assert not set(kept) & tested
 
 
 def test_a_cut_off_file_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fourier_attn.data.text import (
     SUBWORD_TOKENS,
-    check_kind,
+    check_file,
     copy_tokenizer,
     encode,
     fit,
@@ -28,7 +28,7 @@ FNET = {"<unk>": 0, "<s>": 1, "</s>": 2, "<pad>": 3, "[CLS]": 4, "[SEP]": 5, "[M
 def test_ids_are_those_of_fnet(kind: str) -> None:
     tokenizer = fit(kind, TEXTS, 80)
     assert {name: tokenizer.token_to_id(name) for name in SUBWORD_TOKENS} == FNET
-    assert special(tokenizer) == (3, 0, 2, 4, 5, 6)
+    assert special(tokenizer) == (3, 0, 1, 2, 4, 5, 6)
     ids = tokenizer.encode(TEXTS[0], add_special_tokens=False).ids
     assert tokenizer.decode(ids) == "the cats saw red dogs, and one ran."
     assert min(ids) > 6
@@ -71,7 +71,8 @@ def test_rows_of_one_and_of_two_texts() -> None:
 @pytest.fixture(scope="module")
 def sentencepiece_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small SentencePiece model with FNet's special ids, in BPE as FNet's own."""
-    sentencepiece = pytest.importorskip("sentencepiece")
+    import sentencepiece
+
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS * 5),
@@ -95,7 +96,7 @@ def test_a_sentencepiece_model_is_used_as_it_is(sentencepiece_file: Path, tmp_pa
     assert tokenizer_file(tmp_path) == tmp_path / "tokenizer.model"
     assert tokenizer_file(tmp_path).read_bytes() == sentencepiece_file.read_bytes()
     tokenizer = load_tokenizer(tokenizer_file(tmp_path))
-    assert special(tokenizer) == (3, 0, 2, 4, 5, 6)
+    assert special(tokenizer) == (3, 0, 1, 2, 4, 5, 6)
     plain = sentencepiece.SentencePieceProcessor(model_file=str(sentencepiece_file))
     assert tokenizer.get_vocab_size() == plain.get_piece_size()
     (row,) = encode(tokenizer, ["The cats saw old dogs"], 40)
@@ -118,7 +119,7 @@ def test_a_tokenizer_is_copied_byte_for_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.model"])
 def test_files_that_are_no_tokenizer(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no file; name one"):
-        check_kind(str(tmp_path / name), 100)
+        check_file(str(tmp_path / name))
     (tmp_path / name).write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="is missing or damaged"):
         copy_tokenizer(tmp_path / name, tmp_path)

@@ -117,6 +117,12 @@ def check(config: Any) -> None:
     """
     check_task(config)
     check_kind(config["tokenizer"], config["vocab"])
+    separated = config["task"] == "pretraining" or len(TASKS[config["task"]].texts) > 1
+    if separated and config["tokenizer"] in ("words", "bytes"):
+        raise ValueError(
+            f"data.tokenizer={config['tokenizer']!r} has no [SEP], which task {config['task']!r} needs; "
+            "use 'bpe'"
+        )
     if config["task"] == "pretraining":
         masking.check(config["length"], config["batch"], config["mask_rate"])
     elif config["length"] < 4:

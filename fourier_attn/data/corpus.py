@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fourier_attn.data import wikitext
-from fourier_attn.data.tasks import letters, prepared, read_split
+from fourier_attn.data.files import letters
+from fourier_attn.data.tasks import prepared, read_split
 
 BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name
 SPLITS = ("train", "validation", "test")
@@ -64,7 +65,7 @@ def _split(config: Any, entry: str, number: int) -> dict[str, list[str]]:
 
 def _texts(config: Any, entry: str) -> dict[str, list[str]]:
     """By split: all three where the data set has them, else "all"."""
-    if entry.endswith((".txt", ".xz")) or "*" in entry:
+    if entry.endswith((".txt", ".xz")) or "*" in entry or Path(entry).is_file():
         paths = sorted(path for path in Path(entry).parent.glob(Path(entry).name) if path.is_file())
         if not paths:
             raise ValueError(f"data.corpora: {entry!r} matches no file; name text files that exist")

@@ -1,6 +1,7 @@
-"""Files of a published data set, plain or xz: found by name and read line by line."""
+"""Files of a published data set, plain or xz, read line by line; and which texts are the same."""
 
 import lzma
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,11 @@ from pathlib import Path
 def find(folder: Path, name: str) -> Path | None:
     """The file `name` or `name`.xz in `folder`."""
     return next((path for path in (folder / name, folder / f"{name}.xz") if path.is_file()), None)
+
+
+def letters(text: str) -> str:
+    """What makes two texts the same: their letters and digits, of any script, in lower case."""
+    return re.sub(r"[\W_]+", " ", text.lower()).strip()
 
 
 def lines(path: Path) -> Iterator[tuple[str, str]]:

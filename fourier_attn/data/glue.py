@@ -150,7 +150,7 @@ def _answered(unlabelled: Iterator, labelled: Iterator, path: Path) -> Iterator[
 
 
 def _letters(example: dict) -> str:
-    return re.sub(r"[^a-z0-9]", "", example["sentence"].lower())
+    return files.letters(example["sentence"]).replace(" ", "")
 
 
 def write_submission(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import re
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from fourier_attn.data import reviews
+from fourier_attn.data.files import letters
 from fourier_attn.data.glue import GLUE
 
 
@@ -25,7 +25,7 @@ class Task:
       head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
       texts: the features with the text, or with the two texts.
-      metrics: keys of `scores.SCORES`; the first one chooses the best weights.
+      metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights.
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
       submissions: files in which GLUE wants the answers to `tests`.
@@ -47,7 +47,7 @@ TASKS = {
         "synthetic_reviews", reviews.LABELS, builder=reviews.builder, validations=("validation",)
     ),
     "imdb": Task("imdb_reviews", ("negative", "positive")),
-    "pretraining": Task("", ("in order", "swapped"), "pretraining", metrics=()),
+    "pretraining": Task("", ("in order", "swapped"), "pretraining", metrics=("mlm_accuracy",)),
     **{
         name.removeprefix("glue/"): Task(
             name,
@@ -129,11 +129,6 @@ def check_task(config: Any) -> None:
         raise ValueError(f"data.train_examples={config['train_examples']} must not be negative; 0 means all")
 
 
-def letters(text: str) -> str:
-    """What makes two texts the same: their letters and digits, in lower case."""
-    return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
-
-
 def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
     """TFDS's builder of a data set it knows, for array_record files.
 
@@ -201,6 +196,11 @@ def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> 
         raise ValueError(
             f"the data set in {builder.data_path} has no split {split!r}; it has "
             f"{', '.join(builder.info.splits)}"
+        )
+    if missing := set(texts) - set(builder.info.features):
+        raise ValueError(
+            f"the data set in {builder.data_path} has no feature {', '.join(sorted(missing))}; it has "
+            f"{', '.join(builder.info.features)}: name a data set with texts there"
         )
     try:
         expected = builder.info.splits[split].num_examples

@@ -18,6 +18,7 @@ class Special(NamedTuple):
 
     pad: int
     unknown: int
+    begin: int | None
     end: int | None  # of a document
     cls: int | None
     sep: int | None
@@ -37,7 +38,7 @@ def special(tokenizer: Any) -> Special:
     pad, unknown = find("[PAD]", "<pad>"), find("[UNK]", "<unk>")
     if pad is None or unknown is None:
         raise ValueError("the tokenizer has no token '<pad>' or no '<unk>'; use another one")
-    return Special(pad, unknown, find("</s>"), find("[CLS]"), find("[SEP]"), find("[MASK]"))
+    return Special(pad, unknown, find("<s>"), find("</s>"), find("[CLS]"), find("[SEP]"), find("[MASK]"))
 
 
 def words(texts: Iterable[str], vocab: int) -> Tokenizer:
@@ -116,9 +117,8 @@ def check_kind(kind: str, vocab: int) -> None:
     Raises: ValueError.
     """
     if kind.endswith((".json", ".model")):
-        if not Path(kind).is_file():
-            raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
-    elif kind not in KINDS:
+        return
+    if kind not in KINDS:
         raise ValueError(
             f"data.tokenizer={kind!r} is unknown; choose one of {', '.join(KINDS)}, or name a file "
             "(tokenizer.json, or a SentencePiece .model)"
@@ -126,6 +126,14 @@ def check_kind(kind: str, vocab: int) -> None:
     least = 3 if kind in ("words", "bytes") else len(SUBWORD_TOKENS) + 1
     if vocab < least:
         raise ValueError(f"data.vocab={vocab} must be at least {least}: special tokens and one word")
+
+
+def check_file(kind: str) -> None:
+    """Sees that a tokenizer that is named by its file is there and can be read. Raises: ValueError."""
+    if kind.endswith((".json", ".model")):
+        if not Path(kind).is_file():
+            raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
+        load_tokenizer(Path(kind))
 
 
 class SentencePiece:
@@ -186,7 +194,10 @@ def load_tokenizer(path: Path) -> Any:
     try:
         if path.suffix == ".model":
             return SentencePiece(path.read_bytes())
-        return Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer.no_padding()  # published files may ask for these; batches see to them here
+        tokenizer.no_truncation()
+        return tokenizer
     except Exception as error:  # the library raises nothing more special for a damaged file
         raise ValueError(f"{path} is missing or damaged ({error}); give another tokenizer") from error
 
