@@ -1,5 +1,6 @@
 """Strict JAX, toy runs, and the data the tests train on."""
 
+import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,20 @@ def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
             c.model.mixer.heads = 1
     c.train.epochs, c.train.log_every, c.train.save_every = 3, 2, 4
     return c
+
+
+def configuration(name: str, argument: str) -> ConfigDict:
+    """That of a file in configs."""
+    return importlib.import_module(f"configs.{name}").get_config(argument)
+
+
+def small_family(c: ConfigDict) -> ConfigDict:
+    """A member of the FNet family in a toy size: one block of width 16."""
+    c.model.update({"depth": 1, "d": 16, "emb": 12, "mlp": 24, "positions": 40, "layout": ()})
+    c.data.length, c.data.buckets, c.data.batch, c.data.vocab = 40, (), 8, 60
+    c.optim.warmup_steps, c.optim.learning_rate = 2, 3e-3
+    c.train.log_every, c.train.save_every = 2, 4
+    return config.fit_length(c)
 
 
 def final_state(directory: Path) -> steps.State:

@@ -1,6 +1,5 @@
 """Pre-training on toy texts and fine-tuning from it, by the one loop; and GLUE's tasks in it."""
 
-import importlib
 import json
 import os
 import signal
@@ -9,26 +8,14 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from conftest import configuration as load
 from conftest import final_state
+from conftest import small_family as small
 
 from fourier_attn import config, inference, metrics, pretrained, signals, train, weights
-from fourier_attn.data.prepare import prepare
 from fourier_attn.family import family
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
-
-
-def load(name: str, argument: str) -> config.Config:
-    return importlib.import_module(f"configs.{name}").get_config(argument)
-
-
-def small(c: config.Config) -> config.Config:
-    """A toy size: one block of width 16."""
-    c.model.update({"depth": 1, "d": 16, "emb": 12, "mlp": 24, "positions": 40, "layout": ()})
-    c.data.length, c.data.buckets, c.data.batch, c.data.vocab = 40, (), 8, 60
-    c.optim.warmup_steps, c.optim.learning_rate = 2, 3e-3
-    c.train.log_every, c.train.save_every = 2, 4
-    return config.fit_length(c)
 
 
 @pytest.fixture(scope="module")
@@ -203,61 +190,6 @@ def test_weights_of_another_vocabulary_are_refused(
     c.data.length, c.init = 40, str(pretrained_run)
     with pytest.raises(ValueError, match=r"has a vocabulary of \d+, the tokenizer one of"):
         train.run(c, tmp_path / "run")
-
-
-ROWS = {
-    "SST-2": ["sentence\tlabel\n", "a {} film {}\t{}\n"],
-    "STS-B": [
-        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n",
-        "{2}\tg\tf\ty\to\ts\ts\tThe {0} cat {1}\tthe {0} dog\t{2}.5\n",
-    ],
-}
-
-
-@pytest.fixture
-def glue(tmp_path: Path) -> str:
-    """Two tasks of GLUE in tiny files, prepared."""
-    for folder, (header, row) in ROWS.items():
-        (tmp_path / "source" / folder).mkdir(parents=True)
-        for split in ("train", "dev", "test"):
-            rows = [row.format(("good", "bad")[i % 2], i, i % 2) for i in range(24)]
-            lines = header + "".join(rows)
-            if split == "test":
-                lines = "\n".join(
-                    "\t".join(
-                        line.split("\t")[:-1] if folder == "STS-B" else [str(i - 1), line.split("\t")[0]]
-                    )
-                    for i, line in enumerate(lines.splitlines())
-                )
-                lines = lines.replace("-1\tsentence", "index\tsentence") + "\n"
-            (tmp_path / "source" / folder / f"{split}.tsv").write_text(lines)
-    for name in ("glue/sst2", "glue/stsb"):
-        prepare(name, tmp_path / "source", str(tmp_path / "tfds"))
-    return str(tmp_path / "tfds")
-
-
-@pytest.mark.parametrize("task", ["sst2", "stsb"])
-def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_path: Path) -> None:
-    c = small(load("finetune", task))
-    c.data.dir, c.train.epochs = glue, 2
-    result = train.run(c, tmp_path / "run")
-    assert result["examples"] == 24  # test labels are hidden
-    lines = metrics.read(tmp_path / "run")
-    validation = [line for line in lines if line["split"] == "validation"]
-    metric = {"sst2": "accuracy", "stsb": "spearman"}[task]
-    assert all(-1 <= line[metric] <= 1 for line in validation)
-    file = tmp_path / "run" / {"sst2": "SST-2.tsv", "stsb": "STS-B.tsv"}[task]
-    rows = [line.split("\t") for line in file.read_text().splitlines()]
-    assert rows[0] == ["index", "prediction"]
-    assert [row[0] for row in rows[1:]] == [str(i) for i in range(24)]
-    assert "validation" in inference.evaluate(tmp_path / "run")
-    assert "test" not in inference.evaluate(tmp_path / "run")
-    if task == "stsb":
-        [(name, score)] = inference.predict(tmp_path / "run", "the cat", "a dog")
-        assert name == "score"
-        assert np.isfinite(score)
-        with pytest.raises(ValueError, match=r"is about 2 text\(s\); give --text and --pair"):
-            inference.predict(tmp_path / "run", "the cat")
 
 
 @pytest.mark.parametrize("name", ["fnet", "hybrid", "bert", "linear", "random", "ff"])
