@@ -2,10 +2,10 @@
 
 `python -m fourier_attn.main --config=configs/finetune.py:sst2 --config.init=runs/pretrain-...` starts from
 another run; `--config.init=model.safetensors --config.data.tokenizer=spiece.model`, with
-`--config.data.length=512 --config.data.buckets="()"`, from published weights. Without `init` the same network,
-fnet-mini, is trained from scratch. The string argument is a task: sst2, cola, mrpc, stsb, qqp, mnli, qnli,
-rte, wnli, imdb or reviews (`python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=..`). Texts are
-cut after 128 tokens. Measured: README, The FNet family. Tasks that are not there: not yet run.
+`--config.data.length=512 --config.data.buckets="()"`, from published weights. Without `init` the same
+network, fnet-mini, is trained from scratch. The string argument is a task: sst2, cola, mrpc, stsb, qqp, mnli,
+qnli, rte, wnli, imdb or reviews (`python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=..`).
+Texts are cut after 128 tokens. Measured: README, The FNet family. Tasks that are not there: not yet run.
 """
 
 from fourier_attn.config import Config
