@@ -33,8 +33,9 @@ def main() -> None:
         workdir.check(directory, weights.adopt(config, directory).to_dict())
     if MODE.value == "eval":
         for split, values in inference.evaluate(directory, config and config.data.dir).items():
-            shown = [f"{name} {results.show(values, name)}" for name in values if name.count("_seeds") == 0]
-            print(split, *[text for text in shown if "_std " not in text])
+            names = sorted(values, key=lambda name: ("loss" not in name, name))
+            means = [name for name in names if not name.endswith(("_seeds", "_std"))]
+            print(split, *(f"{name} {results.show(values, name)}" for name in means))
     else:
         for answer, value in inference.predict(directory, TEXT.value or "", PAIR.value):
             print(f"{answer} {value:.4f}")

@@ -124,7 +124,7 @@ def test_bad_input_gets_one_message(module: str, options: list, message: str) ->
 
 def test_empty_text(trained: Path) -> None:
     code, _, err = call(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
-    assert (code, err) == (2, "error: text='' is empty; give a review, --text='...'\n")
+    assert (code, err) == (2, "error: text='' is empty; give a text, --text='...'\n")
 
 
 def test_another_configuration(trained: Path) -> None:
