@@ -55,6 +55,16 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     return where
 
 
+@pytest.fixture(scope="session")
+def few_reviews(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A TFDS data directory with few synthetic reviews, for runs of which only the mechanics are tested."""
+    where = str(tmp_path_factory.mktemp("few"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reviews, "SPLITS", {"train": 200, "validation": 64, "test": 200})
+        reviews.builder(where).download_and_prepare()
+    return where
+
+
 @pytest.fixture
 def standard_promotion() -> Iterator[None]:
     """Optax's bias correction and Flax's normalisation in bfloat16 mix dtypes; strict promotion refuses."""
@@ -71,9 +81,9 @@ def optimised() -> Iterator[None]:
 
 
 @pytest.fixture
-def toy(data_dir: str) -> ConfigDict:
+def toy(few_reviews: str) -> ConfigDict:
     """A run of a few seconds: 96 reviews, 3 epochs of 6 steps, a network of 1 block."""
-    return shrink(config.default(), data_dir)
+    return shrink(config.default(), few_reviews)
 
 
 def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:

@@ -41,12 +41,12 @@ def call(module: str, *options: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")
-def trained(data_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small finished run, made by the command."""
     where = tmp_path_factory.mktemp("runs") / "small"
-    code, out, err = call(MAIN, *TOY, f"--config.data.dir={data_dir}", f"--workdir={where}")
+    code, out, err = call(MAIN, *TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}")
     assert code == 0, err
-    for word in ("device", "parameters", "96 train, 1,000 validation, 2,000 test", "epoch 1"):
+    for word in ("device", "parameters", "96 train, 64 validation, 200 test", "epoch 1"):
         assert word in out
     assert re.fullmatch(r"test accuracy \d+\.\d\d %", out.splitlines()[-1])
     return where
@@ -134,9 +134,9 @@ def test_another_configuration(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_says_how_to_go_on(signum: int, data_dir: str, tmp_path: Path) -> None:
+def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp_path: Path) -> None:
     where = tmp_path / "run"
-    options = [*TOY, f"--config.data.dir={data_dir}", f"--workdir={where}", "--config.train.epochs=400"]
+    options = [*TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}", "--config.train.epochs=400"]
     options += ["--config.train.patience=0", "--config.train.log_every=1"]
     process = start(MAIN, *options)
     while not metrics.read(where) and process.poll() is None:

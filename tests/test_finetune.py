@@ -93,10 +93,10 @@ def test_a_mask_is_filled(pretrained_run: Path) -> None:
 
 
 def test_fine_tuning_starts_from_the_encoder(
-    pretrained_run: Path, data_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pretrained_run: Path, few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     c = load("finetune", "reviews")
-    c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = data_dir, 32, 40, ()
+    c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = few_reviews, 32, 40, ()
     c.init, c.train.epochs = str(pretrained_run), 1
     starts = []
     train_method = train.Run.train
@@ -120,11 +120,11 @@ def test_fine_tuning_starts_from_the_encoder(
     assert 0.5 <= probability <= 1
 
 
-def test_fine_tuning_from_a_file(pretrained_run: Path, data_dir: str, tmp_path: Path) -> None:
+def test_fine_tuning_from_a_file(pretrained_run: Path, few_reviews: str, tmp_path: Path) -> None:
     settings, _, params = weights.restore(pretrained_run)
     pretrained.save(tmp_path / "model.safetensors", settings.model, params)
     c = load("finetune", "reviews")
-    c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = data_dir, 16, 40, ()
+    c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = few_reviews, 16, 40, ()
     c.init, c.train.epochs = str(tmp_path / "model.safetensors"), 1
     with pytest.raises(ValueError, match="has no tokenizer; name the one of its vocabulary"):
         train.run(c, tmp_path / "run")
@@ -180,13 +180,13 @@ def test_tokenizers_without_separators_are_refused_first(
 
 
 def test_weights_of_another_vocabulary_are_refused(
-    pretrained_run: Path, data_dir: str, tmp_path: Path
+    pretrained_run: Path, few_reviews: str, tmp_path: Path
 ) -> None:
     from fourier_attn.data.text import fit, save_tokenizer
 
     save_tokenizer(fit("bpe", ["another text"], 40), tmp_path)
     c = load("finetune", "reviews")
-    c.data.dir, c.data.tokenizer = data_dir, str(tmp_path / "tokenizer.json")
+    c.data.dir, c.data.tokenizer = few_reviews, str(tmp_path / "tokenizer.json")
     c.data.length, c.init = 40, str(pretrained_run)
     with pytest.raises(ValueError, match=r"has a vocabulary of \d+, the tokenizer one of"):
         train.run(c, tmp_path / "run")

@@ -122,8 +122,8 @@ def test_sweeping_scales_amplitudes_of_noise() -> None:
 
 
 @pytest.mark.usefixtures("standard_promotion")
-def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp_path: Path) -> None:
-    c = shrink(config.default("fourier", engine="chip_11x11"), data_dir)
+def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, tmp_path: Path) -> None:
+    c = shrink(config.default("fourier", engine="chip_11x11"), few_reviews)
     c.model.mixer.engine.shape, c.train.epochs = (8, 8), 1
     result = train.run(c, tmp_path / "run")
     assert np.isfinite(result["loss"])
@@ -137,7 +137,7 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(data_dir: str, tmp
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0
-    c = shrink(config.default("fourier"), data_dir)
+    c = shrink(config.default("fourier"), few_reviews)
     c.train.epochs, c.model.mixer.padding = 1, "zero"
     train.run(c, tmp_path / "exact")
     options = ["--bits=24", "--noise=0.01", "--devices=2", "--examples=64", f"--against={tmp_path / 'run'}"]

@@ -43,11 +43,11 @@ def test_a_run_repeats_bit_for_bit_and_the_loss_falls(toy: config.Config, tmp_pa
 
 
 @pytest.fixture(scope="module")
-def whole(data_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of an unbroken toy run with dropout."""
     where = tmp_path_factory.mktemp("whole")
     with jax.numpy_dtype_promotion("standard"):
-        train.run(with_dropout(shrink(config.default(), data_dir)), where)
+        train.run(with_dropout(shrink(config.default(), few_reviews)), where)
     return where
 
 
