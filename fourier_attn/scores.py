@@ -38,22 +38,14 @@ def pearson(prediction: Any, label: Any) -> float:
     """Linear correlation; 0 where either side is constant (undefined)."""
     from scipy.stats import pearsonr
 
-    prediction, label = _checked(prediction, label)
-    if _constant(prediction, label):
-        return 0.0
-    result: Any = pearsonr(prediction, label)
-    return float(result.statistic)
+    return _correlation(pearsonr, prediction, label)
 
 
 def spearman(prediction: Any, label: Any) -> float:
     """Correlation of the ranks, equal values sharing theirs; 0 where either side is constant (undefined)."""
     from scipy.stats import spearmanr
 
-    prediction, label = _checked(prediction, label)
-    if _constant(prediction, label):
-        return 0.0
-    result: Any = spearmanr(prediction, label)
-    return float(result.statistic)
+    return _correlation(spearmanr, prediction, label)
 
 
 SCORES: dict[str, Score] = {
@@ -78,6 +70,11 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
             "a prediction is not finite, the run has diverged; lower optim.learning_rate or clip more"
         )
     return prediction, label
+
+
+def _correlation(of: Callable[..., Any], prediction: Any, label: Any) -> float:
+    prediction, label = _checked(prediction, label)
+    return 0.0 if _constant(prediction, label) else float(of(prediction, label).statistic)
 
 
 def _constant(*values: np.ndarray) -> bool:
