@@ -66,10 +66,11 @@ def predict(directory: str | Path, text: str, pair: str | None = None) -> list[t
             f"the task {config.data.task!r} is about {len(task.texts)} text(s); give --text"
             + (" and --pair" if len(task.texts) == 2 else " alone")
         )
-    rows = encode(tokenizer, [text], config.data.length, None if pair is None else [pair])
+    seconds, fill_in = None if pair is None else [pair], task.head == "pretraining"
+    rows = encode(tokenizer, [text], config.data.length, seconds, masks=fill_in)
     ids, lengths = special(tokenizer), data.padded_lengths(config.data)
     batch = Batches(rows, np.zeros(1, np.int32), buckets=lengths, batch=1, pad=ids.pad, sep=ids.sep)[0]
-    if task.head == "pretraining":
+    if fill_in:
         return fill(network, params, tokenizer, batch, config.train.seeds)
     _, answers = steps.make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
     if not task.labels:
@@ -85,7 +86,9 @@ def fill(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> l
     """
     places = np.flatnonzero(batch["tokens"][0] == special(tokenizer).mask)
     if not len(places):
-        raise ValueError("the text has no [MASK]; put one where a token is to be found")
+        raise ValueError(
+            "the text has no [MASK] among its first data.length tokens; put one where a token is to be found"
+        )
     probability = np.zeros((len(places), tokenizer.get_vocab_size()))
     for seed in range(seeds):
         one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), params)

@@ -34,12 +34,21 @@ def test_held_out_documents_are_not_in_train_and_none_is_there_twice(texts: Path
     assert all(len(same[split]) == len(splits[split]) > 0 for split in splits)
     assert not same["train"] & (same["validation"] | same["test"])
     assert not same["validation"] & same["test"]
-    assert len(splits["validation"]) + len(splits["test"]) >= 20  # a tenth of 60 and of 80, twice
+    held = len(splits["validation"]) + len(splits["test"])
+    assert abs(held / 80 - 0.2) < 5 * (0.2 * 0.8 / 80) ** 0.5  # five standard deviations of a binomial
+
+
+def test_a_document_stays_where_it_is_when_others_join(texts: Path) -> None:
+    before = read_corpora(settings((f"{texts}/a.txt",)))
+    (texts / "0.txt").write_text("\n\n".join(f"New, {i}" for i in range(200)), encoding="utf-8")
+    after = read_corpora(settings((f"{texts}/**/*.txt",)))
+    for split, documents in before.items():
+        assert {letters(text) for text in documents} < {letters(text) for text in after[split]}
 
 
 def test_letters_of_any_script_tell_texts_apart(tmp_path: Path) -> None:
     documents = [
-        f"Глава {word}. Öde – ёлка {i}" for i, word in enumerate(["один", "два", "три", "четыре", "пять"])
+        f"Глава {word}. Öde – ёлка {i}" for i, word in enumerate(["один", "два", "три", "четыре", "пять"] * 8)
     ]
     (tmp_path / "x.txt").write_text("\n\n".join(documents), encoding="utf-8")
     splits = read_corpora(settings((f"{tmp_path}/x.txt",)))
@@ -71,7 +80,7 @@ def test_excluded_texts_are_left_out(texts: Path) -> None:
         ((), r"data.corpora=\(\) names no texts"),
         (("nowhere/*.txt",), "matches no file"),
         (("TEXTS/bad.txt",), "cannot be read as UTF-8 text"),
-        (("TEXTS/two.txt",), "has 2 documents, too few to hold out"),
+        (("TEXTS/two.txt",), "too few documents, 2: with data.holdout=0.1"),
         (("TEXTS/cut.xz",), "cannot be read as UTF-8 text"),
     ],
 )

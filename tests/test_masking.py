@@ -64,18 +64,25 @@ def test_windows_are_all_the_text() -> None:
     assert sorted(seen) == list(range(len(rows)))
 
 
-def test_cuts_are_at_ends_of_sentences_where_there_are_some() -> None:
+def test_no_token_at_a_cut_tells_the_order() -> None:
+    """Texts of sentences: what stands before and after the first [SEP] is the same in and out of order."""
+    texts = [" ".join(f"{text} ." for text in TEXTS[i : i + 4]) for i in range(0, 120, 4)]
+    texts = [text.replace("w7", "w7 .").replace("w3", ". w3") for text in texts]  # sentences of any length
     stop = TOKENIZER.token_to_id(".")
-    at_stop = total = 0
-    batches = make()
+    documents = [np.asarray(row.ids, np.int32) for row in TOKENIZER.encode_batch_fast(texts)]
+    batches = MaskedBatches(documents, TOKENIZER, length=64, batch=8, rate=0.15, seed=0, epochs=60)
+    before, after, last, swapped = [], [], [], []
     for batch in (batches[i] for i in range(len(batches))):
-        for row, swapped in zip(restored(batch), batch["label"], strict=True):
-            window = unswapped(row, swapped)
+        for row, label in zip(restored(batch), batch["label"], strict=True):
             middle = np.flatnonzero(row == IDS.sep)[0]
-            first = row[middle + 1 : -1] if swapped else row[1:middle]
-            if (window[61 // 4 : 61 - 61 // 4 - 1] == stop).any():
-                at_stop, total = at_stop + (first[-1] == stop), total + 1
-    assert at_stop == total > 50
+            before.append(row[middle - 1] == stop)
+            after.append(row[middle + 1] == stop)
+            last.append(row[-2] == stop)
+            swapped.append(label)
+    assert np.mean(before) > 0.02
+    deviation = 0.5 / np.sqrt(len(swapped))
+    for rule in (before, after, last):
+        assert abs(np.mean(np.equal(rule, swapped)) - 0.5) < 5 * deviation
 
 
 def test_statistics_of_masks() -> None:

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +41,24 @@ def test_fitting_bpe_twice_gives_the_same_tokenizer() -> None:
 
 def test_a_mask_in_a_text_is_the_mask() -> None:
     tokenizer = fit("bpe", TEXTS, 80)
-    (row,) = encode(tokenizer, ["the [MASK] ran"], 20)
-    assert (row == 6).sum() == 1
+    (row,) = encode(tokenizer, ["the [MASK] ran"], 20, masks=True)
+    assert row.tolist() == [4, *ids(tokenizer, "the"), 6, *ids(tokenizer, "ran"), 5]
+
+
+def ids(tokenizer: Any, text: str) -> list[int]:
+    return encode(tokenizer, [text], 99)[0][1:-1].tolist()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_names_of_special_tokens_in_a_text_are_text(kind: str, tmp_path: Path) -> None:
+    tokenizer = fit(kind, [*TEXTS, "[ ] < > / sep mask cls s"], 100)
+    save_tokenizer(tokenizer, tmp_path)
+    for it in (tokenizer, load_tokenizer(tokenizer_file(tmp_path))):
+        (row,) = encode(it, ["a [SEP] b </s> c [MASK] <pad>"], 60, ["[CLS] d"])
+        assert row[0] == 4
+        assert (row == 5).sum() == 2
+        assert not np.isin(row, (1, 2, 3, 6)).any()
+        assert np.isin(row, 4).sum() == 1
 
 
 def test_rows_of_one_and_of_two_texts() -> None:
@@ -101,7 +118,7 @@ def test_a_sentencepiece_model_is_used_as_it_is(sentencepiece_file: Path, tmp_pa
     assert tokenizer.get_vocab_size() == plain.get_piece_size()
     (row,) = encode(tokenizer, ["The cats saw old dogs"], 40)
     assert row.tolist() == [4, *plain.encode("The cats saw old dogs"), 5]
-    (row,) = encode(tokenizer, ["The cats [MASK] dogs"], 40)
+    (row,) = encode(tokenizer, ["The cats [MASK] dogs"], 40, masks=True)
     assert row.tolist() == [4, *plain.encode("The cats"), 6, *plain.encode("dogs"), 5]
     assert tokenizer.decode(plain.encode("The cats")) == "The cats"
     assert tokenizer.token_to_id("nowhere") is None

@@ -1,5 +1,6 @@
 """The texts of pre-training: of TFDS data sets or of text files, split by documents, without repeats."""
 
+import hashlib
 import lzma
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,9 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     """The documents of train, validation and test.
 
     Of each entry in `config.corpora`, "name" of a TFDS data set with a feature `text` has its own splits;
-    where it has no validation or test, and for "name:split" and text files, `config.holdout` of the
-    documents is held out for each of the two, drawn from `config.split_seed`. A document whose letters
+    where it has no validation or test, and for "name:split" and text files, a share `config.holdout` of the
+    documents is held out for each of the two, by a hash of their letters and digits and of
+    `config.split_seed`: a document stays where it is when other texts join or leave. One whose letters
     and digits are those of one before it, or of one in `config.exclude`, is left out; what is held out
     comes first, so that nothing of it stands in train.
 
@@ -29,10 +31,10 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     if not config["corpora"]:
         raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
     parts: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for number, entry in enumerate(config["corpora"]):
-        for split, texts in _split(config, entry, number).items():
+    for entry in config["corpora"]:
+        for split, texts in _split(config, entry).items():
             parts[split] += texts
-    excluded = [texts for entry in config["exclude"] for texts in _texts(config, entry).values()]
+    excluded = [texts for entry in config["exclude"] for texts in _texts(config, entry, "exclude").values()]
     seen = {letters(text) for texts in excluded for text in texts}
     result = {}
     for split in reversed(SPLITS):
@@ -42,34 +44,42 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
             if same and same not in seen:
                 seen.add(same)
                 result[split].append(text)
+    if empty := [split for split in SPLITS if not result[split]]:
+        raise ValueError(
+            f"data.corpora: too few documents, {sum(map(len, result.values()))}: with data.holdout="
+            f"{config['holdout']} of them held out twice there are none for {', '.join(empty)}; give more"
+        )
     order = np.random.default_rng(config["split_seed"]).permutation(len(result["train"]))
     order = order[: config["train_examples"] or None]
     return result | {"train": [result["train"][i] for i in order]}
 
 
-def _split(config: Any, entry: str, number: int) -> dict[str, list[str]]:
-    texts = _texts(config, entry)
+def _split(config: Any, entry: str) -> dict[str, list[str]]:
+    texts = _texts(config, entry, "corpora")
     if set(texts) == set(SPLITS):
         return texts
-    whole = [text for split in texts.values() for text in split]
-    order = np.random.default_rng((config["split_seed"], number)).permutation(len(whole))
-    held = max(1, round(config["holdout"] * len(whole)))
-    if len(whole) < 3 or 2 * held >= len(whole):
-        raise ValueError(
-            f"data.corpora: {entry!r} has {len(whole)} documents, too few to hold out data.holdout="
-            f"{config['holdout']} of them twice"
-        )
-    cuts = {"validation": order[:held], "test": order[held : 2 * held], "train": order[2 * held :]}
-    return {split: [whole[i] for i in index] for split, index in cuts.items()}
+    result: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for text in texts["all"]:
+        result[split_of(text, config["split_seed"], config["holdout"])].append(text)
+    return result
 
 
-def _texts(config: Any, entry: str) -> dict[str, list[str]]:
+def split_of(text: str, seed: int, holdout: float) -> str:
+    """Where a document belongs: u < holdout, u < 2 holdout or above, u a hash of its letters and digits."""
+    digest = hashlib.blake2b(f"{seed} {letters(text)}".encode(), digest_size=8).digest()
+    u = int.from_bytes(digest, "big") / 2**64
+    return "validation" if u < holdout else "test" if u < 2 * holdout else "train"
+
+
+def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
     """By split: all three where the data set has them, else "all"."""
     if entry.endswith((".txt", ".xz")) or "*" in entry or Path(entry).is_file():
-        paths = sorted(path for path in Path(entry).parent.glob(Path(entry).name) if path.is_file())
+        path, root = Path(entry), Path(Path(entry).anchor)
+        found = [path] if path.is_file() else root.glob(str(path.relative_to(root)))
+        paths = sorted(path for path in found if path.is_file())
         if not paths:
-            raise ValueError(f"data.corpora: {entry!r} matches no file; name text files that exist")
-        return {"all": [document for path in paths for document in _documents(path)]}
+            raise ValueError(f"data.{knob}: {entry!r} matches no file; name text files that exist")
+        return {"all": [document for path in paths for document in _documents(path, knob)]}
     dataset, _, split = entry.partition(":")
     builder = prepared(dataset, config["dir"] or None, BUILDERS.get(dataset))
     if not split and set(SPLITS) <= set(builder.info.splits):
@@ -77,13 +87,13 @@ def _texts(config: Any, entry: str) -> dict[str, list[str]]:
     return {"all": read_split(builder, split or "train").texts}
 
 
-def _documents(path: Path) -> Iterator[str]:
+def _documents(path: Path, knob: str) -> Iterator[str]:
     """The documents of a text file (also .xz) in UTF-8: paragraphs between empty lines."""
     try:
         with lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb") as file:
             text = file.read().decode("utf-8")
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise ValueError(f"data.corpora: {path} cannot be read as UTF-8 text ({error})") from error
+        raise ValueError(f"data.{knob}: {path} cannot be read as UTF-8 text ({error})") from error
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
         if paragraph.strip():
             yield paragraph.strip()

@@ -1,5 +1,6 @@
 """Batches for pre-training: packed windows, two segments in or out of order, masked tokens."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,13 @@ class MaskedBatches:
     """A sequence of batches, `batches[step]`, for one epoch after another, each a function of (seed, step).
 
     The documents of a split, one after another with an end token between them, are cut into windows of
-    length - 3 tokens, so that nothing is padding. A window is cut in two, A and B, at the end of a sentence
-    if there is one in its middle half, and half of the windows are swapped (label 1):
+    length - 3 tokens, so that nothing is padding. A window is cut in two, A and B, anywhere in its middle
+    half, and half of the windows are swapped (label 1):
 
         [CLS] A [SEP] B [SEP]        or        [CLS] B [SEP] A [SEP]
+
+    Windows begin and end wherever they fall, and so must cuts: were these at ends of sentences, the one token
+    before the first [SEP] would tell the order.
 
     Then a share `rate` of the tokens is chosen, special ones excepted; of these 80 % become [MASK], 10 % a
     random token, 10 % stay. Cuts, order and masks are drawn anew for each epoch; in evaluation they are the
@@ -65,10 +69,10 @@ class MaskedBatches:
                 "texts or shorten data.length"
             )
         self.text = np.setdiff1d(np.arange(self.vocab), [i for i in ids if i is not None])
-        self.stops = np.array([_ends_sentence(tokenizer.id_to_token(i)) for i in range(self.vocab)])
         self.labels = np.zeros(len(self.rows), np.int32)
         self.length, self.batch, self.rate, self.seed, self.epochs = length, batch, rate, seed, epochs
         self.steps_per_epoch = -(-len(self.rows) // batch)
+        self.order = functools.lru_cache(maxsize=2)(self._order)
 
     def __len__(self) -> int:
         return self.epochs * self.steps_per_epoch
@@ -92,7 +96,7 @@ class MaskedBatches:
             **chosen,
         }
 
-    def order(self, epoch: int) -> np.ndarray:
+    def _order(self, epoch: int) -> np.ndarray:
         """The windows of an epoch."""
         if self.seed is None:
             return np.arange(len(self.rows))
@@ -101,13 +105,10 @@ class MaskedBatches:
     def segments(self, windows: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Tokens (b, t) with their special tokens, and whether A and B were swapped."""
         b, n = windows.shape
-        low, high = max(1, n // 4), max(2, n - n // 4)
-        cut = draw.integers(low, high, b)
+        cut = draw.integers(max(1, n // 4), max(2, n - n // 4), b)
         swapped = draw.random(b) < 0.5
         tokens = np.empty((b, n + 3), np.int32)
         for row, window, at, swap in zip(tokens, windows, cut, swapped, strict=True):
-            ends = 1 + low + np.flatnonzero(self.stops[window[low : high - 1]])
-            at = ends[np.abs(ends - at).argmin()] if len(ends) else at
             first, second = (window[at:], window[:at]) if swap else (window[:at], window[at:])
             row[:] = [self.cls, *first, self.sep, *second, self.sep]
         return tokens, swapped.astype(np.int32)
@@ -144,7 +145,3 @@ def pack(documents: Sequence[np.ndarray], end: int, n: int) -> np.ndarray:
     """All documents with `end` after each, cut into windows of n; what is left over is dropped."""
     stream = np.concatenate([np.append(document, end) for document in documents] or [np.zeros(0)])
     return stream[: len(stream) // n * n].reshape(-1, n).astype(np.int32)
-
-
-def _ends_sentence(token: str) -> bool:
-    return token.endswith((".", "!", "?"))

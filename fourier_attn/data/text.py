@@ -108,7 +108,9 @@ def fit(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
     check_kind(kind, vocab)
     if kind == "bytes":
         return utf8()
-    return words(texts, vocab) if kind == "words" else subwords(kind, texts, vocab)
+    tokenizer = words(texts, vocab) if kind == "words" else subwords(kind, texts, vocab)
+    tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+    return tokenizer
 
 
 def check_kind(kind: str, vocab: int) -> None:
@@ -162,15 +164,7 @@ class SentencePiece:
         return self.processor.IdToPiece(index)
 
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
-        return [Ids(self.encode_text(text)) for text in texts]
-
-    def encode_text(self, text: str) -> list[int]:
-        """Ids of a text in which "[MASK]" stands for the mask."""
-        mask, parts = self.token_to_id("[MASK]"), text.split("[MASK]")
-        ids = self.processor.EncodeAsIds(parts[0])
-        for part in parts[1:]:
-            ids += [mask, *self.processor.EncodeAsIds(part)]
-        return ids
+        return [Ids(self.processor.EncodeAsIds(text)) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.processor.DecodeIds(list(ids))
@@ -197,6 +191,7 @@ def load_tokenizer(path: Path) -> Any:
         tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
         tokenizer.no_padding()  # published files may ask for these; batches see to them here
         tokenizer.no_truncation()
+        tokenizer.encode_special_tokens = True
         return tokenizer
     except Exception as error:  # the library raises nothing more special for a damaged file
         raise ValueError(f"{path} is missing or damaged ({error}); give another tokenizer") from error
@@ -225,26 +220,31 @@ def _write(path: Path, contents: bytes) -> None:
 
 
 def encode(
-    tokenizer: Any, texts: Sequence[str], length: int, seconds: Sequence[str] | None = None
+    tokenizer: Any,
+    texts: Sequence[str],
+    length: int,
+    seconds: Sequence[str] | None = None,
+    masks: bool = False,
 ) -> list[np.ndarray]:
     """Token ids of each text or pair of texts, at most `length` of them.
 
         [CLS] text [SEP]          or          [CLS] text [SEP] second [SEP]
 
     Without [CLS] and [SEP] in the tokenizer a row is the text alone. A text too long is cut at its end, of
-    a pair the longer one; a text without any token becomes one unknown where there is no [CLS].
+    a pair the longer one; a text without any token becomes one unknown where there is no [CLS]. The name of
+    a special token in a text is text like any other; with `masks` "[MASK]" alone is the token.
 
     Raises: ValueError for pairs and a tokenizer without [SEP].
     """
     ids = special(tokenizer)
-    first = [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    first = _ids(tokenizer, texts, masks)
     if ids.cls is None or ids.sep is None:
         if seconds is not None:
             raise ValueError("pairs of texts need a tokenizer with [SEP]; use data.tokenizer='bpe'")
         return [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
     if seconds is None:
         return [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
-    second = [row.ids for row in tokenizer.encode_batch_fast(list(seconds), add_special_tokens=False)]
+    second = _ids(tokenizer, seconds, masks)
     rows = []
     for a, b in zip(first, second, strict=True):
         room = length - 3
@@ -252,3 +252,13 @@ def encode(
         a = a[:keep]
         rows.append(np.asarray([ids.cls, *a, ids.sep, *b[: room - len(a)], ids.sep], np.int32))
     return rows
+
+
+def _ids(tokenizer: Any, texts: Sequence[str], masks: bool) -> list[list[int]]:
+    if not masks:
+        return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    mask, result = special(tokenizer).mask, []
+    for text in texts:
+        first, *others = _ids(tokenizer, text.split("[MASK]"), masks=False)
+        result.append(first + [i for part in others for i in (mask, *part)])
+    return result
