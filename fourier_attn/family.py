@@ -23,7 +23,7 @@ def family(
     name: str = "fnet",
     size: str = "base",
     task: str = "pretraining",
-    attention: int = 2,
+    attention: int | None = None,
     where: str = "top",
 ) -> Config:
     """The configuration of an architecture in a size, as published but for padding and initial weights.
@@ -34,7 +34,8 @@ def family(
     parameters for fnet, hybrid, linear and bert in base with the heads of pre-training.
 
     Args:
-      attention, where: blocks of "hybrid" with attention, and their place, see `placed`.
+      attention, where: blocks of "hybrid" with attention (None: two, of two blocks one), and their place, see
+        `placed`.
     Raises: ValueError for an unknown name or size.
     Source: Lee-Thorpe et al., arXiv 2105.03824; sizes base and large also Devlin et al., arXiv 1810.04805.
     """
@@ -55,7 +56,8 @@ def family(
         if "heads" in mixer:
             mixer.heads, mixer.head_width, mixer.bias, mixer.dropout = heads, "split", True, 0.1
     if hybrid:
-        model.layout = placed(model.depth, attention, where, "fourier")
+        count = min(2, model.depth // 2) if attention is None else attention
+        model.layout = placed(model.depth, count, where, "fourier")
     if task == "pretraining":
         model.head = "pretraining"
     return fit_length(config)

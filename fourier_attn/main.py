@@ -43,9 +43,13 @@ def main() -> None:
 
 def given_config() -> Config:
     """The configuration of the command line, or None if there is none."""
+    from fourier_attn import weights
+
     if CONFIG.value is not None and not isinstance(CONFIG.value, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
         raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
+    if CONFIG.value is not None:
+        weights.check_overrides(CONFIG.value, config_flags.get_override_values(flags.FLAGS["config"]))
     return CONFIG.value
 
 

@@ -98,8 +98,10 @@ class Run:
         init_keys, self.keys = steps.keys(config.seed, self.seeds)
         init = steps.make_init(self.network, self.optimizer, self.objective, self.seeds)
         restored = self.checkpoints.restore(jax.eval_shape(init, init_keys, {}))
+        self.notes: tuple[str, ...] = ()
         if restored is None:
-            restored = init(init_keys, weights.start(self.config))
+            params, self.notes = weights.start(self.config)
+            restored = init(init_keys, params)
             workdir.save(directory, self.config.to_dict())
         self.state: steps.State = restored
         self.step = int(np.max(self.state.step))
@@ -132,6 +134,8 @@ class Run:
         tqdm.write(f"data        {name}: {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
         if self.config.init:
             tqdm.write(f"weights     {self.config.init}, whose architecture is used")
+            for note in self.notes:
+                tqdm.write(f"            {note}")
         tqdm.write(
             f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
         )

@@ -1,19 +1,21 @@
 """Weights to go on with: of another run's directory, or of a file of published ones."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from fourier_attn import config, model, optim, pretrained, steps, workdir
+from fourier_attn import config, data, model, optim, pretrained, steps, workdir
 from fourier_attn.checkpoint import Checkpoints
 from fourier_attn.config import Config
 from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.objectives import OBJECTIVES
 
-# of the model part: what a task or a training sets, whatever the weights come from
+# of the model part: what a task or a training sets, whatever the weights come from; and how a mixer computes
 OWN = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
+HOW = ("method", "implementation")
 
 
 def restore(directory: Path) -> tuple[Config, model.Model, Any]:
@@ -37,7 +39,7 @@ def restore(directory: Path) -> tuple[Config, model.Model, Any]:
     return settings, network, state.best_params if trained else state.params
 
 
-def read(source: str) -> tuple[Any, Any]:
+def read(source: str) -> pretrained.Weights:
     """The model part of the configuration and the parameters behind `init`; of several seeds the first.
 
     Raises: ValueError for weights that cannot be used.
@@ -46,11 +48,11 @@ def read(source: str) -> tuple[Any, Any]:
     if not path.exists():
         raise ValueError(f"init={source} does not exist; name the directory of a run, or a file of weights")
     if not is_run(path):
-        return pretrained.load(path)
+        return pretrained.read(path)
     settings, _, params = restore(path.resolve())
     if settings.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
-    return settings.model, params
+    return pretrained.Weights(settings.model, params, ())
 
 
 def is_run(path: Path) -> bool:
@@ -68,24 +70,57 @@ def adopt(settings: Config, directory: Path) -> Config:
     if (directory / "config.json").exists():
         part = workdir.load(directory)["model"]
     else:
-        part = read(settings.init)[0].to_dict()
+        part = read(settings.init).config.to_dict()
+        _check_lengths(settings, part)
     adopted = settings.copy_and_resolve_references()
     kept = {key: adopted.model[key] for key in OWN}
     with adopted.unlocked():
         adopted.model = config.from_dict({**part, **kept})
-        for mixer in (adopted.model.mixer, *adopted.model.others.values()):
+        for mixer in _mixers(adopted.model):
             if "padding" in mixer and settings.init_padding:
                 mixer.padding = settings.init_padding
+            given = [one for one in _mixers(settings.model) if one["name"] == mixer["name"]]
+            mixer.update({key: one[key] for one in given for key in HOW if key in one})
     return adopted
 
 
-def start(settings: Config) -> Any:
-    """The parameters of `init` that a run starts from: all but the head, unless it is the same one."""
+def check_overrides(settings: Config, names: Iterable[str]) -> None:
+    """Refuses knobs, as "model.depth", that beside `init` would have no effect. Raises: ValueError."""
+    for name in names if settings.init else ():
+        part, *others = name.split(".")
+        kept = HOW if len(others) > 1 else OWN
+        if part == "model" and others[-1] not in kept:
+            hint = "; use --config.init_padding" if others[-1] == "padding" else ""
+            raise ValueError(
+                f"{name} cannot be set beside init={settings.init}, whose architecture is used; "
+                f"leave it out{hint}"
+            )
+
+
+def _mixers(part: Any) -> list[Any]:
+    return [part["mixer"], *part["others"].values()]
+
+
+def _check_lengths(settings: Config, part: Any) -> None:
+    """Published weights that mix padding like tokens have seen one length only."""
+    lengths, positions = data.padded_lengths(settings.data), part["positions"]
+    mixes = any(mixer.get("padding") == "tokens" for mixer in _mixers(part))
+    if mixes and lengths != (positions,) and not settings.init_padding and not is_run(Path(settings.init)):
+        raise ValueError(
+            f"init={settings.init} mixes padding with the tokens and was trained padded to {positions}, not "
+            f"to {', '.join(map(str, lengths))}; add --config.data.length={positions} "
+            "--config.data.buckets='()', or --config.init_padding=invariant to leave padding out, or =tokens "
+            "to keep it nevertheless"
+        )
+
+
+def start(settings: Config) -> tuple[Any, tuple[str, ...]]:
+    """The parameters of `init` that a run starts from, all but a head of another kind, and notes on them."""
     if not settings.init:
-        return {}
-    part, params = read(settings.init)
+        return {}, ()
+    part, params, notes = read(settings.init)
     same = part.head == settings.model.head == "pretraining"
-    return {name: value for name, value in params.items() if name != "head" or same}
+    return {name: value for name, value in params.items() if name != "head" or same}, notes
 
 
 def tokenizer(settings: Config) -> Path | None:

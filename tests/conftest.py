@@ -1,6 +1,7 @@
 """Strict JAX, toy runs, and the data the tests train on."""
 
 import importlib
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,30 @@ def few_reviews(tmp_path_factory: pytest.TempPathFactory) -> str:
         patch.setattr(reviews, "SPLITS", {"train": 200, "validation": 64, "test": 200})
         reviews.builder(where).download_and_prepare()
     return where
+
+
+@pytest.fixture(scope="session")
+def sentencepiece_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small SentencePiece model with FNet's special ids, in BPE as FNet's own."""
+    import sentencepiece
+
+    texts = [
+        f"The cats  saw<br />{a} dogs,\nand {b} ran." for a in ("red", "blue", "old") for b in ("one", "two")
+    ]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts * 5),
+        model_writer=model,
+        vocab_size=60,
+        model_type="bpe",
+        pad_id=3,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    path = tmp_path_factory.mktemp("spm") / "vocab.model"
+    path.write_bytes(model.getvalue())
+    return path
 
 
 @pytest.fixture

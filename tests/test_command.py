@@ -104,6 +104,11 @@ BAD = [
         "heads=3 must divide d=64",
     ),
     (MAIN, ["--config=configs/fnet.py", "--config.data.length=64"], "64 tokens exceeds positions=48"),
+    (
+        MAIN,
+        ["--config=configs/finetune.py:reviews", "--config.init=x", "--config.model.mixer.padding=zero"],
+        "model.mixer.padding cannot be set beside init=x, whose architecture is used; leave it out; use",
+    ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are needed"),

@@ -78,6 +78,9 @@ def test_a_hybrid_has_attention_where_it_should(size: str) -> None:
     ]["encoder"]
     having = [n for n in range(c.model.depth) if "mixer" in params[f"block_{n}"]]
     assert having == [0]
+    layout = family("hybrid", size).model.layout
+    assert layout.count("attention") == min(2, len(layout) // 2)
+    assert set(layout) == {"fourier", "attention"}
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import published
 import pytest
 from conftest import configuration as load
 from conftest import final_state
 from conftest import small_family as small
 
-from fourier_attn import config, inference, metrics, pretrained, signals, train, weights
+from fourier_attn import config, inference, metrics, pretrained, signals, train, weights, workdir
+from fourier_attn.data.text import load_tokenizer
 from fourier_attn.family import family
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -139,6 +141,35 @@ def test_fine_tuning_from_a_file(pretrained_run: Path, few_reviews: str, tmp_pat
     given.unlink()
     (tmp_path / "model.safetensors").unlink()
     assert train.run(c, tmp_path / "run") == result  # a run needs neither any longer
+
+
+def test_published_weights_are_fine_tuned(
+    sentencepiece_file: Path, few_reviews: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Hugging Face's names, SentencePiece, padding that is tokens: at the length of the positions only."""
+    sizes = {"v": load_tokenizer(sentencepiece_file).get_vocab_size(), "s": 40}
+    arrays = published.draw(published.huggingface("pretraining", **sizes))
+    c = load("finetune", "reviews")
+    c.init = str(published.write_safetensors(tmp_path / "model.safetensors", arrays))
+    c.data.dir, c.data.train_examples, c.data.tokenizer = few_reviews, 16, str(sentencepiece_file)
+    c.data.length, c.train.epochs, c.model.mixer.method = 40, 1, "matmul"
+    with pytest.raises(ValueError, match=r"trained padded to 40, not to 32, 40; add .*--config.data.buckets"):
+        train.run(c, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    c.data.buckets = ()
+    assert np.isfinite(train.run(c, tmp_path / "run")["loss"])
+    assert "names of huggingface; missing: none" in capsys.readouterr().out
+    part = json.loads((tmp_path / "run" / "config.json").read_text())["config"]["model"]
+    assert (part["mixer"]["padding"], part["mixer"]["method"], part["pooling"]) == (
+        "tokens",
+        "matmul",
+        "first",
+    )
+    assert (tmp_path / "run" / "tokenizer.model").read_bytes() == sentencepiece_file.read_bytes()
+    params = weights.start(config.from_dict(workdir.load(tmp_path / "run")))[0]
+    first = arrays["fnet.encoder.layer.0.intermediate.dense.weight"].T
+    np.testing.assert_array_equal(params["encoder"]["block_0"]["mlp_in"]["kernel"], first)
+    assert "head" not in params
 
 
 def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> None:

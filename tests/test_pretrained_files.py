@@ -271,3 +271,6 @@ def test_a_folder_for_hugging_face_gets_its_configuration(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="config.json exists and is not overwritten"):
         rewrite(source, to)
     assert not to.exists()
+    other = published.write_msgpack(tmp_path / "other", published.draw(published.f_net("attention")))
+    rewrite(other, to)  # of names of our own, beside which nothing else is written
+    assert json.loads((tmp_path / "folder" / "config.json").read_text()) == written

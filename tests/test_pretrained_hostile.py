@@ -220,6 +220,18 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+def test_random_matrices_are_no_longer_than_the_positions(tmp_path: Path) -> None:
+    """They are no weights, so that a small file could ask for any memory."""
+    c = config.default("random").model
+    c.update({"vocab": 5, "positions": 4, "depth": 1, "d": 4, "mlp": 6})
+    c.mixer.length = 4
+    arrays = published.draw(architecture.parameters(c))
+    c.mixer.length = 90
+    path = safetensors(tmp_path / "x.safetensors", arrays, config=architecture.to_text(c))
+    with pytest.raises(ValueError, match="random matrices have length=90, more than its positions=4"):
+        pretrained.load(path)
+
+
 def carried(path: Path, text: str) -> Path:
     """A file of a small model with this configuration."""
     arrays = published.draw(architecture.parameters(circular()))

@@ -1,6 +1,5 @@
 """Subword tokenizers, SentencePiece models, and rows of one or two texts."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -83,27 +82,6 @@ def test_rows_of_one_and_of_two_texts() -> None:
     assert pair("a b c d e", "g h i j k", 9) == "[CLS] a b c [SEP] g h i [SEP]"
     with pytest.raises(ValueError, match=r"need a tokenizer with \[SEP\]; use data.tokenizer='bpe'"):
         encode(fit("words", TEXTS, 20), ["a"], 9, ["b"])
-
-
-@pytest.fixture(scope="module")
-def sentencepiece_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small SentencePiece model with FNet's special ids, in BPE as FNet's own."""
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS * 5),
-        model_writer=model,
-        vocab_size=60,
-        model_type="bpe",
-        pad_id=3,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    path = tmp_path_factory.mktemp("spm") / "vocab.model"
-    path.write_bytes(model.getvalue())
-    return path
 
 
 def test_a_sentencepiece_model_is_used_as_it_is(sentencepiece_file: Path, tmp_path: Path) -> None:

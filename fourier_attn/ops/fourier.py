@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
-from fourier_attn.ops.products import masked_mix, matmul_mix, mirrored, monarch_mix
+from fourier_attn.ops.products import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.transforms import batchwise
 
 METHODS = ("auto", "fft", "rfft", "matmul", "monarch")
@@ -36,7 +36,7 @@ def _auto(t: int, low: bool, masked: bool) -> str:
         return "matmul" if t <= (256 if units else 16) else "rfft"
     if not units:
         return "rfft"
-    return "matmul" if t <= 1024 else "monarch"
+    return "matmul" if t <= 1024 else "monarch" if divisor(t) >= 16 else "rfft"
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -79,8 +79,9 @@ def fourier_mix(
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same
-            GPU, 16 bit; TPU, any (estimate)   "matmul" to t = 1024, then "monarch"; with lengths
-                                               "matmul" to t = 256, then "rfft"
+            GPU, 16 bit; TPU, any (estimate)   "matmul" to t = 1024, then "monarch", or "rfft" where t has no
+                                               divisor from 16 to sqrt(t); with lengths "matmul" to
+                                               t = 256, then "rfft"
 
         `python -m benchmarks.fourier` measures; estimates are not yet run.
     Masking: without lengths every output depends on every input, padding included. With lengths neither

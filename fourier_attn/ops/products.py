@@ -72,6 +72,11 @@ def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     return mirrored(y.astype(x.dtype), d)
 
 
+def divisor(t: int) -> int:
+    """The largest one up to sqrt(t)."""
+    return next(n for n in range(math.isqrt(t), 0, -1) if t % n == 0)
+
+
 def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     """Two products for the tokens, t = t1 t2, m = t2 m1 + m2 and i = i1 + t1 i2: t (4 t1 + 2 t2) per column.
 
@@ -81,7 +86,7 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     t1 and t2 are the divisors nearest to sqrt(t), t1 <= t2; for a prime t there is one product.
     """
     *lead, t, d = x.shape
-    first = next(n for n in range(math.isqrt(t), 0, -1) if t % n == 0)
+    first = divisor(t)
     if first == 1:
         return matmul_mix(x)
     one, two = (jnp.asarray(stage, x.dtype) for stage in _stages(t, first))

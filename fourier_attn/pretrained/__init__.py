@@ -199,7 +199,10 @@ def _published(
     if mixer and mixer not in (settings.mixer.name, *settings.layout):
         raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
     if style == "f_net" and mixer is None and settings.mixer.name == "fourier":
-        notes.append("mixer: nothing says which of fourier, random, identity; taken for 'fourier'")
+        notes.append(
+            "mixer: nothing says which of fourier, random, identity; taken for 'fourier' "
+            "(convert --mixer=NAME writes it down)"
+        )
     return settings
 
 

@@ -42,6 +42,12 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
     tokens = jnp.zeros((1, 1), jnp.int32)
+    for mixer in (settings["mixer"], *settings["others"].values()):
+        if mixer.get("name") == "random" and mixer["length"] > settings["positions"]:
+            raise ValueError(
+                f"its random matrices have length={mixer['length']}, more than its "
+                f"positions={settings['positions']}"
+            )
     try:
         model.build(settings)  # with engines and dtype, which have no parameters
         tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), tokens)["params"]
@@ -52,7 +58,11 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
 
 
 def expressible(settings: Any, style: str) -> bool:
-    """Whether files of this style can hold such a model, so that their own readers compute what it does."""
+    """Whether files of this style can hold such a model, so that their own readers compute what it does.
+
+    Of rows with padding theirs differ in one thing: in the FNet paper's code a padded token attends to all,
+    and is then mixed into the others where blocks without attention follow.
+    """
     names = set(settings["layout"] or (settings["mixer"]["name"],))
     fields = {settings["mixer"]["name"]: settings["mixer"], **settings["others"]}
     published = all(

@@ -21,7 +21,6 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
     beside = to.parent / "config.json"
     if to.suffix == ".safetensors" and architecture.expressible(weights.config, "huggingface"):
         files.absent(beside)
-    files.absent(beside) if to.suffix == ".safetensors" else None
     style = save(to, weights.config, weights.params, to.suffix[1:])
     print(f"written: {to}; names of {style}")
     if style == "huggingface":
