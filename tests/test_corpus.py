@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fourier_attn import config
-from fourier_attn.data.corpus import read_corpora
+from fourier_attn.data.corpus import read_corpora, split_of
 from fourier_attn.data.files import letters
 
 
@@ -95,3 +95,9 @@ def test_bad_corpora(corpora: tuple[str, ...], message: str, texts: Path) -> Non
 def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="fourier_attn.data.prepare --dataset=wikitext2"):
         read_corpora(settings(("wikitext2",), dir=str(tmp_path)))
+
+
+def test_the_same_letters_belong_to_the_same_split() -> None:
+    splits = [split_of(f"Document {i}", 0, 0.2) for i in range(200)]
+    assert splits == [split_of(f"document, {i}!", 0, 0.2) for i in range(200)]
+    assert set(splits) == {"train", "validation", "test"}
