@@ -149,7 +149,7 @@ def default(
         raise ValueError(f"recipe={recipe!r} is unknown; choose one of {', '.join(RECIPES)}")
     config = ConfigDict()
     config.seed = 0  # of initial weights, dropout and the order of the data
-    config.init = ""  # weights to start from: the directory of a run, or a file of published ones
+    config.init = ""  # weights to start from, with their architecture: a run's directory, or a file
     config.init_padding = ""  # what padding is for their mixers, see those; "": as the weights have it
     config.data, config.model, config.optim = _data(task), _model(mixer, engine, others), _optim()
     config.train = _train()
