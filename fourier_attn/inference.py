@@ -87,7 +87,8 @@ def fill(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> l
     places = np.flatnonzero(batch["tokens"][0] == special(tokenizer).mask)
     if not len(places):
         raise ValueError(
-            "the text has no [MASK] among its first data.length tokens; put one where a token is to be found"
+            f"the text has no [MASK] among its first {batch['tokens'].shape[1]} tokens; "
+            "put one where a token is to be found"
         )
     probability = np.zeros((len(places), tokenizer.get_vocab_size()))
     for seed in range(seeds):
