@@ -2,7 +2,7 @@
 
 `python -m fourier_attn.main --config=configs/global_filter.py` (synthetic reviews), or
 `configs/global_filter.py:imdb` (6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 99.95 % test accuracy, stopped after seven epochs.
+Measured on 2 CPU cores, one seed: synthetic reviews 100.00 % test accuracy, stopped after seven epochs.
 """
 
 from fourier_attn.config import Config, default

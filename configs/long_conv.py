@@ -2,7 +2,7 @@
 
 `python -m fourier_attn.main --config=configs/long_conv.py` (synthetic reviews), or
 `configs/long_conv.py:imdb` (6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 100.00 % test accuracy, stopped after five epochs.
+Measured on 2 CPU cores, one seed: synthetic reviews 99.90 % test accuracy, stopped after five epochs.
 """
 
 from fourier_attn.config import Config, default

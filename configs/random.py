@@ -2,8 +2,8 @@
 
 `python -m fourier_attn.main --config=configs/random.py` (synthetic reviews), or `configs/random.py:imdb`
 (6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 92.45 % test accuracy, 99.95 % on train; dropout of
-values or of tokens (0.1, more epochs) gave 91 %. Fixed matrices mix, but generalise less than the others.
+Measured on 2 CPU cores, one seed: synthetic reviews 95.05 % test accuracy, 99.98 % on train. Fixed matrices
+mix, but generalise less than the others.
 """
 
 from fourier_attn.config import Config, default
