@@ -76,11 +76,11 @@ def adopt(settings: Config, directory: Path) -> Config:
     kept = {key: adopted.model[key] for key in OWN}
     with adopted.unlocked():
         adopted.model = config.from_dict({**part, **kept})
-        for mixer in _mixers(adopted.model):
+        for name, mixer in _mixers(adopted.model).items():
             if "padding" in mixer and settings.init_padding:
                 mixer.padding = settings.init_padding
-            given = [one for one in _mixers(settings.model) if one["name"] == mixer["name"]]
-            mixer.update({key: one[key] for one in given for key in HOW if key in one})
+            given = _mixers(settings.model).get(name, {})
+            mixer.update({key: given[key] for key in HOW if key in given})
     return adopted
 
 
@@ -97,14 +97,14 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
             )
 
 
-def _mixers(part: Any) -> list[Any]:
-    return [part["mixer"], *part["others"].values()]
+def _mixers(part: Any) -> dict[str, Any]:
+    return {part["mixer"]["name"]: part["mixer"], **part["others"]}
 
 
 def _check_lengths(settings: Config, part: Any) -> None:
     """Published weights that mix padding like tokens have seen one length only."""
     lengths, positions = data.padded_lengths(settings.data), part["positions"]
-    mixes = any(mixer.get("padding") == "tokens" for mixer in _mixers(part))
+    mixes = any(mixer.get("padding") == "tokens" for mixer in _mixers(part).values())
     if mixes and lengths != (positions,) and not settings.init_padding and not is_run(Path(settings.init)):
         raise ValueError(
             f"init={settings.init} mixes padding with the tokens and was trained padded to {positions}, not "

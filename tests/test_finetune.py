@@ -172,6 +172,16 @@ def test_published_weights_are_fine_tuned(
     assert "head" not in params
 
 
+def test_a_hybrid_is_adopted(tmp_path: Path) -> None:
+    arrays = published.draw(published.f_net("fourier", "attention"))
+    c = load("finetune", "reviews")
+    c.init, c.init_padding = str(published.write_msgpack(tmp_path / "f_net", arrays)), "zero"
+    c.model.mixer.method = "matmul"
+    part = weights.adopt(c, tmp_path / "run").model
+    assert part.layout == ("fourier", "attention")
+    assert (part.mixer.method, part.mixer.padding, part.others.attention.heads) == ("matmul", "zero", 2)
+
+
 def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> None:
     c = pretraining(texts)
     c.train.seeds, c.train.accumulate, c.train.epochs, c.model.dtype = 2, 2, 1, "bfloat16"

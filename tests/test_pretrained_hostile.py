@@ -226,10 +226,15 @@ def test_random_matrices_are_no_longer_than_the_positions(tmp_path: Path) -> Non
     c.update({"vocab": 5, "positions": 4, "depth": 1, "d": 4, "mlp": 6})
     c.mixer.length = 4
     arrays = published.draw(architecture.parameters(c))
-    c.mixer.length = 90
-    path = safetensors(tmp_path / "x.safetensors", arrays, config=architecture.to_text(c))
-    with pytest.raises(ValueError, match="random matrices have length=90, more than its positions=4"):
-        pretrained.load(path)
+    text = architecture.to_text(c)
+    for length, message in (
+        ("90", "random matrices have length=90, more than its positions=4"),
+        ("null", "builds no model"),
+    ):
+        given = text.replace('"length": 4', f'"length": {length}')
+        path = safetensors(tmp_path / f"{length}.safetensors", arrays, config=given)
+        with pytest.raises(ValueError, match=message):
+            pretrained.load(path)
 
 
 def carried(path: Path, text: str) -> Path:

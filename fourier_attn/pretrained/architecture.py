@@ -42,13 +42,12 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
     tokens = jnp.zeros((1, 1), jnp.int32)
-    for mixer in (settings["mixer"], *settings["others"].values()):
-        if mixer.get("name") == "random" and mixer["length"] > settings["positions"]:
-            raise ValueError(
-                f"its random matrices have length={mixer['length']}, more than its "
-                f"positions={settings['positions']}"
-            )
     try:
+        random, most = _mixers(settings).get("random"), settings["positions"]
+        if random and random["length"] > most:
+            raise ValueError(
+                f"its random matrices have length={random['length']}, more than its positions={most}"
+            )
         model.build(settings)  # with engines and dtype, which have no parameters
         tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), tokens)["params"]
     except Exception as error:  # values of the wrong kind show as one of many
@@ -64,7 +63,7 @@ def expressible(settings: Any, style: str) -> bool:
     and is then mixed into the others where blocks without attention follow.
     """
     names = set(settings["layout"] or (settings["mixer"]["name"],))
-    fields = {settings["mixer"]["name"]: settings["mixer"], **settings["others"]}
+    fields = _mixers(settings)
     published = all(
         name in PUBLISHED
         and all(fields[name][key] == value for key, value in PUBLISHED[name].items())
@@ -77,6 +76,10 @@ def expressible(settings: Any, style: str) -> bool:
         return fits and names == {"fourier"} and settings["emb"] == settings["d"]
     exact = settings["activation"] == "gelu" and settings["norm_eps"] == 1e-12
     return fits and exact and settings["head"] not in ("tokens", "spans")
+
+
+def _mixers(settings: Any) -> dict[str, Any]:
+    return {settings["mixer"]["name"]: settings["mixer"], **settings["others"]}
 
 
 def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> Any:
