@@ -50,7 +50,8 @@ MIXERS = {
     },
     "fourier": {
         "norm": "none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
-        "padding": "invariant",  # has no influence; "zero": tokens of zeros; "tokens": as published
+        "padding": "invariant",  # or "own", "zero", "tokens"
+        "lengths": (),  # of "invariant"; `train.run` sets the padded lengths of the data
         "method": "auto",  # "auto", "fft" (complex), "rfft" (half of the spectrum), "matmul" or "monarch"
         **ENGINES,
     },

@@ -260,6 +260,9 @@ def fitted(config: Config, splits: data.Splits) -> Config:
     config.model.vocab, config.model.head = vocab, task.head
     config.model.classes = max(len(task.labels), 1)
     config.optim.steps = len(splits.train)
+    for mixer in (config.model.mixer, *config.model.others.values()):
+        if "lengths" in mixer:
+            mixer.lengths = data.padded_lengths(config.data)
     return config
 
 

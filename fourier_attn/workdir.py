@@ -23,7 +23,7 @@ PACKAGES = (
     "numpy",
 )
 # set by the machine or by the run itself
-FREE = ("data.dir", "model.vocab", "model.classes", "model.head", "optim.steps")
+FREE = ("data.dir", "model.vocab", "model.classes", "model.head", "optim.steps", "model.mixer.lengths")
 
 
 def check(workdir: Path, config: Mapping[str, Any]) -> None:

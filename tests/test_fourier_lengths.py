@@ -129,3 +129,40 @@ def test_layer_does_not_know_how_much_padding_there_is(norm: str, t: int) -> Non
         if n:
             np.testing.assert_allclose(y[i : i + 1, :n], layer.apply({}, x[i : i + 1, :n]), atol=1e-4)
         assert not y[i, n:].any()
+
+
+LENGTHS = (4, 8, 12)
+
+
+@pytest.mark.parametrize("norm", ["none", "tokens"])
+def test_a_common_grid_of_lengths(norm: str) -> None:
+    """Each example is zero-padded to the smallest of the lengths that holds it, whatever the batch has."""
+    layer, x, lengths = FourierMixing(norm=norm, lengths=LENGTHS), normal(4, 12, 6), [3, 4, 5, 12]
+    mask = jnp.arange(12)[None] < jnp.array(lengths)[:, None]
+    y = jax.jit(layer.apply)({}, x, mask=mask)
+    for i, n in enumerate(lengths):
+        size = next(length for length in LENGTHS if length >= n)
+        padded = np.zeros((size, 6))
+        padded[:n] = x[i, :n]
+        expected = alone(padded, size) / (size**0.5 if norm == "tokens" else 1)
+        np.testing.assert_allclose(y[i, :n], expected[:n], atol=1e-4)
+        for t in (n, min(n + 1, 12)):  # cut shorter, with and without a mask
+            real = jnp.arange(t)[None] < n
+            np.testing.assert_allclose(
+                layer.apply({}, x[i : i + 1, :t], mask=real)[0, :n], y[i, :n], atol=1e-4
+            )
+        np.testing.assert_allclose(layer.apply({}, x[i : i + 1, :n])[0], y[i, :n], atol=1e-4)
+
+
+def test_a_common_grid_is_zero_padding_where_all_have_the_padded_length() -> None:
+    x, mask = normal(2, 8, 6), jnp.arange(8)[None] < jnp.array([[5], [8]])
+    zero = FourierMixing(padding="zero").apply({}, x, mask=mask)
+    y = FourierMixing(lengths=LENGTHS).apply({}, x, mask=mask)
+    np.testing.assert_allclose(y, zero, atol=1e-5)  # products instead of a transform, at this size
+
+
+def test_bad_lengths() -> None:
+    with pytest.raises(ValueError, match="13 tokens exceeds the last of lengths=.*; add a longer one"):
+        FourierMixing(lengths=LENGTHS).apply({}, normal(1, 13, 6))
+    with pytest.raises(ValueError, match="lengths=.* must be positive and rise"):
+        FourierMixing(lengths=(4, 4)).apply({}, normal(1, 3, 6))

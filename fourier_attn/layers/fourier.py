@@ -2,39 +2,45 @@
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.noise import choose
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import Engine, optical_fourier_mix
 
-OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "zero", "tokens")}
+OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "own", "zero", "tokens")}
 
 
 class FourierMixing(nn.Module):
     """FNet's mixing sublayer: y = Re F_tokens(F_features(x)), without parameters.
 
     Args:
-      norm: "none" is the published, unnormalised transform; "tokens" divides it by sqrt(t), so
-        that the size of the output does not grow with the length.
-      padding: what a mask does, see Masking. "tokens" is the published transform; "invariant" is not.
+      norm: "none" is the published, unnormalised transform; "tokens" divides it by sqrt(n), n the number of
+        positions it runs over, so that the size of the output does not grow with the length.
+      padding: what a mask does, see Masking. "tokens" is the published transform.
+      lengths: of "invariant", rising: each example is transformed at the smallest that holds it, with zeros
+        behind its tokens. So examples of unlike lengths share their frequencies, which is what a network can
+        learn from. A run sets the lengths to which its data are padded. (): the same as "own".
       method: how the transform is computed, see `fourier_attn.ops.fourier.fourier_mix`.
       engine: a Fourier-optical engine that computes the transform; None is exact. With a mask it
         needs padding="zero" or "tokens".
       eval_engine: the one of evaluation; None is the same as in training.
       dtype: of the result; in which precision the transform runs is for `method` to say.
-    Masking: "invariant" transforms each example over its own n = mask.sum() tokens: neither the content
-      nor the amount of padding has an influence. Padding must follow the real tokens; outputs at padded
-      positions are zero, and norm="tokens" divides by sqrt(n). "zero" sets padded tokens to zero first;
-      the padded length t still sets the frequencies, and outputs at padded positions are not zero.
-      "tokens" ignores the mask: padding is tokens like any other, as published.
-    Raises: ValueError for an unknown norm, padding or method, and for padding="invariant" with both an
-      engine and a mask.
+    Masking: "invariant" transforms each example over a length that follows from its number of tokens n =
+      mask.sum() alone, "own" over exactly n: neither the content nor the amount of padding has an influence
+      on real tokens. Padding must follow them. Where all of `lengths` are the padded one, "invariant" costs
+      what "zero" does. "zero" sets padded tokens to zero first; the padded length t sets the frequencies.
+      "tokens" ignores the mask: padding is tokens like any other, as published. Outputs at padded positions
+      mean nothing.
+    Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`, and
+      for padding="invariant" or "own" with both an engine and a mask.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
     norm: str = "none"
     padding: str = "invariant"
+    lengths: tuple[int, ...] = ()
     method: str = "auto"
     engine: Engine | None = None
     eval_engine: Engine | None = None
@@ -44,25 +50,47 @@ class FourierMixing(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
-        self._check(mask is not None)
-        lengths = mask.sum(-1) if mask is not None and self.padding == "invariant" else None
-        if mask is not None and self.padding == "zero":
+        t = x.shape[1]
+        self._check(t, mask is not None)
+        if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = choose(self, train)
+        sizes = None
+        if engine is None and self.padding in ("invariant", "own"):
+            x, sizes = self._sized(x, mask)
         if engine is None:
-            y = fourier_mix(x, lengths=lengths, method=self.method)
+            y = fourier_mix(x, lengths=sizes, method=self.method)
         else:
             y = optical_fourier_mix(x, engine, key)
         if self.norm == "tokens":
-            n = jnp.full(x.shape[0], x.shape[1]) if lengths is None else jnp.maximum(lengths, 1)
+            n = jnp.full(x.shape[0], x.shape[1]) if sizes is None else jnp.maximum(sizes, 1)
             y = y / jnp.sqrt(n.astype(jnp.float32)).astype(y.dtype)[:, None, None]
-        return y.astype(self.dtype)
+        return y[:, :t].astype(self.dtype)
 
-    def _check(self, masked: bool) -> None:
+    def _sized(self, x: Array, mask: Array | None) -> tuple[Array, Array | None]:
+        """The tokens, with zeros behind them where that is needed, and the length of each transform."""
+        if not self.lengths or self.padding == "own":
+            return x, None if mask is None else mask.sum(-1)
+        t, table = x.shape[1], np.asarray(self.lengths)
+        longest = int(table[np.searchsorted(table, t)])
+        x = jnp.pad(x, ((0, 0), (0, longest - t), (0, 0)))
+        if mask is None:
+            return x, None
+        return x, jnp.asarray(table)[jnp.searchsorted(jnp.asarray(table), mask.sum(-1))]
+
+    def _check(self, t: int, masked: bool) -> None:
         for field, choices in OPTIONS.items():
             if getattr(self, field) not in choices:
                 names = ", ".join(map(repr, choices))
                 raise ValueError(f"{field}={getattr(self, field)!r} is unknown; choose one of {names}")
+        if list(self.lengths) != sorted(set(self.lengths)) or min(self.lengths, default=1) < 1:
+            raise ValueError(f"lengths={self.lengths} must be positive and rise")
+        if self.padding == "invariant" and self.lengths and t > self.lengths[-1]:
+            raise ValueError(
+                f"a sequence of {t} tokens exceeds the last of lengths={self.lengths}; add a longer one"
+            )
         optical = self.engine is not None or self.eval_engine is not None
-        if masked and optical and self.padding == "invariant":
-            raise ValueError("padding='invariant' has no optical form with a mask; use 'zero' or 'tokens'")
+        if masked and optical and self.padding in ("invariant", "own"):
+            raise ValueError(
+                f"padding={self.padding!r} has no optical form with a mask; use 'zero' or 'tokens'"
+            )

@@ -43,7 +43,10 @@ def _auto(t: int, low: bool, masked: bool) -> str:
 def _mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str) -> Float[Array, "*b t d"]:
     native = x.dtype in LOW and method in ("matmul", "monarch")
     values = x if native else x.astype(jnp.float32)
-    y = _PLAIN[method](values) if lengths is None else _MASKED[method](values, lengths)
+    if lengths is None:
+        return _PLAIN[method](values).astype(x.dtype)
+    whole = (lengths == x.shape[-2]).all()
+    y = jax.lax.cond(whole, lambda x, n: _PLAIN[method](x), _MASKED[method], values, lengths)
     return y.astype(x.dtype)
 
 
@@ -75,7 +78,8 @@ def fourier_mix(
         mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
         with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
         and float16 as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and
-        "matmul" is products with a table for each example, O(t^2). "auto", by backend, dtype and t:
+        "matmul" is products with a table for each example, O(t^2); where all lengths are t, they are the plain
+        transforms. "auto", by backend, dtype and t:
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same
