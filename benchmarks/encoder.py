@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.timing import compare, interleave, report, temporary_bytes
-from fourier_attn import model, optim, steps
+from fourier_attn import model
 from fourier_attn.config import Config, fit_length
 from fourier_attn.family import family, placed
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_init, make_keys, make_train_step, model_inputs
 
 SIDES = ("fnet", "hybrid", "linear", "bert")
 DEPTH = [(128, 4, 128, 15), (128, 4, 512, 5), (768, 2, 512, 3)]  # d, b, t, rounds
@@ -40,11 +42,11 @@ def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
         "tokens": jnp.asarray(draw.integers(7, vocab, (b, t)), jnp.int32),
         "label": jnp.asarray(draw.integers(0, 2, b), jnp.int32),
         "weight": jnp.ones(b),
-        "places": jnp.asarray(
+        "mlm_positions": jnp.asarray(
             np.sort(draw.permuted(np.tile(np.arange(t), (b, 1)), axis=1)[:, :p], 1), jnp.int32
         ),
-        "place_label": jnp.asarray(draw.integers(7, vocab, (b, p)), jnp.int32),
-        "place_weight": jnp.ones((b, p)),
+        "mlm_labels": jnp.asarray(draw.integers(7, vocab, (b, p)), jnp.int32),
+        "mlm_weights": jnp.ones((b, p)),
     }
 
 
@@ -52,12 +54,12 @@ class Side:
     """A training step that goes on from its own last state, and the forward pass, of one encoder."""
 
     def __init__(self, c: Config, data: dict[str, Any]):
-        network, optimizer = model.build(c.model), optim.build(c.optim)
-        init_key, self.key = steps.keys(0, 1)
+        network, optimizer = model.build(c.model), build_optimizer(c.optim)
+        init_key, self.key = make_keys(0, 1)
         objective = OBJECTIVES["pretraining"]
-        self.state = steps.make_init(network, optimizer, objective)(init_key)
-        self.step, self.data = steps.make_train_step(network, optimizer, objective), data
-        inputs = steps.inputs(data)
+        self.state = make_init(network, optimizer, objective)(init_key)
+        self.step, self.data = make_train_step(network, optimizer, objective), data
+        inputs = model_inputs(data)
         self.loss = lambda params: objective.loss(
             objective.sums(network.apply({"params": params}, data["tokens"], **inputs), data),
             objective.counts(data),

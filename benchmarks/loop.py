@@ -17,9 +17,10 @@ from absl import app, flags
 
 from benchmarks.timing import compare, interleave, report
 from configs import fnet
-from fourier_attn import data, steps
+from fourier_attn import data
 from fourier_attn.data.batches import Batches
-from fourier_attn.train import Clock, Run, StopSignals
+from fourier_attn.train.loop import Clock, Run, StopSignals
+from fourier_attn.train.step import make_init, make_keys
 
 DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
 EXAMPLES = flags.DEFINE_integer("examples", 960, "training examples per epoch")
@@ -97,8 +98,8 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
 def buckets(run: Run) -> list[dict[str, Any]]:
     """One pass over the same examples: in length buckets, and all padded to the full length."""
     train, config = run.data.train, run.config
-    init_key, key = steps.keys(0, 1)
-    state = steps.make_init(run.network, run.optimizer, run.objective)(init_key)
+    init_key, key = make_keys(0, 1)
+    state = make_init(run.network, run.optimizer, run.objective)(init_key)
 
     def one_pass(lengths: tuple[int, ...]) -> Callable[[], Any]:
         batches = Batches(train.rows, train.labels, buckets=lengths, batch=config.data.batch, seed=0)

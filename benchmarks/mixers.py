@@ -121,10 +121,9 @@ def circular_methods(rounds: int, t: int, widths: tuple[int, ...]) -> list[dict[
             arguments = normal(0, B, t, d), *(normal(i, H, *(taps or (d,)), scale=d**-0.5) for i in (1, 2, 3))
             size = f"b{B} t{t} d{d} h{H} {boundary}" + (f", {taps[0]} x {taps[1]} taps" if taps else "")
             sides = {
-                m: (partial(circular_attention, method=m, **options), arguments)
-                for m in ("merged", "literal")
+                m: (partial(circular_attention, method=m, **options), arguments) for m in ("fused", "literal")
             }
-            rows += side_by_side("convolutional attention: merged / literal", size, sides, rounds)
+            rows += side_by_side("convolutional attention: fused / literal", size, sides, rounds)
             arguments = arguments[0], jnp.concatenate(arguments[1:])
             for other in ("fft", "direct") if taps else ("fft",):
                 sides = {

@@ -16,9 +16,11 @@ import torch
 import transformers
 
 from benchmarks.timing import compare, interleave, report
-from fourier_attn import model, optim, pretrained, steps
+from fourier_attn import model, pretrained
 from fourier_attn.family import family
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_init, make_keys, make_train_step
 
 B, T, P = 4, 512, 77
 
@@ -87,17 +89,17 @@ def training(
 
     c = family("fnet", "base")
     c.model.mixer.padding, c.optim.clip_norm = "tokens", 0.0
-    transformation, objective = optim.build(c.optim), OBJECTIVES["pretraining"]
-    init_key, key = steps.keys(0, 1)
+    transformation, objective = build_optimizer(c.optim), OBJECTIVES["pretraining"]
+    init_key, key = make_keys(0, 1)
     network = model.build(c.model)
-    state = steps.make_init(network, transformation, objective)(init_key, params)
-    step = steps.make_train_step(network, transformation, objective)
+    state = make_init(network, transformation, objective)(init_key, params)
+    step = make_train_step(network, transformation, objective)
     batch = {
         "tokens": jnp.asarray(tokens, jnp.int32),
         "types": jnp.asarray(types, jnp.int32),
-        "places": jnp.asarray(places, jnp.int32),
-        "place_label": jnp.asarray(label, jnp.int32),
-        "place_weight": jnp.ones((B, P)),
+        "mlm_positions": jnp.asarray(places, jnp.int32),
+        "mlm_labels": jnp.asarray(label, jnp.int32),
+        "mlm_weights": jnp.ones((B, P)),
         "label": jnp.asarray(order, jnp.int32),
         "weight": jnp.ones(B),
     }

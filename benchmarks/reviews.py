@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.timing import report
 from fourier_attn import train
-from fourier_attn.data import reviews
+from fourier_attn.data.sources import reviews
 
 
 def main() -> None:

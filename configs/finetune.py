@@ -1,8 +1,8 @@
 """Fine-tuning on a task of GLUE, or on IMDb, from pre-trained weights (or, without, from scratch).
 
-`python -m fourier_attn.main --config=configs/finetune.py:sst2 --config.init=runs/pretrain-...` starts from
-another run; `--config.init=model.safetensors --config.data.tokenizer=spiece.model`, with
-`--config.data.length=512 --config.data.buckets="()"`, from published weights. Without `init` the same
+`python -m fourier_attn.main --config=configs/finetune.py:sst2 --config.init_from=runs/pretrain-...` starts
+from another run; `--config.init_from=model.safetensors --config.data.tokenizer=spiece.model`, with
+`--config.data.length=512 --config.data.buckets="()"`, from published weights. Without `init_from` the same
 network, fnet-mini, is trained from scratch. The string argument is a task: sst2, cola, mrpc, stsb, qqp, mnli,
 qnli, rte, wnli, imdb or reviews (`python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=..`).
 Texts are cut after 128 tokens. Measured: README, The FNet family. Tasks that are not there: not yet run.

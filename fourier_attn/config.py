@@ -29,10 +29,10 @@ MIXERS = {
     "circular": {
         "heads": 8,  # number of heads, each as wide as the model
         "shape": None,  # None: tokens are signals of d values; (d1, d2): images, row by row
-        "boundary": "circular",  # "circular", "zero" or "valid" (which needs merge="project")
+        "boundary": "circular",  # "circular", "zero" or "valid" (which needs combine_heads="project")
         "kernel": None,  # taps, (r,) or (r1, r2); None: as many as the token has (the articles)
-        "merge": "sum",  # "sum" of the heads (the articles), or "project"
-        "method": "auto",  # "auto", "literal" (three correlations) or "merged" (the exact identity)
+        "combine_heads": "sum",  # "sum" of the heads (the articles), or "project"
+        "method": "auto",  # "auto", "literal" (three correlations) or "fused" (the exact identity)
         **ENGINES,
     },
     "lambda": {
@@ -150,7 +150,7 @@ def default(
         raise ValueError(f"recipe={recipe!r} is unknown; choose one of {', '.join(RECIPES)}")
     config = ConfigDict()
     config.seed = 0  # of initial weights, dropout and the order of the data
-    config.init = ""  # weights to start from, with their architecture: a run's directory, or a file
+    config.init_from = ""  # weights to start from, with their architecture: a run's directory, or a file
     config.init_padding = ""  # what padding is for their mixers, see those; "": as the weights have it
     config.data, config.model, config.optim = _data(task), _model(mixer, engine, others), _optim()
     config.train = _train()

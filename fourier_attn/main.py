@@ -16,11 +16,13 @@ CONFIG = config_flags.DEFINE_config_file(
 WORKDIR = flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
 MODE = flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
 TEXT = flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
-PAIR = flags.DEFINE_string("pair", None, "the second text, of a task about two")
+TEXT_PAIR = flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
 
 
 def main() -> None:
-    from fourier_attn import inference, results, train, weights, workdir
+    from fourier_attn import predict, train
+    from fourier_attn.train import init_from, workdir
+    from fourier_attn.train.evaluate import show
 
     config = given_config()
     if MODE.value == "train":
@@ -30,26 +32,26 @@ def main() -> None:
         return
     directory = Path(WORKDIR.value or missing("--workdir=DIR, the directory of a trained run"))
     if config:
-        workdir.check(directory, weights.adopt(config, directory).to_dict())
+        workdir.check(directory, init_from.adopt(config, directory).to_dict())
     if MODE.value == "eval":
-        for split, values in inference.evaluate(directory, config and config.data.dir).items():
+        for split, values in predict.evaluate(directory, config and config.data.dir).items():
             names = sorted(values, key=lambda name: ("loss" not in name, name))
             means = [name for name in names if not name.endswith(("_seeds", "_std"))]
-            print(split, *(f"{name} {results.show(values, name)}" for name in means))
+            print(split, *(f"{name} {show(values, name)}" for name in means))
     else:
-        for answer, value in inference.predict(directory, TEXT.value or "", PAIR.value):
+        for answer, value in predict.predict(directory, TEXT.value or "", TEXT_PAIR.value):
             print(f"{answer} {value:.4f}")
 
 
 def given_config() -> Config:
     """The configuration of the command line, or None if there is none."""
-    from fourier_attn import weights
+    from fourier_attn.train import init_from
 
     if CONFIG.value is not None and not isinstance(CONFIG.value, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
         raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
     if CONFIG.value is not None:
-        weights.check_overrides(CONFIG.value, config_flags.get_override_values(flags.FLAGS["config"]))
+        init_from.check_overrides(CONFIG.value, config_flags.get_override_values(flags.FLAGS["config"]))
     return CONFIG.value
 
 

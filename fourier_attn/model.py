@@ -159,7 +159,7 @@ class Model(nn.Module):
     Tokens may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
 
     Args:
-      places: where a masked language model is to answer, (b, p); None: everywhere.
+      mlm_positions: where a masked language model is to answer, (b, p); None: everywhere.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
     """
 
@@ -174,7 +174,7 @@ class Model(nn.Module):
         *,
         types: Int[Array, "*b t"] | None = None,
         mask: Bool[Array, "*b t"] | None = None,
-        places: Int[Array, "*b p"] | None = None,
+        mlm_positions: Int[Array, "*b p"] | None = None,
         train: bool = False,
     ) -> Any:
         def flat(a: Array | None) -> Array | None:
@@ -185,7 +185,7 @@ class Model(nn.Module):
         x, table = self.encoder(name="encoder")(ids, types=flat(types), mask=mask, train=train)
         x = x.astype(jnp.float32)
         pooled = self.pool(x, mask)
-        answers = self.head(name="head")(x, pooled, table=table, places=flat(places))
+        answers = self.head(name="head")(x, pooled, table=table, mlm_positions=flat(mlm_positions))
         return jax.tree.map(lambda y: y.reshape(*tokens.shape[:-1], *y.shape[1:]), answers)
 
     def pool(self, x: Array, mask: Array | None) -> Array:

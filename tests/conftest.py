@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from fourier_attn import config, model, optim, steps, workdir
-from fourier_attn.checkpoint import Checkpoints
-from fourier_attn.data import reviews
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn import config, model
+from fourier_attn.data.sources import reviews
+from fourier_attn.train import workdir
+from fourier_attn.train.checkpoint import Checkpoints
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import State, make_init, make_keys
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -142,12 +145,12 @@ def small_family(c: ConfigDict) -> ConfigDict:
     return config.fit_length(c)
 
 
-def final_state(directory: Path) -> steps.State:
+def final_state(directory: Path) -> State:
     """The newest checkpoint of a run."""
     c = config.from_dict(workdir.load(directory))
     objective = OBJECTIVES[c.model.head]
-    init = steps.make_init(model.build(c.model), optim.build(c.optim), objective, c.train.seeds)
+    init = make_init(model.build(c.model), build_optimizer(c.optim), objective, c.train.seeds)
     checkpoints = Checkpoints(directory)
-    state = checkpoints.restore(jax.eval_shape(init, steps.keys(c.seed, c.train.seeds)[0], {}))
+    state = checkpoints.restore(jax.eval_shape(init, make_keys(c.seed, c.train.seeds)[0], {}))
     checkpoints.close()
     return state

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.checkpoint import Checkpoints
+from fourier_attn.train.checkpoint import Checkpoints
 
 
 class Pair(NamedTuple):

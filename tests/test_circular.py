@@ -111,36 +111,36 @@ def test_attention_is_the_articles_layer(axes: tuple, taps: tuple, boundary: str
     mask = np.array([True, True, False, True, False])
     exact = [np.asarray(w, np.float64) for w in kernels]
     expected = attend(np.asarray(x[0], np.float64), exact, axes, boundary, mask)
-    for method in ("literal", "merged"):
+    for method in ("literal", "fused"):
         options = {"shape": axes if len(axes) == 2 else None, "boundary": boundary, "method": method}
         options["mask"] = jnp.asarray(mask)[None]
-        heads = jax.jit(partial(circular_attention, merge="none", **options))(x, *kernels)
+        heads = jax.jit(partial(circular_attention, combine_heads="none", **options))(x, *kernels)
         np.testing.assert_allclose(heads[0], expected, atol=2e-5)
-        merged = jax.jit(partial(circular_attention, **options))(x, *kernels)
-        np.testing.assert_allclose(merged[0], expected.sum(axis=1), atol=2e-5)
+        fused = jax.jit(partial(circular_attention, **options))(x, *kernels)
+        np.testing.assert_allclose(fused[0], expected.sum(axis=1), atol=2e-5)
 
 
 @pytest.mark.parametrize("boundary", ["circular", "zero"])
-def test_the_merged_form_has_the_derivatives_of_the_literal_one(boundary: str) -> None:
+def test_the_fused_form_has_the_derivatives_of_the_literal_one(boundary: str) -> None:
     x, kernels = normal(2, 6, 8), [normal(2, 5, seed=i) / 2 for i in (1, 2, 3)]
     mask = jnp.arange(6)[None] < jnp.array([[6], [3]])
 
     def loss(method: str, *inputs: jax.Array) -> jax.Array:
         return jnp.sum(jnp.sin(circular_attention(*inputs, boundary=boundary, mask=mask, method=method)))
 
-    methods = "literal", "merged"
+    methods = "literal", "fused"
     grads = [jax.jit(jax.grad(partial(loss, method), (0, 1, 2, 3)))(x, *kernels) for method in methods]
-    for literal, merged in zip(*grads, strict=True):
-        np.testing.assert_allclose(merged, literal, atol=2e-5)
+    for literal, fused in zip(*grads, strict=True):
+        np.testing.assert_allclose(fused, literal, atol=2e-5)
 
 
 def test_a_sequence_of_padding_has_the_derivative_of_a_plain_average() -> None:
     x, kernels, mask = normal(1, 5, 6), normal(3, 2, 6, seed=1), jnp.zeros((1, 5), bool)
-    literal, merged = (
+    literal, fused = (
         jax.grad(lambda x, m=m: jnp.sum(circular_attention(x, *kernels, mask=mask, method=m) ** 2))(x)
-        for m in ("literal", "merged")
+        for m in ("literal", "fused")
     )
-    np.testing.assert_allclose(merged, literal, atol=1e-4)
+    np.testing.assert_allclose(fused, literal, atol=1e-4)
 
 
 def test_transforms_can_be_differentiated_twice() -> None:
@@ -154,7 +154,7 @@ def test_transforms_can_be_differentiated_twice() -> None:
     np.testing.assert_allclose(fft, matmul, rtol=1e-3, atol=1e-3 * float(np.abs(matmul).max()))
 
 
-def test_merged_attention_gradient() -> None:
+def test_fused_attention_gradient() -> None:
     f = jax.jit(lambda x, w: circular_attention(x, w, w + 1, w - 1))
     check_grads(f, (normal(1, 4, 5), normal(2, 5, seed=1) / 3), order=1, modes=["rev"], rtol=2e-2)
 
@@ -179,7 +179,7 @@ def test_attention_leaves_the_order_of_tokens_alone() -> None:
 
 
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.parametrize("method", ["literal", "merged"])
+@pytest.mark.parametrize("method", ["literal", "fused"])
 def test_leading_axes_and_low_precision(method: str) -> None:
     x, kernels = normal(2, 3, 5, 8), normal(3, 2, 8, seed=1) / 3
     y = circular_attention(x, *kernels, method=method)
@@ -196,7 +196,11 @@ def test_leading_axes_and_low_precision(method: str) -> None:
         ({"shape": (16, 8)}, (8, 16, 8), 3072),
         ({"shape": None, "kernel": None}, (8, 128), 3072),
         ({"shape": (16, 8), "kernel": (3, 3), "boundary": "zero"}, (8, 3, 3), 216),
-        ({"kernel": (5,), "boundary": "valid", "merge": "project"}, (8, 5), 120 + 8 * 124 * 128 + 128),
+        (
+            {"kernel": (5,), "boundary": "valid", "combine_heads": "project"},
+            (8, 5),
+            120 + 8 * 124 * 128 + 128,
+        ),
     ],
 )
 def test_layer_parameters(fields: dict, shapes: tuple, count: int) -> None:
@@ -213,10 +217,10 @@ def test_layer_of_the_articles_at_121_has_2904_parameters() -> None:
 
 
 def test_layer_projects_the_concatenated_heads() -> None:
-    layer, x = CircularAttention(heads=2, merge="project"), normal(1, 4, 6)
+    layer, x = CircularAttention(heads=2, combine_heads="project"), normal(1, 4, 6)
     y, params = layer.init_with_output(jax.random.key(0), x)
     p = params["params"]
-    heads = circular_attention(x, p["query"], p["key"], p["value"], merge="none")
+    heads = circular_attention(x, p["query"], p["key"], p["value"], combine_heads="none")
     expected = jnp.einsum("bthp,hpd->btd", heads, p["out"]["kernel"]) + p["out"]["bias"][None, None]
     np.testing.assert_allclose(y, expected, atol=1e-5)
 
@@ -247,11 +251,11 @@ def test_bad_attention() -> None:
         circular_attention(x, w, w, normal(2, 4))
     with pytest.raises(ValueError, match=r"mask of shape \(1, 3\) must be"):
         circular_attention(x, w, w, w, mask=jnp.ones((1, 3), bool))
-    with pytest.raises(ValueError, match="merge='mean' is unknown"):
-        circular_attention(x, w, w, w, merge="mean")
+    with pytest.raises(ValueError, match="combine_heads='mean' is unknown"):
+        circular_attention(x, w, w, w, combine_heads="mean")
     for fields, message in (
-        ({"merge": "mean"}, "merge='mean' is unknown"),
-        ({"boundary": "valid", "kernel": (3,)}, "use merge='project' or 'zero'"),
+        ({"combine_heads": "mean"}, "combine_heads='mean' is unknown"),
+        ({"boundary": "valid", "kernel": (3,)}, "use combine_heads='project' or 'zero'"),
         ({"kernel": (3, 3)}, "kernel with 1 axes"),
         ({"heads": 0}, "heads=0"),
     ):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from fourier_attn import metrics
+from fourier_attn.train.writer import read_lines
 
 MAIN = "fourier_attn.main"
 PREPARE = "fourier_attn.data.prepare"
@@ -64,7 +64,7 @@ def test_eval_prints_both_splits(trained: Path) -> None:
     code, out, _ = call(MAIN, "--mode=eval", f"--workdir={trained}")
     assert code == 0
     assert re.fullmatch(r"validation loss \S+ accuracy \S+ %\ntest loss \S+ accuracy \S+ %\n", out)
-    result = metrics.read(trained)[-1]
+    result = read_lines(trained)[-1]
     assert f"test loss {result['loss']:.4f} accuracy {100 * result['accuracy']:.2f} %" in out
 
 
@@ -106,7 +106,7 @@ BAD = [
     (MAIN, ["--config=configs/fnet.py", "--config.data.length=64"], "64 tokens exceeds positions=48"),
     (
         MAIN,
-        ["--config=configs/finetune.py:reviews", "--config.init=x", "--config.model.mixer.padding=zero"],
+        ["--config=configs/finetune.py:reviews", "--config.init_from=x", "--config.model.mixer.padding=zero"],
         "model.mixer.padding cannot be set beside init=x, whose architecture is used; leave it out; use",
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
@@ -144,7 +144,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     options = [*TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}", "--config.train.epochs=400"]
     options += ["--config.train.patience=0", "--config.train.log_every=1"]
     process = start(MAIN, *options)
-    while not metrics.read(where) and process.poll() is None:
+    while not read_lines(where) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signum)
     out, err = process.communicate(timeout=120)
@@ -154,7 +154,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     assert saved[2] == str(where)
     assert (where / "checkpoints" / saved[1]).is_dir()
     again = start(MAIN, f"--workdir={where}")  # the directory alone is enough
-    while not any(line["step"] > int(saved[1]) for line in metrics.read(where)) and again.poll() is None:
+    while not any(line["step"] > int(saved[1]) for line in read_lines(where)) and again.poll() is None:
         time.sleep(0.05)
     again.send_signal(signum)
     out, err = again.communicate(timeout=120)

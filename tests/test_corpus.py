@@ -7,7 +7,7 @@ import pytest
 
 from fourier_attn import config
 from fourier_attn.data.corpus import read_corpora, split_of
-from fourier_attn.data.files import letters
+from fourier_attn.data.sources.files import letters
 
 
 def settings(corpora: tuple[str, ...], **changes: object) -> dict:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fourier_attn import config, data
-from fourier_attn.data import reviews, tasks
+from fourier_attn.data import tasks, tfds
+from fourier_attn.data.sources import reviews
 
 
 def settings(data_dir: str, **changes: object) -> dict:
@@ -52,7 +53,7 @@ def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.Mo
 def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = tasks.read_split
 
-    def with_copy(builder: object, split: str, texts: tuple[str, ...]) -> tasks.Examples:
+    def with_copy(builder: object, split: str, texts: tuple[str, ...]) -> tfds.Examples:
         examples = read(builder, split, texts)
         if split == "test":
             examples.texts[7] = read(builder, "train", texts).texts[3].upper().replace(" .", "!!")

@@ -13,9 +13,13 @@ from conftest import configuration as load
 from conftest import final_state
 from conftest import small_family as small
 
-from fourier_attn import config, inference, metrics, pretrained, signals, train, weights, workdir
+from fourier_attn import config, predict, pretrained, train
 from fourier_attn.data.text import load_tokenizer
 from fourier_attn.family import family
+from fourier_attn.train import init_from, loop, metrics, signals, workdir
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_init, make_keys, make_train_step
+from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -45,16 +49,16 @@ def pretrained_run(texts: str, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def test_pretraining_learns_and_reports_held_out_text(pretrained_run: Path) -> None:
-    lines = metrics.read(pretrained_run)
+    lines = read_lines(pretrained_run)
     validation = [line for line in lines if line["split"] == "validation"]
     assert validation[-1]["mlm_loss"] < validation[0]["mlm_loss"]
-    names = {"mlm_loss", "mlm_accuracy", "order_loss", "order_accuracy"}
+    names = {"mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy"}
     assert names <= lines[-1].keys()
     assert lines[-1]["split"] == "test"
     files = {path.name for path in pretrained_run.iterdir()}
     assert {"curves.png", "tokenizer.json"} <= files
     assert "predictions.jsonl" not in files
-    found = inference.evaluate(pretrained_run)
+    found = predict.evaluate(pretrained_run)
     assert found["test"]["mlm_loss"] == pytest.approx(lines[-1]["mlm_loss"])
 
 
@@ -62,14 +66,14 @@ def test_pretraining_goes_on_to_the_same_result(
     pretrained_run: Path, texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resumed to the batch: masks and order are functions of (seed, step)."""
-    after = train.Run.after_step
+    after = loop.Run.after_step
 
-    def stop(run: train.Run, bar: object) -> None:
+    def stop(run: loop.Run, bar: object) -> None:
         after(run, bar)
         if run.step == 5:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(train.Run, "after_step", stop)
+    monkeypatch.setattr(loop.Run, "after_step", stop)
     with pytest.raises(signals.Interrupted):
         train.run(pretraining(texts), tmp_path)
     monkeypatch.undo()
@@ -79,19 +83,19 @@ def test_pretraining_goes_on_to_the_same_result(
 
 def test_the_last_step_is_saved(pretrained_run: Path) -> None:
     state = final_state(pretrained_run)
-    assert int(state.step) == metrics.read(pretrained_run)[-1]["step"]
+    assert int(state.step) == read_lines(pretrained_run)[-1]["step"]
     assert int(state.step) % 4  # no multiple of save_every
 
 
 def test_a_mask_is_filled(pretrained_run: Path) -> None:
-    found = inference.predict(pretrained_run, "the cat [MASK] a dog . [MASK]")
+    found = predict.predict(pretrained_run, "the cat [MASK] a dog . [MASK]")
     assert len(found) == 10
     for answers in (found[:5], found[5:]):
         values = [value for _, value in answers]
         assert values == sorted(values, reverse=True)
         assert 0 < sum(values) <= 1
     with pytest.raises(ValueError, match=r"has no \[MASK\]"):
-        inference.predict(pretrained_run, "the cat sees a dog .")
+        predict.predict(pretrained_run, "the cat sees a dog .")
 
 
 def test_fine_tuning_starts_from_the_encoder(
@@ -99,15 +103,15 @@ def test_fine_tuning_starts_from_the_encoder(
 ) -> None:
     c = load("finetune", "reviews")
     c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = few_reviews, 32, 40, ()
-    c.init, c.train.epochs = str(pretrained_run), 1
+    c.init_from, c.train.epochs = str(pretrained_run), 1
     starts = []
-    train_method = train.Run.train
+    train_method = loop.Run.train
     monkeypatch.setattr(
-        train.Run, "train", lambda run: (starts.append(jax.device_get(run.state.params)), train_method(run))
+        loop.Run, "train", lambda run: (starts.append(jax.device_get(run.state.params)), train_method(run))
     )
     result = train.run(c, tmp_path / "tuned")
     assert np.isfinite(result["loss"])
-    source = weights.restore(pretrained_run)[2]
+    source = init_from.restore(pretrained_run)[2]
     for part in ("encoder", "pooler"):
         jax.tree.map(np.testing.assert_array_equal, starts[0][part], source[part])
     assert starts[0]["head"]["output"]["kernel"].shape == (16, 2)
@@ -117,17 +121,17 @@ def test_fine_tuning_starts_from_the_encoder(
     copied, own = ((where / "tokenizer.json").read_text() for where in (tmp_path / "tuned", pretrained_run))
     assert copied == own
     assert train.run(c, tmp_path / "tuned") == result  # finished; `init` and all fit
-    [(label, probability)] = inference.predict(tmp_path / "tuned", "a dog sees the cat")
+    [(label, probability)] = predict.predict(tmp_path / "tuned", "a dog sees the cat")
     assert label in ("negative", "positive")
     assert 0.5 <= probability <= 1
 
 
 def test_fine_tuning_from_a_file(pretrained_run: Path, few_reviews: str, tmp_path: Path) -> None:
-    settings, _, params = weights.restore(pretrained_run)
+    settings, _, params = init_from.restore(pretrained_run)
     pretrained.save(tmp_path / "model.safetensors", settings.model, params)
     c = load("finetune", "reviews")
     c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = few_reviews, 16, 40, ()
-    c.init, c.train.epochs = str(tmp_path / "model.safetensors"), 1
+    c.init_from, c.train.epochs = str(tmp_path / "model.safetensors"), 1
     with pytest.raises(ValueError, match="has no tokenizer; name the one of its vocabulary"):
         train.run(c, tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -150,7 +154,7 @@ def test_published_weights_are_fine_tuned(
     sizes = {"v": load_tokenizer(sentencepiece_file).get_vocab_size(), "s": 40}
     arrays = published.draw(published.huggingface("pretraining", **sizes))
     c = load("finetune", "reviews")
-    c.init = str(published.write_safetensors(tmp_path / "model.safetensors", arrays))
+    c.init_from = str(published.write_safetensors(tmp_path / "model.safetensors", arrays))
     c.data.dir, c.data.train_examples, c.data.tokenizer = few_reviews, 16, str(sentencepiece_file)
     c.data.length, c.train.epochs, c.model.mixer.method = 40, 1, "matmul"
     with pytest.raises(ValueError, match=r"trained padded to 40, not to 32, 40; add .*--config.data.buckets"):
@@ -166,7 +170,7 @@ def test_published_weights_are_fine_tuned(
         "first",
     )
     assert (tmp_path / "run" / "tokenizer.model").read_bytes() == sentencepiece_file.read_bytes()
-    params = weights.start(config.from_dict(workdir.load(tmp_path / "run")))[0]
+    params = init_from.start(config.from_dict(workdir.load(tmp_path / "run")))[0]
     first = arrays["fnet.encoder.layer.0.intermediate.dense.weight"].T
     np.testing.assert_array_equal(params["encoder"]["block_0"]["mlp_in"]["kernel"], first)
     assert "head" not in params
@@ -175,9 +179,9 @@ def test_published_weights_are_fine_tuned(
 def test_a_hybrid_is_adopted(tmp_path: Path) -> None:
     arrays = published.draw(published.f_net("fourier", "attention"))
     c = load("finetune", "reviews")
-    c.init, c.init_padding = str(published.write_msgpack(tmp_path / "f_net", arrays)), "zero"
+    c.init_from, c.init_padding = str(published.write_msgpack(tmp_path / "f_net", arrays)), "zero"
     c.model.mixer.method = "matmul"
-    part = weights.adopt(c, tmp_path / "run").model
+    part = init_from.adopt(c, tmp_path / "run").model
     assert part.layout == ("fourier", "attention")
     assert (part.mixer.method, part.mixer.padding, part.others.attention.heads) == ("matmul", "zero", 2)
 
@@ -188,7 +192,7 @@ def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> Non
     result = train.run(c, tmp_path)
     assert len(result["mlm_loss_seeds"]) == 2
     assert np.isfinite(result["mlm_loss"])
-    assert len(inference.predict(tmp_path, "the cat [MASK] .")) == 5
+    assert len(predict.predict(tmp_path, "the cat [MASK] .")) == 5
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> Non
 )
 def test_weights_that_are_not_there(name: str, message: str, tmp_path: Path) -> None:
     c = load("finetune", "reviews")
-    c.init = str(tmp_path / name)
+    c.init_from = str(tmp_path / name)
     if name == "begun":
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.jsonl").touch()
@@ -228,7 +232,7 @@ def test_weights_of_another_vocabulary_are_refused(
     save_tokenizer(fit("bpe", ["another text"], 40), tmp_path)
     c = load("finetune", "reviews")
     c.data.dir, c.data.tokenizer = few_reviews, str(tmp_path / "tokenizer.json")
-    c.data.length, c.init = 40, str(pretrained_run)
+    c.data.length, c.init_from = 40, str(pretrained_run)
     with pytest.raises(ValueError, match=r"has a vocabulary of \d+, the tokenizer one of"):
         train.run(c, tmp_path / "run")
 
@@ -248,18 +252,18 @@ def test_every_fine_tuning_config_is_sound(task: str) -> None:
 
 def test_the_loss_is_divided_once() -> None:
     """The same examples four times are the same loss, and the same step."""
-    from fourier_attn import model, optim, steps
-    from fourier_attn.objectives import OBJECTIVES
+    from fourier_attn import model
+    from fourier_attn.train.losses import OBJECTIVES
 
     c = small(family("ff", "tiny", "sst2"))
     c.model.dropout = 0.0
-    network, optimizer, objective = model.build(c.model), optim.build(c.optim), OBJECTIVES["classes"]
+    network, optimizer, objective = model.build(c.model), build_optimizer(c.optim), OBJECTIVES["classes"]
     ids = np.random.default_rng(0).integers(7, 60, (4, 9)).astype(np.int32)
     one = {"tokens": ids, "label": ids[:, 0] % 2, "weight": np.ones(4, np.float32)}
     four = {name: np.concatenate([value] * 4) for name, value in one.items()}
-    init_key, key = steps.keys(0, 1)
-    step = steps.make_train_step(network, optimizer, objective)
-    init = steps.make_init(network, optimizer, objective)
+    init_key, key = make_keys(0, 1)
+    step = make_train_step(network, optimizer, objective)
+    init = make_init(network, optimizer, objective)
     a, b = (step(init(init_key), batch, key) for batch in (one, four))
     losses = [metrics.mean(jax.device_get(state.sums))["loss"] for state in (a, b)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)

@@ -7,9 +7,9 @@ import tensorflow_datasets as tfds
 from conftest import SHARED
 from tensorflow_datasets.text import glue as tfds_glue
 
-from fourier_attn import scores
-from fourier_attn.data import glue
 from fourier_attn.data.prepare import prepare
+from fourier_attn.data.sources import glue
+from fourier_attn.train import scores
 
 PAIR = "index\tsentence1\tsentence2"
 MRPC = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"

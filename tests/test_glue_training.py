@@ -7,8 +7,9 @@ import pytest
 from conftest import configuration as load
 from conftest import small_family as small
 
-from fourier_attn import inference, metrics, train
+from fourier_attn import predict, train
 from fourier_attn.data.prepare import prepare
+from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -49,7 +50,7 @@ def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_pa
     c.data.dir, c.train.epochs = glue, 2
     result = train.run(c, tmp_path / "run")
     assert result["examples"] == 24  # test labels are hidden
-    lines = metrics.read(tmp_path / "run")
+    lines = read_lines(tmp_path / "run")
     validation = [line for line in lines if line["split"] == "validation"]
     metric = {"sst2": "accuracy", "stsb": "spearman"}[task]
     assert all(-1 <= line[metric] <= 1 for line in validation)
@@ -57,14 +58,14 @@ def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_pa
     rows = [line.split("\t") for line in file.read_text().splitlines()]
     assert rows[0] == ["index", "prediction"]
     assert [row[0] for row in rows[1:]] == [str(i) for i in range(24)]
-    assert "validation" in inference.evaluate(tmp_path / "run")
-    assert "test" not in inference.evaluate(tmp_path / "run")
+    assert "validation" in predict.evaluate(tmp_path / "run")
+    assert "test" not in predict.evaluate(tmp_path / "run")
     if task == "stsb":
-        [(name, score)] = inference.predict(tmp_path / "run", "the cat", "a dog")
+        [(name, score)] = predict.predict(tmp_path / "run", "the cat", "a dog")
         assert name == "score"
         assert np.isfinite(score)
-        with pytest.raises(ValueError, match=r"is about 2 text\(s\); give --text and --pair"):
-            inference.predict(tmp_path / "run", "the cat")
+        with pytest.raises(ValueError, match=r"is about 2 text\(s\); give --text and --text_pair"):
+            predict.predict(tmp_path / "run", "the cat")
 
 
 def test_mnli_has_two_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +85,7 @@ def test_mnli_has_two_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     c = small(load("finetune", "mnli"))
     c.data.dir, c.train.epochs, c.data.batch = str(tmp_path / "tfds"), 1, 8
     train.run(c, tmp_path / "run")
-    lines = {line["split"]: line for line in metrics.read(tmp_path / "run")}
+    lines = {line["split"]: line for line in read_lines(tmp_path / "run")}
     assert lines["test"]["examples"] == lines["test_mismatched"]["examples"] == 5
     assert 0 <= lines["validation_mismatched"]["accuracy"] <= 1
     assert (7 * lines["validation_mismatched"]["accuracy"]) % 1 == pytest.approx(0, abs=1e-5)
@@ -93,4 +94,4 @@ def test_mnli_has_two_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         answers = [line.split("\t")[1] for line in (tmp_path / "run" / file).read_text().splitlines()[1:]]
         assert len(answers) == 5
         assert set(answers) <= set(names)
-    assert inference.evaluate(tmp_path / "run").keys() == {"validation", "validation_mismatched"}
+    assert predict.evaluate(tmp_path / "run").keys() == {"validation", "validation_mismatched"}

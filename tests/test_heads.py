@@ -79,9 +79,11 @@ def test_the_pretraining_model_is_the_equations() -> None:
     found = network.apply(params, ids, types=types)
     np.testing.assert_allclose(found["nsp"], nsp, atol=2e-5)
     np.testing.assert_allclose(found["mlm"], mlm, atol=5e-5)  # float32 sums of values up to some tens
-    places = jnp.array([[0, 3], [8, 1]])
-    some = network.apply(params, ids, types=types, places=places)["mlm"]
-    np.testing.assert_allclose(some, np.take_along_axis(mlm, np.asarray(places)[..., None], 1), atol=5e-5)
+    mlm_positions = jnp.array([[0, 3], [8, 1]])
+    some = network.apply(params, ids, types=types, mlm_positions=mlm_positions)["mlm"]
+    np.testing.assert_allclose(
+        some, np.take_along_axis(mlm, np.asarray(mlm_positions)[..., None], 1), atol=5e-5
+    )
 
 
 def test_choices_are_scored_one_by_one() -> None:

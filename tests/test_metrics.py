@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn import metrics
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.train import metrics
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.writer import Writer, plot_curves
 
 
 def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:
@@ -34,13 +35,13 @@ def test_mean_over_seeds_has_a_deviation() -> None:
 
 
 def test_writer_drops_what_comes_after_its_step(tmp_path: Path) -> None:
-    writer = metrics.Writer(tmp_path, 0)
+    writer = Writer(tmp_path, 0)
     for step in (2, 4, 6):
         writer.write("train", step, step / 4, {"loss": 1.0 / step, "accuracy": 0.5})
     writer.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 7, "epo')  # cut off by a kill
-    writer = metrics.Writer(tmp_path, 4)
+    writer = Writer(tmp_path, 4)
     writer.write("validation", 4, 1, {"loss": 0.2, "accuracy": 0.75})
     writer.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -54,10 +55,10 @@ def test_writer_drops_what_comes_after_its_step(tmp_path: Path) -> None:
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
-    writer = metrics.Writer(tmp_path, 0)
+    writer = Writer(tmp_path, 0)
     for epoch in (1, 2):
         writer.write("train", 4 * epoch, epoch, {"loss": 0.5, "accuracy": 0.5})
         writer.write("validation", 4 * epoch, epoch, {"loss": 0.5, "accuracy": 0.6, "accuracy_std": 0.1})
     writer.close()
-    metrics.plot_curves(tmp_path)
+    plot_curves(tmp_path)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -17,9 +17,9 @@ from conftest import ROOT, normal
 
 from fourier_attn import config
 from fourier_attn.optics import Engine, cost, optical_circular_correlate, optical_position_lambda, plan
-from fourier_attn.optics.planner import Run, stages
+from fourier_attn.optics.planner import FrameRunner, stages
 from fourier_attn.optics.presets import PRESETS, preset
-from fourier_attn.optics.workload import work
+from fourier_attn.studies.workload import work
 
 BITS = (4, 6, 8)
 TABLE = cost.Converters(adc_per_point=4)
@@ -143,7 +143,7 @@ def test_seconds_are_passes_turnarounds_and_transfer() -> None:
     ],
 )
 def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int) -> None:
-    run = Run(Engine(shape=(side, side)), None)
+    run = FrameRunner(Engine(shape=(side, side)), None)
     jax.eval_shape(lambda x: run.dft(x, len(sizes)), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
     assert stages(sizes, run.engine) == run.lots
 
@@ -230,7 +230,7 @@ def command(*options: str) -> tuple[int, str, str]:
         "-W",
         "error::DeprecationWarning:fourier_attn",
         "-m",
-        "fourier_attn.optics.report",
+        "fourier_attn.studies.speedup",
     ]
     done = subprocess.run(
         [*program, *options], cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ)

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 from conftest import ROOT, normal, shrink
 
-from fourier_attn import config, inference, model, steps, train
+from fourier_attn import config, model, predict, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
-from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_dft2, optical_position_lambda, plan
 from fourier_attn.optics.presets import preset, scaled
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.step import make_eval_step
 
 LAYERS = {
     "fourier": partial(FourierMixing, norm="tokens", padding="zero"),
@@ -127,21 +128,33 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
     c.model.mixer.engine.shape, c.train.epochs = (8, 8), 1
     result = train.run(c, tmp_path / "run")
     assert np.isfinite(result["loss"])
-    test = inference.evaluate(tmp_path / "run")["test"]
+    test = predict.evaluate(tmp_path / "run")["test"]
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
-    _, network, params = inference.restore(tmp_path / "run")
-    batch = inference.load(c, tmp_path / "run", None).test[0]
+    _, network, params = predict.restore(tmp_path / "run")
+    batch = predict.load(c, tmp_path / "run", None).test[0]
     again, first, other = (
-        steps.make_eval_step(network, OBJECTIVES["classes"], noise=seed)(params, batch)[1]
-        for seed in (0, 0, 1)
+        make_eval_step(network, OBJECTIVES["classes"], noise=seed)(params, batch)[1] for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0
     c = shrink(config.default("fourier"), few_reviews)
     c.train.epochs, c.model.mixer.padding = 1, "zero"
     train.run(c, tmp_path / "exact")
-    options = ["--bits=24", "--noise=0.01", "--devices=2", "--examples=64", f"--against={tmp_path / 'run'}"]
-    command = [sys.executable, "-m", "fourier_attn.optics.sweep", f"--workdir={tmp_path / 'exact'}", *options]
+    options = [
+        f"--workdir={tmp_path / 'exact'}",
+        "--bits=24",
+        "--noise=0.01",
+        "--devices=2",
+        "--examples=64",
+        f"--against={tmp_path / 'run'}",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "fourier_attn.studies.robustness",
+        f"--workdir={tmp_path / 'exact'}",
+        *options,
+    ]
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert swept.returncode == 0, swept.stderr
     assert "exact: on 8 x 8 pixels, hybrid90" in swept.stdout  # it takes the other's engine

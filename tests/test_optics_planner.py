@@ -11,13 +11,7 @@ from optical import KEY, QUICK, dft, exact, snr, waves
 
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
-from fourier_attn.optics import (
-    Engine,
-    optical_circular_correlate,
-    optical_dft,
-    optical_fourier_mix,
-    plan,
-)
+from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft, optical_fourier_mix, plan
 from fourier_attn.optics.planner import split
 
 FOUR = Engine(shape=(4, 4))

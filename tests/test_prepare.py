@@ -9,10 +9,12 @@ import tensorflow_datasets as tfds
 from conftest import SHARED
 
 from fourier_attn import config
-from fourier_attn.data import tasks, wikitext
+from fourier_attn.data import tasks
 from fourier_attn.data.corpus import read_corpora
-from fourier_attn.data.files import letters
 from fourier_attn.data.prepare import prepare
+from fourier_attn.data.sources import wikitext
+from fourier_attn.data.sources.files import letters
+from fourier_attn.data.tfds import read_split, tfds_builder
 
 ROWS = {
     "train": [
@@ -152,9 +154,9 @@ def test_real_pretraining_texts_do_not_repeat_a_test_text(real_imdb: str) -> Non
     """270 of the 50,000 unlabelled reviews do."""
     settings = config.default("fourier", "pretraining").data.to_dict() | {"dir": real_imdb}
     settings |= {"corpora": ("imdb_reviews:unsupervised",), "exclude": ("imdb_reviews:test",)}
-    builder = tasks.tfds_builder("imdb_reviews", real_imdb)
-    tested = {letters(text) for text in tasks.read_split(builder, "test").texts}
-    unlabelled = [letters(text) for text in tasks.read_split(builder, "unsupervised").texts]
+    builder = tfds_builder("imdb_reviews", real_imdb)
+    tested = {letters(text) for text in read_split(builder, "test").texts}
+    unlabelled = [letters(text) for text in read_split(builder, "unsupervised").texts]
     assert sum(text in tested for text in unlabelled) == 270
     splits = read_corpora(settings)
     kept = [letters(text) for split in splits.values() for text in split]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
-from fourier_attn import config, metrics, signals, train
+from fourier_attn import config, train
+from fourier_attn.train import loop, signals
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -23,7 +24,7 @@ def numbers(directory: Path) -> list[dict]:
     """What metrics.jsonl says, without the timings."""
     return [
         {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait")}
-        for line in metrics.read(directory)
+        for line in read_lines(directory)
     ]
 
 
@@ -38,7 +39,7 @@ def test_a_run_repeats_bit_for_bit_and_the_loss_falls(toy: config.Config, tmp_pa
     for name in ("a", "b"):
         train.run(toy, tmp_path / name)
     assert_same_run(tmp_path / "a", tmp_path / "b")
-    losses = [line["loss"] for line in metrics.read(tmp_path / "a") if line["split"] == "train"]
+    losses = [line["loss"] for line in read_lines(tmp_path / "a") if line["split"] == "train"]
     assert losses[-1] < 0.9 * losses[0]
 
 
@@ -74,15 +75,15 @@ def test_a_run_stopped_at_any_step_ends_the_same(
             os.kill(os.getpid(), signal.SIGTERM)
         poll(signals)
 
-    made = train.Run.__init__
+    made = loop.Run.__init__
 
-    def remember(run: train.Run, *arguments: object) -> None:
+    def remember(run: loop.Run, *arguments: object) -> None:
         nonlocal running
         made(run, *arguments)
         running = run
 
     running = None
-    monkeypatch.setattr(train.Run, "__init__", remember)
+    monkeypatch.setattr(loop.Run, "__init__", remember)
     monkeypatch.setattr(signals.StopSignals, "poll", interrupt)
     with pytest.raises(signals.Interrupted):
         train.run(toy, tmp_path / "stopped")
@@ -97,6 +98,7 @@ PROGRAM = """
 import sys
 import json
 from fourier_attn import config, train
+from fourier_attn.train.writer import read_lines
 train.run(config.from_dict(json.loads(sys.argv[1])), sys.argv[2])
 """
 
@@ -114,14 +116,12 @@ def test_a_killed_run_ends_the_same(whole: Path, toy: config.Config, tmp_path: P
 
     for kill_after in (8, 14):
         process = go()
-        while process.poll() is None and not any(
-            line["step"] >= kill_after for line in metrics.read(tmp_path)
-        ):
+        while process.poll() is None and not any(line["step"] >= kill_after for line in read_lines(tmp_path)):
             time.sleep(0.001)
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-    assert metrics.read(tmp_path)[-1]["split"] != "test"
+    assert read_lines(tmp_path)[-1]["split"] != "test"
     process = go()
     out, _ = process.communicate()
     assert process.returncode == 0, out

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fourier_attn.scores import SCORES
+from fourier_attn.train.scores import SCORES
 
 
 def ranks(x: np.ndarray) -> np.ndarray:

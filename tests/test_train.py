@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
-from fourier_attn import config, inference, metrics, model, optim, results, signals, steps, train, workdir
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn import config, model, predict, train
+from fourier_attn.train import loop, metrics, signals, workdir
+from fourier_attn.train.evaluate import summary
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import State, close_epoch, make_init, make_keys, make_train_step
+from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -52,7 +57,7 @@ def test_what_a_run_leaves(toy: config.Config, tmp_path: Path) -> None:
         "checkpoints",
     }
     assert files <= there <= files | {".lock"}
-    lines = metrics.read(tmp_path)
+    lines = read_lines(tmp_path)
     assert all({"step", "epoch", "split", "loss", "accuracy"} <= line.keys() for line in lines)
     assert lines[-1] == result
     assert [line["epoch"] for line in lines if line["split"] == "validation"] == [1, 2, 3]
@@ -80,11 +85,11 @@ def test_several_seeds_are_several_runs(toy: config.Config, tmp_path: Path) -> N
     assert np.abs(kernels[0] - kernels[1]).max() > 0.01
 
 
-def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> steps.State:
+def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> State:
     c.model.dtype = dtype
-    network, optimizer = model.build(c.model), optim.build(c.optim)
-    init_key, key = steps.keys(0, 1)
-    state = steps.make_init(network, optimizer, OBJECTIVES["classes"])(init_key)
+    network, optimizer = model.build(c.model), build_optimizer(c.optim)
+    init_key, key = make_keys(0, 1)
+    state = make_init(network, optimizer, OBJECTIVES["classes"])(init_key)
     ids = np.random.default_rng(0).integers(0, 100, (8, 12)).astype(np.int32)
     batch = {
         "tokens": ids,
@@ -93,7 +98,7 @@ def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> step
         "weight": np.array([1] * 7 + [0], np.float32),
         "index": np.arange(8),
     }
-    return steps.make_train_step(network, optimizer, OBJECTIVES["classes"], 1, accumulate)(state, batch, key)
+    return make_train_step(network, optimizer, OBJECTIVES["classes"], 1, accumulate)(state, batch, key)
 
 
 def test_accumulation_is_the_whole_batch(toy: config.Config) -> None:
@@ -110,15 +115,15 @@ def test_low_precision_trains_with_float32_parameters(toy: config.Config) -> Non
 
 
 def test_best_weights_and_staleness() -> None:
-    def state(accuracies: list[float]) -> steps.State:
+    def state(accuracies: list[float]) -> State:
         params = {"w": np.arange(4.0).reshape(2, 2)}
         best = {"w": -np.ones((2, 2))}
         counter = np.zeros(2, np.int32)
-        return steps.State(
+        return State(
             counter, params, (), {"loss": np.zeros(2)}, best, np.asarray(accuracies, np.float32), counter
         )
 
-    closed = steps.close_epoch(state([0.5, 0.9]), np.array([0.6, 0.8], np.float32))
+    closed = close_epoch(state([0.5, 0.9]), np.array([0.6, 0.8], np.float32))
     np.testing.assert_array_equal(closed.best_params["w"], [[0, 1], [-1, -1]])
     np.testing.assert_allclose(closed.best_score, [0.6, 0.9])
     np.testing.assert_array_equal(closed.stale, [0, 1])
@@ -133,7 +138,7 @@ def test_training_stops_when_validation_gets_no_better(toy: config.Config, tmp_p
 def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path: Path) -> None:
     compiled, after_epoch = [], []
 
-    class Counted(train.Run):
+    class Counted(loop.Run):
         def close_epoch(self) -> None:
             super().close_epoch()
             after_epoch.append(len(compiled))
@@ -164,15 +169,15 @@ def test_a_finished_run_is_not_run_again(toy: config.Config, tmp_path: Path) -> 
 
 def test_a_saved_run_answers(toy: config.Config, tmp_path: Path) -> None:
     result = train.run(toy, tmp_path)
-    again = inference.evaluate(tmp_path)
+    again = predict.evaluate(tmp_path)
     assert again["test"]["accuracy"] == result["accuracy"]
-    [(label, probability)] = inference.predict(tmp_path, "The film was not dull.")
+    [(label, probability)] = predict.predict(tmp_path, "The film was not dull.")
     assert label in ("negative", "positive")
     assert 0.5 <= probability <= 1
     with pytest.raises(ValueError, match=r"text=' ' is empty"):
-        inference.predict(tmp_path, " ")
+        predict.predict(tmp_path, " ")
     with pytest.raises(ValueError, match="holds no run"):
-        inference.predict(tmp_path / "nowhere", "fine")
+        predict.predict(tmp_path / "nowhere", "fine")
 
 
 def test_a_directory_of_another_configuration_is_refused(toy: config.Config, tmp_path: Path) -> None:
@@ -200,7 +205,7 @@ def test_reading_a_run_leaves_an_unfinished_save_alone(toy: config.Config, tmp_p
     train.run(toy, tmp_path)
     saving = tmp_path / "checkpoints" / "99.orbax-checkpoint-tmp"
     saving.mkdir()
-    inference.predict(tmp_path, "The film was not dull.")
+    predict.predict(tmp_path, "The film was not dull.")
     assert saving.is_dir()
 
 
@@ -208,7 +213,7 @@ def test_deviation_without_the_texts_in_train_is_shown() -> None:
     result = {"accuracy": 0.9, "accuracy_std": 0.01, "in_train": 2}
     result |= {"accuracy_without_in_train": 0.8, "accuracy_without_in_train_std": 0.02}
     line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 texts that are also in train)"
-    assert results.summary(result | {"loss": 0.1}) == line
+    assert summary(result | {"loss": 0.1}) == line
 
 
 def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Splits(NamedTuple):
     """The batches of each split and their tokenizer.
 
     Args:
-      more: further validation and test splits, by name.
+      extra_evals: further validation and test splits, by name.
       in_train: which test texts stand in train too (bool, n).
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
     """
@@ -38,7 +38,7 @@ class Splits(NamedTuple):
     train: Split
     validation: Split
     test: Split
-    more: Mapping[str, Split]
+    extra_evals: Mapping[str, Split]
     tokenizer: Any
     in_train: np.ndarray
     idx: dict[str, np.ndarray]
@@ -57,22 +57,24 @@ def load(config: Any, *, directory: Path, seed: int = 0, epochs: int = 1) -> Spl
         return _load_pretraining(config, directory, seed, epochs)
     task, examples = TASKS[config["task"]], read(config)
     train = examples["train"]
-    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.seconds or [])])
+    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
     ids = special(tokenizer)
 
     def batches(split: str, **order: int) -> Batches:
         part = examples[split]
-        rows = encode(tokenizer, part.texts, config["length"], part.seconds)
+        rows = encode(tokenizer, part.texts, config["length"], part.text_pairs)
         lengths, size = padded_lengths(config), config["batch"]
         return Batches(rows, part.labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
 
     names = [*(task.validations or ("validation",)), *task.tests]
     splits = {name: batches(name) for name in names}
     validation, test = names[0], task.tests[0]
-    more = {name: splits[name] for name in names if name not in (validation, test)}
+    extra_evals = {name: splits[name] for name in names if name not in (validation, test)}
     train = batches("train", seed=seed, epochs=epochs)
     idx = {name: examples[name].idx for name in task.tests}
-    return Splits(train, splits[validation], splits[test], more, tokenizer, examples[test].in_train, idx)
+    return Splits(
+        train, splits[validation], splits[test], extra_evals, tokenizer, examples[test].in_train, idx
+    )
 
 
 def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> Splits:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fourier_attn.data import wikitext
-from fourier_attn.data.files import letters
-from fourier_attn.data.tasks import prepared, read_split
+from fourier_attn.data.sources import wikitext
+from fourier_attn.data.sources.files import letters
+from fourier_attn.data.tfds import prepared, read_split
 
 BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name
 SPLITS = ("train", "validation", "test")

@@ -9,7 +9,10 @@ import numpy as np
 from fourier_attn.data.batches import Batch, types
 from fourier_attn.data.text import special
 
-MASKED, RANDOM = 0.8, 0.1  # shares of the chosen places that become [MASK], or a random token; the rest stays
+MASKED, RANDOM = (
+    0.8,
+    0.1,
+)  # shares of the chosen tokens that become [MASK], or a random token; the rest stays
 
 
 class MaskedBatches:
@@ -28,8 +31,9 @@ class MaskedBatches:
     random token, 10 % stay. Cuts, order and masks are drawn anew for each epoch; in evaluation they are the
     same each time.
 
-    A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows; and places (b, p) of
-    the chosen tokens, place_label (b, p) what stood there, place_weight (b, p) 1 or, where there is none, 0.
+    A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows; and mlm_positions
+    (b, p) of the chosen tokens, mlm_labels (b, p) what stood there, mlm_weights (b, p) 1 or, where there is
+    none, 0.
 
     Args:
       documents: token ids of each.
@@ -118,16 +122,16 @@ class MaskedBatches:
         p = max(1, round(self.rate * (self.length - 3)))
         lot = draw.random(tokens.shape)
         lot[np.isin(tokens, self.text, invert=True)] = np.inf
-        places = np.sort(np.argsort(lot, axis=1)[:, :p], axis=1)
-        real = np.isfinite(np.take_along_axis(lot, places, 1)) & (weight[:, None] > 0)
-        label = np.take_along_axis(tokens, places, 1)
-        kind, other = draw.random(places.shape), draw.choice(self.text, places.shape)
+        mlm_positions = np.sort(np.argsort(lot, axis=1)[:, :p], axis=1)
+        real = np.isfinite(np.take_along_axis(lot, mlm_positions, 1)) & (weight[:, None] > 0)
+        label = np.take_along_axis(tokens, mlm_positions, 1)
+        kind, other = draw.random(mlm_positions.shape), draw.choice(self.text, mlm_positions.shape)
         new = np.where(kind < MASKED, self.mask, np.where(kind < MASKED + RANDOM, other, label))
-        np.put_along_axis(tokens, places, np.where(real, new, label).astype(np.int32), 1)
+        np.put_along_axis(tokens, mlm_positions, np.where(real, new, label).astype(np.int32), 1)
         return {
-            "places": places.astype(np.int32),
-            "place_label": label,
-            "place_weight": real.astype(np.float32),
+            "mlm_positions": mlm_positions.astype(np.int32),
+            "mlm_labels": label,
+            "mlm_weights": real.astype(np.float32),
         }
 
 

@@ -12,8 +12,8 @@ import tensorflow_datasets as tfds
 from absl import flags
 
 from fourier_attn import command
-from fourier_attn.data import glue, imdb, wikitext
-from fourier_attn.data.tasks import is_prepared, tfds_builder
+from fourier_attn.data.sources import glue, imdb, wikitext
+from fourier_attn.data.tfds import is_prepared, tfds_builder
 
 READERS = {
     "imdb_reviews": imdb.splits,

@@ -223,7 +223,7 @@ def encode(
     tokenizer: Any,
     texts: Sequence[str],
     length: int,
-    seconds: Sequence[str] | None = None,
+    text_pairs: Sequence[str] | None = None,
     masks: bool = False,
 ) -> list[np.ndarray]:
     """Token ids of each text or pair of texts, at most `length` of them.
@@ -239,12 +239,12 @@ def encode(
     ids = special(tokenizer)
     first = _ids(tokenizer, texts, masks)
     if ids.cls is None or ids.sep is None:
-        if seconds is not None:
+        if text_pairs is not None:
             raise ValueError("pairs of texts need a tokenizer with [SEP]; use data.tokenizer='bpe'")
         return [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
-    if seconds is None:
+    if text_pairs is None:
         return [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
-    second = _ids(tokenizer, seconds, masks)
+    second = _ids(tokenizer, text_pairs, masks)
     rows = []
     for a, b in zip(first, second, strict=True):
         room = length - 3

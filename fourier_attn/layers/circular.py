@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers.noise import choose
+from fourier_attn.layers.noise import select_engine
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention
 from fourier_attn.ops.dense import matrix_dot_general
@@ -22,16 +22,17 @@ class CircularAttention(nn.Module):
     that the kernels are all the weights: 3 h r of them, where dense projections have 4 h d^2.
 
     Parameters: `query`, `key`, `value`, (h, r) or (h, r1, r2), uniform within 1 / sqrt(taps); with
-    merge="project" also `out/kernel` (h, p, d) and `out/bias` (d).
+    combine_heads="project" also `out/kernel` (h, p, d) and `out/bias` (d).
 
     Args:
       heads: number of heads h.
       shape: (d1, d2) makes each token an image, row by row; None or () a signal of d values.
       boundary: "circular", "zero" or "valid", see `circular_correlate`; "valid" makes tokens shorter and
-        needs merge="project".
+        needs combine_heads="project".
       kernel: taps, (r,) or (r1, r2); None or () is as many as the token has, as in the articles.
-      merge: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention does.
-      method: "auto", "literal" (three correlations) or "merged" (the exact identity: keys and values are the
+      combine_heads: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention
+        does.
+      method: "auto", "literal" (three correlations) or "fused" (the exact identity: keys and values are the
         tokens, the same for all heads), see `circular_attention`.
       engine: a Fourier-optical engine that computes the three projections, from one transform of each token;
         None is exact. With an engine the method is "literal": noise comes between projection and product.
@@ -46,7 +47,7 @@ class CircularAttention(nn.Module):
     shape: tuple[int, ...] | None = None
     boundary: str = "circular"
     kernel: tuple[int, ...] | None = None
-    merge: str = "sum"
+    combine_heads: str = "sum"
     method: str = "auto"
     engine: Engine | None = None
     eval_engine: Engine | None = None
@@ -59,14 +60,16 @@ class CircularAttention(nn.Module):
         d = x.shape[-1]
         axes = tuple(self.shape or (d,))
         taps = tuple(self.kernel or axes)
-        if self.merge not in ("sum", "project"):
-            raise ValueError(f"merge={self.merge!r} is unknown; choose 'sum' or 'project'")
+        if self.combine_heads not in ("sum", "project"):
+            raise ValueError(f"combine_heads={self.combine_heads!r} is unknown; choose 'sum' or 'project'")
         if self.heads < 1 or len(taps) != len(axes) or min(taps) < 1:
             raise ValueError(
                 f"heads={self.heads} and kernel={taps} must be positive, kernel with {len(axes)} axes"
             )
-        if self.boundary == "valid" and math.prod(taps) > 1 and self.merge == "sum":
-            raise ValueError("boundary='valid' makes tokens shorter than d; use merge='project' or 'zero'")
+        if self.boundary == "valid" and math.prod(taps) > 1 and self.combine_heads == "sum":
+            raise ValueError(
+                "boundary='valid' makes tokens shorter than d; use combine_heads='project' or 'zero'"
+            )
         bound = math.prod(taps) ** -0.5
 
         def init(key: Array, shape: tuple[int, ...]) -> Array:
@@ -74,7 +77,7 @@ class CircularAttention(nn.Module):
 
         kernels = [self.param(name, init, (self.heads, *taps)) for name in ("query", "key", "value")]
         x, image = x.astype(self.dtype), tuple(self.shape or ()) or None
-        engine, key = choose(self, train)
+        engine, key = select_engine(self, train)
         if engine is None:
             y = circular_attention(
                 x,
@@ -82,7 +85,7 @@ class CircularAttention(nn.Module):
                 shape=image,
                 boundary=self.boundary,
                 mask=mask,
-                merge="sum" if self.merge == "sum" else "none",
+                combine_heads="sum" if self.combine_heads == "sum" else "none",
                 method=self.method,
             )
         else:
@@ -91,8 +94,8 @@ class CircularAttention(nn.Module):
                 x, filters, engine, key, shape=image, boundary=self.boundary
             )
             y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
-            y = y.sum(axis=-2) if self.merge == "sum" else y
-        if self.merge == "sum":
+            y = y.sum(axis=-2) if self.combine_heads == "sum" else y
+        if self.combine_heads == "sum":
             return y
         dense = nn.DenseGeneral(
             d, axis=(-2, -1), dtype=self.dtype, dot_general=matrix_dot_general, name="out"

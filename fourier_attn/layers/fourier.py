@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers.noise import choose
+from fourier_attn.layers.noise import select_engine
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import Engine, optical_fourier_mix
 
@@ -54,7 +54,7 @@ class FourierMixing(nn.Module):
         self._check(t, mask is not None)
         if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-        engine, key = choose(self, train)
+        engine, key = select_engine(self, train)
         sizes = None
         if engine is None and self.padding in ("invariant", "own"):
             x, sizes = self._sized(x, mask)

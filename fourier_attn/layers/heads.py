@@ -58,7 +58,7 @@ class Pretraining(nn.Module):
     Args:
       mlm, nsp: which of the two there are.
       norm_eps: added to the variance in the normalisation.
-    Returns: a dict with `mlm` and `nsp`; with `places` (b, p) the first is (b, p, vocab), of these only.
+    Returns: a dict with `mlm` and `nsp`; with `mlm_positions` (b, p) the first is (b, p, vocab).
     Source: Devlin et al., BERT, arXiv 1810.04805; Lee-Thorpe et al., arXiv 2105.03824 (order of segments).
     """
 
@@ -73,11 +73,11 @@ class Pretraining(nn.Module):
         pooled: Float[Array, "b d"],
         *,
         table: Float[Array, "v e"],
-        places: Int[Array, "b p"] | None = None,
+        mlm_positions: Int[Array, "b p"] | None = None,
     ) -> dict[str, Float[Array, "..."]]:
         outputs = {}
         if self.mlm:
-            x = x if places is None else jnp.take_along_axis(x, places[..., None], axis=1)
+            x = x if mlm_positions is None else jnp.take_along_axis(x, mlm_positions[..., None], axis=1)
             x = nn.gelu(nn.Dense(table.shape[-1], kernel_init=SMALL, name="mlm_dense")(x), approximate=True)
             x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, name="mlm_norm")(x)
             bias = self.param("mlm_bias", nn.initializers.zeros, (table.shape[0],))

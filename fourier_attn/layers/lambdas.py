@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers.noise import choose
+from fourier_attn.layers.noise import select_engine
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_position_lambda
@@ -98,7 +98,7 @@ class LambdaLayer(nn.Module):
         scale = nn.initializers.normal((self.k * math.prod(taps)) ** -0.5)
         position = self.param("position", _centred if uniform else scale, (*taps, self.k, self.u))
         position, grid = position.astype(self.dtype), tuple(self.grid) or None
-        engine, noise = choose(self, train)
+        engine, noise = select_engine(self, train)
         y = lambda_layer(
             query,
             key,

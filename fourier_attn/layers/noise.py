@@ -7,7 +7,7 @@ import flax.linen as nn
 from fourier_attn.optics import Engine
 
 
-def choose(layer: nn.Module, train: bool) -> tuple[Engine | None, Any]:
+def select_engine(layer: nn.Module, train: bool) -> tuple[Engine | None, Any]:
     """The engine of training or of evaluation, and a key of the stream "noise" if it draws any.
 
     Noise is physics and not dropout: it is on in evaluation too, where the steps pass a fixed key.

@@ -25,7 +25,7 @@ from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BOUNDARIES = ("circular", "zero", "valid")
 METHODS = ("auto", "fft", "matmul", "direct")
-ATTENTION_METHODS = ("auto", "literal", "merged")
+ATTENTION_METHODS = ("auto", "literal", "fused")
 
 
 def signal_axes(
@@ -172,7 +172,7 @@ def circular_attention(
     shape: tuple[int, ...] | None = None,
     boundary: str = "circular",
     mask: Bool[Array, "..."] | None = None,
-    merge: str = "sum",
+    combine_heads: str = "sum",
     method: str = "auto",
 ) -> Float[Array, "..."]:
     """Self-attention whose queries, keys and values are correlations of each token with a kernel per head.
@@ -180,7 +180,7 @@ def circular_attention(
         q, k, v = query * x, key * x, value * x           `circular_correlate`, each (t, h, p)
         y[i] = sum_a sum_j softmax_j(q[i, a] . k[j, a] / sqrt(p)) v[j, a]
 
-    Every head is as wide as the token. See the module for the identity behind `method="merged"`, and for
+    Every head is as wide as the token. See the module for the identity behind `method="fused"`, and for
     what it says of query and key kernels.
 
     Args:
@@ -188,42 +188,42 @@ def circular_attention(
       query, key, value: kernels (h, r), or (h, r1, r2) with `shape=(d1, d2)`.
       shape, boundary: see `circular_correlate`.
       mask: (*b, t), True for the tokens that may be attended to.
-      merge: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
-      method: "literal" computes the lines above; "merged" uses the identity, with matrices where the
-        boundary is not circular. "auto" is "merged" up to d = 512, or 256 where it needs matrices: there it
+      combine_heads: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
+      method: "literal" computes the lines above; "fused" uses the identity, with matrices where the
+        boundary is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it
         was the faster one in `python -m benchmarks.mixers`.
     Masking: a masked token gets no weight.
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
     Source: Optalysys' articles; the identity is derived here, and the methods are tested to be equal.
     """
     axes = signal_axes(x.shape, query.shape, shape, boundary)
-    _check_attention(x, (query, key, value), mask, merge, method)
+    _check_attention(x, (query, key, value), mask, combine_heads, method)
     *lead, t, d = x.shape
     tokens, mask = x.reshape(-1, t, d), None if mask is None else mask.reshape(-1, t)
     if method == "auto":
-        method = "merged" if d <= (512 if boundary == "circular" else 256) else "literal"
+        method = "fused" if d <= (512 if boundary == "circular" else 256) else "literal"
     if method == "literal":
         kernels = jnp.concatenate([query, key, value])
         projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)
         y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
-        y = y.sum(axis=-2) if merge == "sum" else y
+        y = y.sum(axis=-2) if combine_heads == "sum" else y
     elif boundary == "circular":
-        y = _merged_in_hartley_basis(tokens, (query, key, value), axes, mask, merge)
+        y = _fused_in_hartley_basis(tokens, (query, key, value), axes, mask, combine_heads)
     else:
-        y = _merged(tokens, (query, key, value), axes, boundary, mask, merge)
+        y = _fused(tokens, (query, key, value), axes, boundary, mask, combine_heads)
     return y.reshape(*lead, *y.shape[1:])
 
 
 def _check_attention(
-    x: Array, kernels: tuple[Array, ...], mask: Array | None, merge: str, method: str
+    x: Array, kernels: tuple[Array, ...], mask: Array | None, combine_heads: str, method: str
 ) -> None:
     query, key, value = (kernel.shape for kernel in kernels)
     if not query == key == value:
         raise ValueError(f"query {query}, key {key} and value {value} must have one shape")
     if mask is not None and mask.shape != x.shape[:-1]:
         raise ValueError(f"mask of shape {mask.shape} must be (*b, t) = {x.shape[:-1]}")
-    if merge not in ("sum", "none"):
-        raise ValueError(f"merge={merge!r} is unknown; choose 'sum' or 'none'")
+    if combine_heads not in ("sum", "none"):
+        raise ValueError(f"combine_heads={combine_heads!r} is unknown; choose 'sum' or 'none'")
     if method not in ATTENTION_METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(ATTENTION_METHODS)}")
 
@@ -237,7 +237,7 @@ def _attend(queries: Array, tokens: Array, mask: Array | None, width: int) -> Ar
     return shared_attention(scaled.reshape(b, t * h, d), tokens, mask).reshape(b, t, h, d)
 
 
-def _merged(tokens: Array, kernels: tuple[Array, ...], axes, boundary: str, mask, merge: str) -> Array:
+def _fused(tokens: Array, kernels: tuple[Array, ...], axes, boundary: str, mask, combine_heads: str) -> Array:
     """The identity with matrices, for any boundary."""
     b, t, d = tokens.shape
     ends = _ends(kernels[0].shape[1:], boundary, convolution=False)
@@ -246,12 +246,14 @@ def _merged(tokens: Array, kernels: tuple[Array, ...], axes, boundary: str, mask
     merged = jnp.einsum("hpd,hpe->dhe", query, key).reshape(d, h * d).astype(tokens.dtype)
     averages = _attend((tokens.reshape(b * t, d) @ merged).reshape(b, t, h, d), tokens, mask, p)
     value = value.astype(tokens.dtype)
-    if merge == "none":
+    if combine_heads == "none":
         return jnp.einsum("bthd,hpd->bthp", averages, value)
     return (averages.reshape(b * t, h * d) @ value.swapaxes(1, 2).reshape(h * d, p)).reshape(b, t, p)
 
 
-def _merged_in_hartley_basis(tokens: Array, kernels: tuple[Array, ...], axes, mask, merge: str) -> Array:
+def _fused_in_hartley_basis(
+    tokens: Array, kernels: tuple[Array, ...], axes, mask, combine_heads: str
+) -> Array:
     """The identity for the circular boundary; the products of spectra are those of `hartley.spectrum`."""
     (qr, qi), (kr, ki), (vr, vi) = (hartley.spectrum(w, axes) for w in kernels)
     dtype, one = tokens.dtype, (None, None)
@@ -262,5 +264,5 @@ def _merged_in_hartley_basis(tokens: Array, kernels: tuple[Array, ...], axes, ma
     averages = _attend(queries, plus, mask, tokens.shape[-1])
     heads = [averages[:, :, a] for a in range(len(vr))]
     halves = ([y * w for y, w in zip(heads, part.astype(dtype)[:, *one], strict=True)] for part in (vr, vi))
-    merged = (sum(half) if merge == "sum" else jnp.stack(half, axis=2) for half in halves)
-    return hartley.adjoint(jnp.concatenate(list(merged), axis=-1), axes)
+    combined = (sum(half) if combine_heads == "sum" else jnp.stack(half, axis=2) for half in halves)
+    return hartley.adjoint(jnp.concatenate(list(combined), axis=-1), axes)

@@ -78,8 +78,8 @@ def fourier_mix(
         mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
         with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
         and float16 as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and
-        "matmul" is products with a table for each example, O(t^2); where all lengths are t, they are the plain
-        transforms. "auto", by backend, dtype and t:
+        "matmul" is products with a table for each example, O(t^2); where all lengths are t, both are the
+        plain transforms. "auto", by backend, dtype and t:
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Inexact
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics.draws import Key
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.planner import Run, backwards, check_field
+from fourier_attn.optics.planner import FrameRunner, backwards, check_field
 from fourier_attn.optics.plans import lambda_axes, pairs, transform_axes
 from fourier_attn.optics.tiles import cut, join, tile
 
@@ -42,7 +42,7 @@ def optical_dft(
     Source: `fourier_attn.optics.planner`.
     """
     axes = transform_axes(x.shape, axes)
-    run, last = Run(engine, key), tuple(range(-len(axes), 0))
+    run, last = FrameRunner(engine, key), tuple(range(-len(axes), 0))
     alone = tuple(x.shape[axis] for axis in axes) == engine.shape
     y = run.dft(
         jnp.moveaxis(_wide(x), axes, last), len(axes), real=alone and engine.detection == "homodyne_re"
@@ -83,7 +83,7 @@ def optical_fourier_mix(
     """
     check_field(engine)
     t, d = x.shape[-2:]
-    run, flat = Run(engine, key), _wide(x).reshape(-1, t, d)
+    run, flat = FrameRunner(engine, key), _wide(x).reshape(-1, t, d)
     z = run.dft(_pair(flat, engine), 2, real=engine.detection == "homodyne_re")
     if pairs(len(flat), engine):
         y = jnp.concatenate([z.real, z.imag])[: len(flat)]
@@ -129,7 +129,7 @@ def optical_circular_correlate(
         raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
     check_field(engine)
     axes, taps = signal_axes(x.shape, kernel.shape, shape, boundary), kernel.shape[1:]
-    run, count = Run(engine.whole_field(), key), math.prod(x.shape[:-1])
+    run, count = FrameRunner(engine.whole_field(), key), math.prod(x.shape[:-1])
     engine = run.engine
     z = _pair(_wide(x).reshape(-1, *axes), engine)
     if boundary == "zero":
@@ -145,7 +145,7 @@ def optical_circular_correlate(
     return (y, run.passes) if report else y
 
 
-def _filter(z: Array, kernel: Float[Array, "h ..."], run: Run, multiply: str) -> Array:
+def _filter(z: Array, kernel: Float[Array, "h ..."], run: FrameRunner, multiply: str) -> Array:
     """(v, ..., *n) becomes (v, h, ..., *n): forth, times the spectra of the kernels, and back."""
     axes = kernel.ndim - 1
     sides, last = z.shape[-axes:], tuple(range(-axes, 0))

@@ -94,7 +94,7 @@ def stages(sizes: tuple[int, ...], engine: Engine) -> int:
     return max(depths) + sum(depth for depth, c in zip(depths, chirps, strict=True) if c)
 
 
-class Run:
+class FrameRunner:
     """One execution: sends frames through the engine, each lot with a key of its own, and counts them."""
 
     def __init__(self, engine: Engine, key: Key):

@@ -12,14 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from fourier_attn import data, metrics, model, optim, results, steps, weights, workdir
-from fourier_attn.checkpoint import Checkpoints
+from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.data.glue import write_submission
+from fourier_attn.data.sources.glue import write_submission
 from fourier_attn.data.text import copy_tokenizer, tokenizer_file
-from fourier_attn.objectives import OBJECTIVES
-from fourier_attn.signals import Interrupted, StopSignals
+from fourier_attn.train import init_from, metrics, workdir
+from fourier_attn.train.checkpoint import Checkpoints
+from fourier_attn.train.evaluate import compute_metrics, evaluate_split, show, summary, write_predictions
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.signals import Interrupted, StopSignals
+from fourier_attn.train.step import State, close_epoch, make_eval_step, make_init, make_keys, make_train_step
+from fourier_attn.train.writer import Writer, plot_curves, read_lines
 
 
 def run(config: Config, directory: str | Path) -> dict[str, Any]:
@@ -35,14 +40,14 @@ def run(config: Config, directory: str | Path) -> dict[str, Any]:
       Interrupted: after SIGTERM or Ctrl-C; the state has been saved.
     """
     directory = Path(directory).resolve()
-    config = weights.adopt(config, directory)
+    config = init_from.adopt(config, directory)
     check(config)
     if not tokenizer_file(directory).exists():
-        weights.tokenizer(config)
+        init_from.tokenizer(config)
     workdir.check(directory, config.to_dict())
-    for line in metrics.read(directory):
+    for line in read_lines(directory):
         if line["split"] == "test":
-            tqdm.write(f"{directory} is finished. {results.summary(line)}")
+            tqdm.write(f"{directory} is finished. {summary(line)}")
             return line
     with workdir.lock(directory), StopSignals() as stop:
         if not (directory / "config.json").exists():
@@ -69,7 +74,7 @@ def check(config: Config) -> None:
         raise ValueError(
             f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
         )
-    optim.build(config.optim)
+    build_optimizer(config.optim)
     longest = jax.ShapeDtypeStruct((1, config.data.length), jnp.int32)
     network = model.build(dict(config.model) | {"head": data.TASKS[config.data.task].head})
     jax.eval_shape(network.init, jax.random.key(0), longest)
@@ -80,32 +85,32 @@ class Run:
 
     def __init__(self, config: Config, directory: Path, stop: StopSignals):
         self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
-        if not tokenizer_file(directory).exists() and (given := weights.tokenizer(config)):
+        if not tokenizer_file(directory).exists() and (given := init_from.tokenizer(config)):
             copy_tokenizer(given, directory)
         epochs = config.train.epochs
         self.data = data.load(config.data, directory=directory, seed=config.seed, epochs=epochs)
         stop.poll()
         self.config = fitted(config, self.data)
-        self.network, self.optimizer = model.build(self.config.model), optim.build(self.config.optim)
+        self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
-        self.train_step = steps.make_train_step(
+        self.train_step = make_train_step(
             self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate
         )
-        self.eval_step = steps.make_eval_step(self.network, self.objective, self.seeds)
+        self.eval_step = make_eval_step(self.network, self.objective, self.seeds)
         self.checkpoints = Checkpoints(directory)
-        init_keys, self.keys = steps.keys(config.seed, self.seeds)
-        init = steps.make_init(self.network, self.optimizer, self.objective, self.seeds)
+        init_keys, self.keys = make_keys(config.seed, self.seeds)
+        init = make_init(self.network, self.optimizer, self.objective, self.seeds)
         restored = self.checkpoints.restore(jax.eval_shape(init, init_keys, {}))
         self.notes: tuple[str, ...] = ()
         if restored is None:
-            params, self.notes = weights.start(self.config)
+            params, self.notes = init_from.start(self.config)
             restored = init(init_keys, params)
             workdir.save(directory, self.config.to_dict())
-        self.state: steps.State = restored
+        self.state: State = restored
         self.step = int(np.max(self.state.step))
-        self.writer = metrics.Writer(directory, self.step)
+        self.writer = Writer(directory, self.step)
 
     def finish(self) -> dict[str, Any]:
         """Trains to the end, or as far as a signal allows, then reads the test set."""
@@ -113,7 +118,7 @@ class Run:
             self.introduce()
             self.train()
             result = self.test()
-            tqdm.write(f"Everything is in {self.directory}\n{results.summary(result)}")
+            tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
             self.checkpoints.save(self.step, self.state)
@@ -132,8 +137,8 @@ class Run:
         tqdm.write(f"device      {device.device_kind} ({device.platform}, {jax.device_count()} device)")
         tqdm.write(f"parameters  {count:,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else ""))
         tqdm.write(f"data        {name}: {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
-        if self.config.init:
-            tqdm.write(f"weights     {self.config.init}, whose architecture is used")
+        if self.config.init_from:
+            tqdm.write(f"weights     {self.config.init_from}, whose architecture is used")
             for note in self.notes:
                 tqdm.write(f"            {note}")
         tqdm.write(
@@ -144,8 +149,8 @@ class Run:
         """Training steps until all epochs are done or validation stops getting better."""
         train = self.data.train
         self.clock = Clock(self.step)
-        counted = max(np.max(s[..., 1]) for s in jax.tree.leaves(self.state.sums))
-        if self.step and self.step % self.per_epoch == 0 and counted > 0:
+        examples_seen = max(np.max(s[..., 1]) for s in jax.tree.leaves(self.state.sums))
+        if self.step and self.step % self.per_epoch == 0 and examples_seen > 0:
             self.checkpoints.delete(self.step)  # a signal came before the validation was through
             self.close_epoch()
         batches = prefetch(train, self.step)
@@ -182,15 +187,15 @@ class Run:
         train = self.progress()
         validation, _ = self.evaluate(self.data.validation, self.state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
-        self.state = steps.close_epoch(self.state, jnp.asarray(score, jnp.float32))
+        self.state = close_epoch(self.state, jnp.asarray(score, jnp.float32))
         validation = metrics.over_seeds(validation)
         self.writer.write("train", self.step, epoch, train)
         self.writer.write("validation", self.step, epoch, validation)
-        metrics.plot_curves(self.directory, self.best)
+        plot_curves(self.directory, self.best)
         self.checkpoints.save(self.step, self.state)
-        line = [f"{name.replace('_', ' ')} {results.show(train, name)}" for name in self.objective.names]
+        line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
-        held = [f"{name.replace('_', ' ')} {results.show(validation, name)}" for name in names]
+        held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
         tqdm.write(
             f"epoch {epoch:<4}  train {' '.join(line)}   validation {' '.join(held)}   "
             f"{self.clock.total():.0f} s"
@@ -204,8 +209,8 @@ class Run:
 
     def evaluate(self, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
-        total, answers = steps.evaluate(self.eval_step, params, batches, self.stop.poll)
-        return results.judge(self.task, total, answers, batches.labels), answers
+        total, answers = evaluate_split(self.eval_step, params, batches, self.stop.poll)
+        return compute_metrics(self.task, total, answers, batches.labels), answers
 
     def test(self) -> dict[str, Any]:
         """Reads the test splits once, with the best weights; writes their metrics and every answer.
@@ -213,7 +218,7 @@ class Run:
         Labels that are not public are -1; there are answers then, but no metrics.
         """
         epoch, found = self.step / self.per_epoch, {}
-        for name, batches in {**self.data.more, "test": self.data.test}.items():
+        for name, batches in {**self.data.extra_evals, "test": self.data.test}.items():
             judged, answers = self.evaluate(batches, self.state.best_params)
             hidden = batches.labels.min() < 0
             found[name] = {"examples": len(batches.labels)} if hidden else metrics.over_seeds(judged)
@@ -223,7 +228,7 @@ class Run:
         for name, values in found.items():  # all at once, "test" last: it says that the run is finished
             self.writer.write(name, self.step, epoch, values)
             if name != "test":
-                tqdm.write(results.summary(values, name))
+                tqdm.write(summary(values, name))
         return {"split": "test", "step": self.step, "epoch": epoch, **found["test"]}
 
     def without_in_train(self, answers: np.ndarray) -> dict[str, Any]:
@@ -238,7 +243,7 @@ class Run:
         if self.task.head == "pretraining":
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
-        chosen = results.write_predictions(self.directory / file, self.task, answers, batches)
+        chosen = write_predictions(self.directory / file, self.task, answers, batches)
         names = dict(zip(self.task.tests, self.task.submissions, strict=False))
         split = self.task.tests[0] if name == "test" else name
         if split in names:
@@ -252,10 +257,10 @@ def fitted(config: Config, splits: data.Splits) -> Config:
     """
     config, task = copy.deepcopy(config), data.TASKS[config.data.task]
     vocab = splits.tokenizer.get_vocab_size()
-    if config.init and vocab != config.model.vocab:
+    if config.init_from and vocab != config.model.vocab:
         raise ValueError(
-            f"init={config.init} has a vocabulary of {config.model.vocab}, the tokenizer one of {vocab}; "
-            "name the tokenizer that belongs to it (data.tokenizer)"
+            f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
+            f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
         )
     config.model.vocab, config.model.head = vocab, task.head
     config.model.classes = max(len(task.labels), 1)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from fourier_attn.metrics import Sums
+from fourier_attn.train.metrics import Sums
 
 Batch = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ class Objective(NamedTuple):
         return {name: jnp.maximum(batch[key].sum(), 1e-6) for name, key in self.losses.items()}
 
 
-def ratio(values: Float[Array, "..."], weight: Float[Array, "..."]) -> Float[Array, " 2"]:
+def sum_and_count(values: Float[Array, "..."], weight: Float[Array, "..."]) -> Float[Array, " 2"]:
     """Weighted sum, and sum of the weights."""
     return jnp.stack([jnp.vdot(values, weight), weight.sum()])
 
@@ -48,7 +48,7 @@ def class_sums(
     """Cross-entropy in nats, and correct answers."""
     loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
     correct = (jnp.argmax(logits, axis=-1) == label).astype(jnp.float32)
-    return ratio(loss, weight), ratio(correct, weight)
+    return sum_and_count(loss, weight), sum_and_count(correct, weight)
 
 
 def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
@@ -57,16 +57,16 @@ def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
 
 
 def _score(score: Float[Array, " b"], batch: Batch) -> Sums:
-    return {"loss": ratio((score - batch["label"]) ** 2, batch["weight"])}
+    return {"loss": sum_and_count((score - batch["label"]) ** 2, batch["weight"])}
 
 
 def _pretraining(outputs: dict[str, Array], batch: Batch) -> Sums:
-    mlm = class_sums(outputs["mlm"], batch["place_label"], batch["place_weight"])
+    mlm = class_sums(outputs["mlm"], batch["mlm_labels"], batch["mlm_weights"])
     nsp = class_sums(outputs["nsp"], batch["label"], batch["weight"])
     return dict(zip(PRETRAINING, (*mlm, *nsp), strict=True))
 
 
-PRETRAINING = ("mlm_loss", "mlm_accuracy", "order_loss", "order_accuracy")
+PRETRAINING = ("mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy")
 
 # by head of the model
 OBJECTIVES: dict[str, Objective] = {
@@ -74,7 +74,7 @@ OBJECTIVES: dict[str, Objective] = {
     "score": Objective(("loss",), {"loss": "weight"}, _score, lambda score: score),
     "pretraining": Objective(
         PRETRAINING,
-        {"mlm_loss": "place_weight", "order_loss": "weight"},
+        {"mlm_loss": "mlm_weights", "sop_loss": "weight"},
         _pretraining,
         lambda outputs: jax.nn.softmax(outputs["nsp"]),
     ),

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn import metrics, results
 from fourier_attn.data import TASKS
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn.train import metrics
+from fourier_attn.train.evaluate import compute_metrics, summary
+from fourier_attn.train.losses import OBJECTIVES
 
 
 def log_softmax(x: jax.Array) -> np.ndarray:
@@ -15,14 +16,14 @@ def log_softmax(x: jax.Array) -> np.ndarray:
 
 
 def test_pretraining_is_the_sum_of_two_means() -> None:
-    """Of the masked places and of the windows, each over those of weight 1."""
+    """Of the masked mlm_positions and of the windows, each over those of weight 1."""
     outputs = {"mlm": normal(3, 2, 5), "nsp": normal(3, 2, seed=1)}
     labels, order = np.array([[0, 4], [2, 2], [1, 3]]), np.array([1, 0, 1])
-    places = np.array([[1, 1], [1, 0], [0, 0]], np.float32)
+    mlm_positions = np.array([[1, 1], [1, 0], [0, 0]], np.float32)
     weight = np.array([1, 1, 0], np.float32)
     batch = {
-        "place_label": jnp.asarray(labels, jnp.int32),
-        "place_weight": jnp.asarray(places),
+        "mlm_labels": jnp.asarray(labels, jnp.int32),
+        "mlm_weights": jnp.asarray(mlm_positions),
         "label": jnp.asarray(order, jnp.int32),
         "weight": jnp.asarray(weight),
     }
@@ -30,11 +31,11 @@ def test_pretraining_is_the_sum_of_two_means() -> None:
     sums = objective.sums(outputs, batch)
     mlm = -np.take_along_axis(log_softmax(outputs["mlm"]), labels[..., None], -1)[..., 0]
     nsp = -np.take_along_axis(log_softmax(outputs["nsp"]), order[:, None], -1)[:, 0]
-    expected = {"mlm_loss": (mlm * places).sum() / 3, "order_loss": (nsp * weight).sum() / 2}
+    expected = {"mlm_loss": (mlm * mlm_positions).sum() / 3, "sop_loss": (nsp * weight).sum() / 2}
     found = metrics.mean(jax.device_get(sums))
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
     right = np.asarray(outputs["mlm"]).argmax(-1) == labels
-    assert found["mlm_accuracy"] == pytest.approx((right * places).sum() / 3)
+    assert found["mlm_accuracy"] == pytest.approx((right * mlm_positions).sum() / 3)
     loss = objective.loss(sums, objective.counts(batch))
     assert float(loss) == pytest.approx(sum(expected.values()), rel=1e-6)
 
@@ -45,10 +46,10 @@ def test_a_score_is_judged_by_its_squared_error_and_by_ranks() -> None:
     assert metrics.mean(jax.device_get(sums)) == {"loss": pytest.approx((1 + 4) / 2)}
     answers = np.array([[0.1, 0.5, 0.9], [0.9, 0.5, 0.6]], np.float32)  # of two seeds
     total = {"loss": np.ones((2, 2))}
-    judged = results.judge(TASKS["stsb"], total, answers, np.array([1.0, 2.0, 4.0], np.float32))
+    judged = compute_metrics(TASKS["stsb"], total, answers, np.array([1.0, 2.0, 4.0], np.float32))
     np.testing.assert_allclose(judged["spearman"], [1.0, -0.5])
     assert judged["pearson"][0] == pytest.approx(np.corrcoef([0.1, 0.5, 0.9], [1, 2, 4])[0, 1], rel=1e-6)
-    line = results.summary({"loss": 1.0} | metrics.over_seeds(judged))
+    line = summary({"loss": 1.0} | metrics.over_seeds(judged))
     assert line == "test pearson 0.2027 +- 1.1021, spearman 0.2500 +- 1.0607"
 
 
@@ -56,18 +57,18 @@ def test_the_tasks_own_metrics_choose_among_classes() -> None:
     answers = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.1, 0.9], [0.6, 0.4]], np.float32)
     labels = np.array([0, 1, 0, 1, 1])
     sums = {"loss": np.array([2.0, 5.0]), "accuracy": np.array([3.0, 5.0])}
-    judged = results.judge(TASKS["mrpc"], sums, answers, labels)
+    judged = compute_metrics(TASKS["mrpc"], sums, answers, labels)
     assert {name: value.tolist() for name, value in judged.items()} == {
         "loss": [0.4],
         "accuracy": [0.6],
         "f1": [pytest.approx(2 / 3)],  # two right ones, one too many, one missed
     }
-    matthews = results.judge(TASKS["cola"], sums, answers, labels)["matthews"]
+    matthews = compute_metrics(TASKS["cola"], sums, answers, labels)["matthews"]
     assert matthews.tolist() == [pytest.approx((2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2))]
 
 
 def test_every_task_has_an_objective_and_known_metrics() -> None:
-    from fourier_attn.scores import SCORES
+    from fourier_attn.train.scores import SCORES
 
     for task in TASKS.values():
         assert task.head in OBJECTIVES

@@ -1,4 +1,4 @@
-"""How a trained run stands bits and noise: python -m fourier_attn.optics.sweep --workdir=RUN [options].
+"""How a trained run stands bits and noise: python -m fourier_attn.studies.robustness --workdir=RUN [options].
 
 The network is evaluated on its test set through an engine (--engine=PRESET; else the run's own; else the
 other run's; else chip_11x11) with every number of bits, strength of noise and device seed in turn, and draws
@@ -24,13 +24,16 @@ from absl import flags
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from fourier_attn import command, data, inference, metrics, model, steps
+from fourier_attn import command, data, model, predict
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Batches, Split
 from fourier_attn.data.text import special
-from fourier_attn.objectives import OBJECTIVES
 from fourier_attn.optics import presets
 from fourier_attn.optics.parameters import Engine
+from fourier_attn.train import metrics
+from fourier_attn.train.evaluate import evaluate_split
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.step import make_eval_step
 
 WORKDIR = flags.DEFINE_string("workdir", None, "directory of a trained run")
 AGAINST = flags.DEFINE_string("against", None, "directory of another run on the same task")
@@ -55,7 +58,7 @@ def accuracies(
     directory: Path, engine: Engine, bits: list[int], noises: list[float]
 ) -> Iterator[dict[str, Any]]:
     """A row for every combination, and one for the exact transform (bits None): accuracy on the test set."""
-    config, _, params = inference.restore(directory)
+    config, _, params = predict.restore(directory)
     fields, seeds = json.loads(config.model.to_json()), config.train.seeds
     test = test_set(config, directory)
 
@@ -63,10 +66,10 @@ def accuracies(
     def forward(params: Any, batch: Batch, engine: Engine | None, noise: int) -> Any:
         mixer = fields["mixer"] | {"engine": engine, "eval_engine": None}
         network = model.build(fields | {"mixer": mixer})
-        return steps.make_eval_step(network, OBJECTIVES["classes"], seeds, noise)(params, batch)
+        return make_eval_step(network, OBJECTIVES["classes"], seeds, noise)(params, batch)
 
     def accuracy(engine: Engine | None, noise: int = 0) -> float:
-        total, _ = steps.evaluate(lambda *inputs: forward(*inputs, engine, noise), params, test)
+        total, _ = evaluate_split(lambda *inputs: forward(*inputs, engine, noise), params, test)
         return metrics.mean(total)["accuracy"]
 
     yield {"run": directory.name, "accuracy": accuracy(None)}
@@ -77,7 +80,7 @@ def accuracies(
 
 def test_set(config: Config, directory: Path) -> Split:
     """The run's test set, or the beginning of it."""
-    splits = inference.load(config, directory, DATA_DIR.value)
+    splits = predict.load(config, directory, DATA_DIR.value)
     test, pad = splits.test, special(splits.tokenizer).pad
     if not EXAMPLES.value:
         return test
@@ -134,7 +137,7 @@ def main() -> None:
     if len({directory.name for directory in directories}) < len(directories):
         raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
     given = None if PRESET.value is None else presets.preset(PRESET.value)
-    own = {d: own_engine(d, inference.restore(d)[0]) for d in directories}
+    own = {d: own_engine(d, predict.restore(d)[0]) for d in directories}
     other = next(filter(None, own.values()), None) or presets.preset("chip_11x11")
     engines = {d: given or own[d] or other for d in directories}
     rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)

@@ -1,18 +1,39 @@
 """What a run has found: its metrics on a split, in words, and each answer in a file."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from fourier_attn import metrics
 from fourier_attn.data import Task
 from fourier_attn.data.batches import Split
-from fourier_attn.scores import SCORES
+from fourier_attn.train import metrics
+from fourier_attn.train.scores import SCORES
 
 
-def judge(task: Task, total: metrics.Sums, answers: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+def evaluate_split(
+    eval_step: Callable[..., Any], params: Any, batches: Split, poll: Callable[[], None] = lambda: None
+) -> tuple[metrics.Sums, np.ndarray]:
+    """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set."""
+    total, parts = None, []
+    for batch in (batches[i] for i in range(len(batches))):
+        poll()
+        summed, answers = eval_step(params, batch)
+        total = summed if total is None else metrics.add(total, summed)
+        parts.append((batch["index"], batch["weight"] > 0, answers))
+    total, parts = jax.device_get((total, parts))
+    axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
+    real = np.concatenate([index[kept] for index, kept, _ in parts])
+    answers = np.concatenate([np.compress(kept, rows, axis) for _, kept, rows in parts], axis)
+    return total, np.take(answers, np.argsort(real), axis)
+
+
+def compute_metrics(
+    task: Task, total: metrics.Sums, answers: np.ndarray, labels: np.ndarray
+) -> dict[str, np.ndarray]:
     """All metrics of a split, each with one value for each seed: means of the sums, and the task's own.
 
     Args:
@@ -37,7 +58,7 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     """The line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
         return f"{split}: {result['examples']} labels are not public; the file to hand in is in the directory"
-    shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "order_accuracy") if name in result]
+    shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy") if name in result]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     if "in_train" in result:
         rest = show(result, "accuracy_without_in_train")

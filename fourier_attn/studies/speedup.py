@@ -1,4 +1,4 @@
-"""What an optical engine would gain: python -m fourier_attn.optics.report --config=FILE[:task] [--json=FILE].
+"""What an optical engine would gain: python -m fourier_attn.studies.speedup --config=FILE[:task].
 
 Measured on the present device: the share of the transform in a step. Counted: the passes of each preset
 (`fourier_attn.optics.plan`). Projected from both: time, energy (`fourier_attn.optics.cost`) and speed-up.
@@ -21,11 +21,13 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command, model, optim, steps
-from fourier_attn.objectives import OBJECTIVES
+from fourier_attn import command, model
 from fourier_attn.optics import Engine, cost, presets
 from fourier_attn.optics.detection import DETECTIONS
-from fourier_attn.optics.workload import Work, work
+from fourier_attn.studies.workload import Work, work
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="configuration, for example configs/fnet.py:imdb"
@@ -97,12 +99,12 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
         "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
-    optimizer, (init_key, key) = optim.build(config.optim), steps.keys(config.seed, 1)
+    optimizer, (init_key, key) = build_optimizer(config.optim), make_keys(config.seed, 1)
     objective = OBJECTIVES["classes"]
-    state = steps.make_init(network, optimizer, objective)(init_key)
+    state = make_init(network, optimizer, objective)(init_key)
     params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
-    eval_step = steps.make_eval_step(network, objective)
-    train_step = steps.make_train_step(network, optimizer, objective)
+    eval_step = make_eval_step(network, objective)
+    train_step = make_train_step(network, optimizer, objective)
 
     def train() -> Any:
         nonlocal state

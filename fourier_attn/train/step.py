@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
-from fourier_attn import metrics, model
-from fourier_attn.data.batches import Batch, Split
-from fourier_attn.objectives import Objective
+from fourier_attn import model
+from fourier_attn.data.batches import Batch
+from fourier_attn.train import metrics
+from fourier_attn.train.losses import Objective
 
 Key = jax.Array
 
@@ -45,7 +45,7 @@ def make_init(
 
     def init(key: Key, start: Any = None) -> State:
         params = network.init(key, jnp.zeros((1, 1), jnp.int32))["params"]
-        params = merged(params, start or {})
+        params = overlay_params(params, start or {})
         best, none = jax.tree.map(jnp.copy, params), jnp.full((), -jnp.inf, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
         sums = {name: jnp.zeros((2,), jnp.float32) for name in objective.names}
@@ -54,16 +54,16 @@ def make_init(
     return jax.jit(jax.vmap(init, (0, None)) if seeds > 1 else init)
 
 
-def merged(params: Any, start: Any) -> Any:
+def overlay_params(params: Any, start: Any) -> Any:
     """`params` with those that `start` has, too, taken from there."""
     if not isinstance(params, dict):
         return start
-    return {k: merged(v, start[k]) if k in start else v for k, v in params.items()}
+    return {k: overlay_params(v, start[k]) if k in start else v for k, v in params.items()}
 
 
-def inputs(batch: Batch) -> dict[str, Any]:
+def model_inputs(batch: Batch) -> dict[str, Any]:
     """What of a batch the network is given besides the tokens."""
-    return {name: batch[name] for name in ("mask", "types", "places") if name in batch}
+    return {name: batch[name] for name in ("mask", "types", "mlm_positions") if name in batch}
 
 
 def make_train_step(
@@ -82,7 +82,9 @@ def make_train_step(
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
         draws = {"dropout": key, "noise": jax.random.fold_in(key, 0)}
-        outputs = network.apply({"params": params}, batch["tokens"], **inputs(batch), train=True, rngs=draws)
+        outputs = network.apply(
+            {"params": params}, batch["tokens"], **model_inputs(batch), train=True, rngs=draws
+        )
         sums = objective.sums(outputs, batch)
         return objective.loss(sums, counts), sums
 
@@ -122,7 +124,7 @@ def make_eval_step(
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
         draws = {"noise": jax.random.key(noise)}
-        outputs = network.apply({"params": params}, batch["tokens"], **inputs(batch), rngs=draws)
+        outputs = network.apply({"params": params}, batch["tokens"], **model_inputs(batch), rngs=draws)
         return objective.sums(outputs, batch), objective.answers(outputs)
 
     return jax.jit(jax.vmap(eval_step, (0, None)) if seeds > 1 else eval_step)
@@ -144,24 +146,7 @@ def close_epoch(state: State, score: jax.Array) -> State:
     )
 
 
-def evaluate(
-    eval_step: Callable[..., Any], params: Any, batches: Split, poll: Callable[[], None] = lambda: None
-) -> tuple[metrics.Sums, np.ndarray]:
-    """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set."""
-    total, parts = None, []
-    for batch in (batches[i] for i in range(len(batches))):
-        poll()
-        summed, answers = eval_step(params, batch)
-        total = summed if total is None else metrics.add(total, summed)
-        parts.append((batch["index"], batch["weight"] > 0, answers))
-    total, parts = jax.device_get((total, parts))
-    axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
-    real = np.concatenate([index[kept] for index, kept, _ in parts])
-    answers = np.concatenate([np.compress(kept, rows, axis) for _, kept, rows in parts], axis)
-    return total, np.take(answers, np.argsort(real), axis)
-
-
-def keys(seed: int, seeds: int) -> tuple[Key, Key]:
+def make_keys(seed: int, seeds: int) -> tuple[Key, Key]:
     """Keys for the initial weights and for dropout; number i of K has those of a run with `seed + i`."""
     pairs = jnp.stack([jax.random.split(jax.random.key(seed + i)) for i in range(seeds)])
     pairs = pairs if seeds > 1 else pairs[0]

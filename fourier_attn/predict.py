@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fourier_attn import data, metrics, results, steps
+from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
-from fourier_attn.objectives import OBJECTIVES
-from fourier_attn.weights import restore
+from fourier_attn.train import metrics
+from fourier_attn.train.evaluate import compute_metrics, evaluate_split
+from fourier_attn.train.init_from import restore
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.step import make_eval_step
 
 
 def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
@@ -38,62 +41,66 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     splits, task = load(config, directory, data_dir), data.TASKS[config.data.task]
-    eval_step = steps.make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
+    eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     found = {}
-    for name, batches in {"validation": splits.validation, **splits.more, "test": splits.test}.items():
+    for name, batches in {"validation": splits.validation, **splits.extra_evals, "test": splits.test}.items():
         if batches.labels.min() >= 0:
-            judged = results.judge(task, *steps.evaluate(eval_step, params, batches), batches.labels)
+            judged = compute_metrics(task, *evaluate_split(eval_step, params, batches), batches.labels)
             found[name] = metrics.over_seeds(judged)
     return found
 
 
-def predict(directory: str | Path, text: str, pair: str | None = None) -> list[tuple[str, float]]:
-    """The answer to a text, or to a pair of texts, with its probability (means over seeds).
+def predict(directory: str | Path, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
+    """The answer to a text, or to a text_pair of texts, with its probability (means over seeds).
 
     Of a task with classes the name of the class; of one without, ("score", number); of pre-training the five
     likeliest tokens for each "[MASK]".
 
     Raises: ValueError for a text without a character to read, or a run that cannot be used.
     """
-    for name, value in (("text", text), ("pair", pair)):
+    for name, value in (("text", text), ("text_pair", text_pair)):
         if value is not None and not value.strip():
             raise ValueError(f"{name}={value!r} is empty; give a text, --{name}='...'")
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
-    if (pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
+    if (text_pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
         raise ValueError(
             f"the task {config.data.task!r} is about {len(task.texts)} text(s); give --text"
-            + (" and --pair" if len(task.texts) == 2 else " alone")
+            + (" and --text_pair" if len(task.texts) == 2 else " alone")
         )
-    seconds, fill_in = None if pair is None else [pair], task.head == "pretraining"
-    rows = encode(tokenizer, [text], config.data.length, seconds, masks=fill_in)
+    text_pairs, fill_in = None if text_pair is None else [text_pair], task.head == "pretraining"
+    rows = encode(tokenizer, [text], config.data.length, text_pairs, masks=fill_in)
     ids, lengths = special(tokenizer), data.padded_lengths(config.data)
     batch = Batches(rows, np.zeros(1, np.int32), buckets=lengths, batch=1, pad=ids.pad, sep=ids.sep)[0]
     if fill_in:
-        return fill(network, params, tokenizer, batch, config.train.seeds)
-    _, answers = steps.make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
+        return fill_mask(network, params, tokenizer, batch, config.train.seeds)
+    _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
     if not task.labels:
         return [("score", float(np.mean(answers)))]
     mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
     return [(task.labels[int(mean.argmax())], float(mean.max()))]
 
 
-def fill(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> list[tuple[str, float]]:
+def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> list[tuple[str, float]]:
     """The five likeliest tokens for each [MASK] in a batch of one row, with their probabilities.
 
     Raises: ValueError for a row without [MASK].
     """
-    places = np.flatnonzero(batch["tokens"][0] == special(tokenizer).mask)
-    if not len(places):
+    mlm_positions = np.flatnonzero(batch["tokens"][0] == special(tokenizer).mask)
+    if not len(mlm_positions):
         raise ValueError(
             f"the text has no [MASK] among its first {batch['tokens'].shape[1]} tokens; "
             "put one where a token is to be found"
         )
-    probability = np.zeros((len(places), tokenizer.get_vocab_size()))
+    probability = np.zeros((len(mlm_positions), tokenizer.get_vocab_size()))
     for seed in range(seeds):
         one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), params)
-        given = {"mask": batch["mask"], "types": batch["types"], "places": places[None].astype(np.int32)}
+        given = {
+            "mask": batch["mask"],
+            "types": batch["types"],
+            "mlm_positions": mlm_positions[None].astype(np.int32),
+        }
         given = {name: jnp.asarray(value) for name, value in given.items()}
         outputs = network.apply({"params": one}, jnp.asarray(batch["tokens"]), **given)
         probability += np.asarray(jax.nn.softmax(outputs["mlm"][0])) / seeds

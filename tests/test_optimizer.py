@@ -3,7 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fourier_attn import config, optim
+from fourier_attn import config
+from fourier_attn.train import optimizer
+from fourier_attn.train.optimizer import build_optimizer
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -28,26 +30,26 @@ def settings(**changes: object) -> dict:
 )
 def test_schedule(step: int, cosine: float, constant: float) -> None:
     for name, expected in (("cosine", cosine), ("constant", constant)):
-        assert float(optim.schedule(name, 1.0, 10, 100)(step)) == pytest.approx(expected, abs=1e-6)
+        assert float(optimizer.schedule(name, 1.0, 10, 100)(step)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["cosine", "linear"])
 def test_the_rate_never_rises_again(name: str) -> None:
     """Not even long after its end, where it is 0."""
-    rates = np.array([float(optim.schedule(name, 1.0, 10, 50)(i)) for i in range(0, 200, 3)])
+    rates = np.array([float(optimizer.schedule(name, 1.0, 10, 50)(i)) for i in range(0, 200, 3)])
     after = rates[4:]
     assert (np.diff(after) <= 0).all()
     assert after[0] > 0.9
     assert (rates[17:] == 0).all()
-    assert name == "cosine" or float(optim.schedule(name, 1.0, 10, 50)(30)) == pytest.approx(0.5)
+    assert name == "cosine" or float(optimizer.schedule(name, 1.0, 10, 50)(30)) == pytest.approx(0.5)
 
 
 def test_no_warmup_starts_at_the_peak() -> None:
-    assert float(optim.schedule("cosine", 1.0, 0, 100)(0)) == 1.0
+    assert float(optimizer.schedule("cosine", 1.0, 0, 100)(0)) == 1.0
 
 
 def step(params: dict, grads: dict, **changes: object) -> dict:
-    optimizer = optim.build(settings(warmup_steps=0, schedule="constant", **changes))
+    optimizer = build_optimizer(settings(warmup_steps=0, schedule="constant", **changes))
     return optimizer.update(grads, optimizer.init(params), params)[0]
 
 
@@ -81,4 +83,4 @@ def test_clipping_scales_the_global_norm() -> None:
 )
 def test_bad_settings(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        optim.build(settings(**changes))
+        build_optimizer(settings(**changes))

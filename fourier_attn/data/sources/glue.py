@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tensorflow_datasets.text import glue as tfds_glue  # TFDS by itself may not get as far as this builder
 
-from fourier_attn.data import files
+from fourier_attn.data.sources import files
 
 
 class Glue(NamedTuple):

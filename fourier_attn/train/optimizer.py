@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 
-def build(config: Any) -> optax.GradientTransformation:
+def build_optimizer(config: Any) -> optax.GradientTransformation:
     """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
 
     The learning rate rises linearly over `warmup_steps`, its first value not 0, which would waste a

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fourier_attn.data import files
+from fourier_attn.data.sources import files
 
 File = tuple[str, bytes]  # name inside the original archive, contents
 SPLITS = {"train": ("train", True), "test": ("test", True), "unsupervised": ("train", False)}

@@ -1,45 +1,12 @@
-"""Metrics: sums over examples, their means, and where they are written."""
+"""What a run writes while it goes on: metrics.jsonl, TensorBoard events, curves.png."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from tensorboardX import SummaryWriter
-
-Sums = dict[str, Any]  # name -> (2,): sum and count
-
-
-def add(a: Sums, b: Sums) -> Sums:
-    """Sums over both sets of examples."""
-    return jax.tree.map(jnp.add, a, b)
-
-
-def each(total: Sums) -> dict[str, np.ndarray]:
-    """Divides sums by their counts, for each seed by itself."""
-    total = {name: np.asarray(value, np.float64) for name, value in total.items()}
-    return {name: np.atleast_1d(v[..., 0] / np.maximum(v[..., 1], 1e-6)) for name, v in total.items()}
-
-
-def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The mean of each value; with several seeds also each seed's and the deviation.
-
-    The deviation over K seeds is that of a sample, divided by K - 1.
-    """
-    result = {}
-    for name, value in values.items():
-        result[name] = float(value.mean())
-        if len(value) > 1:
-            result |= {f"{name}_std": float(value.std(ddof=1)), f"{name}_seeds": value.tolist()}
-    return result
-
-
-def mean(total: Sums) -> dict[str, Any]:
-    """Divides sums by their counts; with several seeds also each seed's and the deviation."""
-    return over_seeds(each(total))
 
 
 class Writer:
@@ -50,7 +17,7 @@ class Writer:
 
     def __init__(self, workdir: Path, step: int):
         self.path = workdir / "metrics.jsonl"
-        kept = [line for line in read(workdir) if line["step"] <= step]
+        kept = [line for line in read_lines(workdir) if line["step"] <= step]
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
         temporary.replace(self.path)
@@ -70,7 +37,7 @@ class Writer:
         self.board.close()
 
 
-def read(workdir: Path) -> list[dict[str, Any]]:
+def read_lines(workdir: Path) -> list[dict[str, Any]]:
     """The lines of a run's `metrics.jsonl`; a line cut off by a kill is left out.
 
     Raises: ValueError for a line that is no JSON.
@@ -88,7 +55,7 @@ def plot_curves(workdir: Path, name: str = "accuracy") -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    lines = [line for line in read(workdir) if line["epoch"] == int(line["epoch"])]
+    lines = [line for line in read_lines(workdir) if line["epoch"] == int(line["epoch"])]
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="epoch", ylabel=name.replace("_", " "), title=workdir.name)

@@ -1,0 +1,131 @@
+"""Data sets through TFDS, without TensorFlow: what is there, or is downloaded with its checksums enforced."""
+
+import dataclasses
+import errno
+import sys
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from fourier_attn.data.sources.files import letters
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Texts, with a second one each where there are pairs, and labels.
+
+    `in_train` marks those whose text is also in the train split; `idx` is GLUE's number of each example.
+    """
+
+    texts: list[str]
+    text_pairs: list[str] | None
+    labels: np.ndarray
+    in_train: np.ndarray
+    idx: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, index: np.ndarray) -> "Examples":
+        text_pairs = None if self.text_pairs is None else [self.text_pairs[i] for i in index]
+        texts, rest = [self.texts[i] for i in index], (self.labels, self.in_train, self.idx)
+        return Examples(texts, text_pairs, *(column[index] for column in rest))
+
+    def letters(self) -> list[str]:
+        """What makes two examples the same."""
+        text_pairs = self.text_pairs or [""] * len(self)
+        return [letters(f"{a} | {b}") for a, b in zip(self.texts, text_pairs, strict=True)]
+
+
+def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """TFDS's builder of a data set it knows, for array_record files.
+
+    Raises: ValueError where it has been prepared in another file format.
+    """
+    try:
+        return tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
+    except Exception as error:  # TFDS wraps what went wrong in errors of changing kinds
+        where, reason = data_dir or "the default TFDS directory", str(error).splitlines()[-1]
+        raise ValueError(
+            f"the data set {dataset} in {where} cannot be used ({reason}); "
+            "name another directory (--config.data.dir, --data_dir or TFDS_DATA_DIR)"
+        ) from error
+
+
+def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
+    """Whether the data set is there. Raises: ValueError for one that is half-written."""
+    if not builder.is_prepared() and builder.data_path.exists():
+        raise ValueError(
+            f"the data set in {builder.data_path} is half-written (it has no dataset_info.json, so it "
+            "cannot be read); move that folder away and prepare it again"
+        )
+    return builder.is_prepared()
+
+
+def prepared(
+    dataset: str,
+    data_dir: str | None,
+    make: Callable[[str | None], tfds.core.DatasetBuilder] | None = None,
+) -> tfds.core.DatasetBuilder:
+    """TFDS's builder of a data set that is there; downloads it with its checksums enforced if it is not.
+
+    Raises: ValueError where it cannot be had or cannot be written.
+    """
+    builder = make(data_dir) if make else tfds_builder(dataset, data_dir)
+    if is_prepared(builder):
+        return builder
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
+    try:
+        for url in builder.url_infos or ():  # TFDS tries for minutes before it gives up
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
+        download = tfds.download.DownloadConfig(force_checksums_validation=True)
+        builder.download_and_prepare(download_config=download)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or make:
+            raise ValueError(
+                f"the data set {dataset} cannot be written to {builder.data_path} ({error}); "
+                "name another directory (--config.data.dir or TFDS_DATA_DIR)"
+            ) from error
+        raise ValueError(
+            f"the data set {dataset} is not in {builder.data_path} and cannot be downloaded ({error}). "
+            "Build it from a local copy: python -m fourier_attn.data.prepare "
+            f"--dataset={dataset} --source=DIR"
+        ) from error
+    return builder
+
+
+def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> Examples:
+    """The examples of a split; labels are -1 where the data set has none.
+
+    Raises: ValueError for a split that is not there or cannot be read.
+    """
+    if split not in builder.info.splits:
+        raise ValueError(
+            f"the data set in {builder.data_path} has no split {split!r}; it has "
+            f"{', '.join(builder.info.splits)}"
+        )
+    if missing := set(texts) - set(builder.info.features):
+        raise ValueError(
+            f"the data set in {builder.data_path} has no feature {', '.join(sorted(missing))}; it has "
+            f"{', '.join(builder.info.features)}: name a data set with texts there"
+        )
+    try:
+        expected = builder.info.splits[split].num_examples
+        source = builder.as_data_source(split)
+        rows = source.__getitems__(range(len(source)))
+        if len(rows) != expected:
+            raise ValueError(f"{len(rows)} of {expected} examples")
+        columns = [[row[name].decode("utf-8") for row in rows] for name in texts]
+        labels = np.array([row.get("label", -1) for row in rows])
+        idx = np.array([row.get("idx", i) for i, row in enumerate(rows)])
+    except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
+        raise ValueError(
+            f"split {split!r} of the data set in {builder.data_path} cannot be read "
+            f"({type(error).__name__}: {str(error)[:200]}); move that folder away and prepare it again"
+        ) from error
+    text_pairs = columns[1] if len(columns) > 1 else None
+    return Examples(columns[0], text_pairs, labels, np.zeros(len(rows), bool), idx)

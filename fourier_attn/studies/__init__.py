@@ -1,0 +1,1 @@
+"""Questions asked of trained networks and of layers, each one command."""

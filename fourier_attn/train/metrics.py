@@ -1,0 +1,39 @@
+"""Metrics: sums over examples, their means, and where they are written."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Sums = dict[str, Any]  # name -> (2,): sum and count
+
+
+def add(a: Sums, b: Sums) -> Sums:
+    """Sums over both sets of examples."""
+    return jax.tree.map(jnp.add, a, b)
+
+
+def each(total: Sums) -> dict[str, np.ndarray]:
+    """Divides sums by their counts, for each seed by itself."""
+    total = {name: np.asarray(value, np.float64) for name, value in total.items()}
+    return {name: np.atleast_1d(v[..., 0] / np.maximum(v[..., 1], 1e-6)) for name, v in total.items()}
+
+
+def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The mean of each value; with several seeds also each seed's and the deviation.
+
+    The deviation over K seeds is that of a sample, divided by K - 1.
+    """
+    result = {}
+    for name, value in values.items():
+        result[name] = float(value.mean())
+        if len(value) > 1:
+            result |= {f"{name}_std": float(value.std(ddof=1)), f"{name}_seeds": value.tolist()}
+    return result
+
+
+def mean(total: Sums) -> dict[str, Any]:
+    """Divides sums by their counts; with several seeds also each seed's and the deviation."""
+    return over_seeds(each(total))
