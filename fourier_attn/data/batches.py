@@ -33,8 +33,8 @@ class Batches:
     all buckets then in a drawn order too. The last batch of a bucket is filled up with copies of
     its first row at weight 0.
 
-    A batch is a dict: tokens (b, t); mask (b, t), True for real tokens; types (b, t), 1 from the first
-    separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
+    A batch is a dict: inputs (b, t), the ids of the tokens; mask (b, t), True for real tokens; types (b, t),
+    1 from the first separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
 
     Args:
       rows: token ids of each example.
@@ -95,7 +95,7 @@ class Batches:
             row[: len(self.rows[example])] = self.rows[example]
             real[: len(self.rows[example])] = True
         return {
-            "tokens": tokens,
+            "inputs": tokens,
             "mask": mask,
             "types": types(tokens, mask, self.sep),
             "label": self.labels[members],
