@@ -68,8 +68,8 @@ PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": model.KNOBS, "opt
 ENGINES = ("engine", "eval_engine")  # of a mixer: None, a preset's name, or an engine's parameters
 
 # How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
-# over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code they
-# built on.
+# over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code
+# they built on.
 RECIPES: dict[str, Mapping[str, Any]] = {
     "default": {},
     "articles": {

@@ -90,8 +90,8 @@ def unusable(value: Any) -> str | None:
     return None
 
 
-def check(part: str, knobs: Mapping[str, Knob], values: Mapping[str, Any]) -> None:
-    """Checks that every knob of a part has a value of its type and within its range.
+def check(part: str, knobs: Mapping[str, Knob], values: Any) -> None:
+    """Checks that every knob of a part, a ConfigDict or a dict, has a value of its type within its range.
 
     Raises: ValueError that names the knob, its value and the cure.
     """

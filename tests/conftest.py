@@ -147,10 +147,11 @@ def small_family(c: ConfigDict) -> ConfigDict:
 
 def final_state(directory: Path) -> State:
     """The newest checkpoint of a run."""
-    c = config.from_dict(workdir.load(directory))
+    c = workdir.load(directory)
     objective = OBJECTIVES[c.model.head]
-    init = make_init(model.build(c.model), build_optimizer(c.optim), objective, c.train.seeds)
-    checkpoints = Checkpoints(directory)
-    state = checkpoints.restore(jax.eval_shape(init, make_keys(c.seed, c.train.seeds)[0], {}))
+    network = model.build(c.model)
+    init = make_init(network, build_optimizer(c.optim), objective, model.example(c.model), c.train.seeds)
+    checkpoints = Checkpoints(directory, read_only=True)
+    found = checkpoints.restore(jax.eval_shape(init, make_keys(c.seed, c.train.seeds)[0], {}))
     checkpoints.close()
-    return state
+    return found[1]

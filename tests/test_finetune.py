@@ -263,7 +263,7 @@ def test_the_loss_is_divided_once() -> None:
     four = {name: np.concatenate([value] * 4) for name, value in one.items()}
     init_key, key = make_keys(0, 1)
     step = make_train_step(network, optimizer, objective)
-    init = make_init(network, optimizer, objective)
+    init = make_init(network, optimizer, objective, model.example(c.model))
     a, b = (step(init(init_key), batch, key) for batch in (one, four))
     losses = [metrics.mean(jax.device_get(state.sums))["loss"] for state in (a, b)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)

@@ -16,6 +16,7 @@ from conftest import ROOT, final_state, shrink
 
 from fourier_attn import config, train
 from fourier_attn.train import loop, signals
+from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 def numbers(directory: Path) -> list[dict]:
     """What metrics.jsonl says, without the timings."""
     return [
-        {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait")}
+        {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait", "seconds")}
         for line in read_lines(directory)
     ]
 
@@ -98,7 +99,6 @@ PROGRAM = """
 import sys
 import json
 from fourier_attn import config, train
-from fourier_attn.train.writer import read_lines
 train.run(config.from_dict(json.loads(sys.argv[1])), sys.argv[2])
 """
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, final_state, shrink
 
 from fourier_attn import config, model, predict, train
-from fourier_attn.train import loop, metrics, signals, workdir
+from fourier_attn.train import init_from, loop, signals, workdir
 from fourier_attn.train.evaluate import summary
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -28,8 +28,8 @@ def test_there_is_a_configuration_for_each_mixer() -> None:
     assert {load(name, "reviews").model.mixer.name for name in CONFIGS} >= set(model.MIXERS) - {"token_conv"}
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_every_config_trains_two_steps(name: str, few_reviews: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["fnet", "optical_fnet", "finetune"])
+def test_a_config_of_each_kind_trains_two_steps(name: str, few_reviews: str, tmp_path: Path) -> None:
     c = shrink(load(name, "imdb"), few_reviews)
     c.data.train_examples, c.train.epochs = 32, 1
     result = train.run(c, tmp_path)
@@ -38,10 +38,11 @@ def test_every_config_trains_two_steps(name: str, few_reviews: str, tmp_path: Pa
     assert np.isfinite(result["loss"])
 
 
-@pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("task", ["reviews", "imdb"])
-def test_every_config_is_sound_at_its_own_sizes(name: str, task: str) -> None:
-    train.check(load(name, task))
+def test_every_config_is_sound_at_its_own_sizes(task: str) -> None:
+    """Shapes only: its network takes its longest batch and fits into memory."""
+    for name in CONFIGS:
+        train.check(load(name, task))
 
 
 def test_what_a_run_leaves(toy: config.Config, tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> Stat
     c.model.dtype = dtype
     network, optimizer = model.build(c.model), build_optimizer(c.optim)
     init_key, key = make_keys(0, 1)
-    state = make_init(network, optimizer, OBJECTIVES["classes"])(init_key)
+    state = make_init(network, optimizer, OBJECTIVES["classes"], model.example(c.model))(init_key)
     ids = np.random.default_rng(0).integers(0, 100, (8, 12)).astype(np.int32)
     batch = {
         "inputs": ids,
@@ -119,9 +120,8 @@ def test_best_weights_and_staleness() -> None:
         params = {"w": np.arange(4.0).reshape(2, 2)}
         best = {"w": -np.ones((2, 2))}
         counter = np.zeros(2, np.int32)
-        return State(
-            counter, params, (), {"loss": np.zeros(2)}, best, np.asarray(accuracies, np.float32), counter
-        )
+        scores, sums = np.asarray(accuracies, np.float32), {"loss": np.zeros(2)}
+        return State(counter, params, (), sums, best, scores, counter, counter, counter)
 
     closed = close_epoch(state([0.5, 0.9]), np.array([0.6, 0.8], np.float32))
     np.testing.assert_array_equal(closed.best_params["w"], [[0, 1], [-1, -1]])
@@ -150,7 +150,7 @@ def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path:
     toy.data.buckets = (16, 32)
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
-        run = Counted(toy, tmp_path, signals.StopSignals())
+        run = Counted(init_from.Start(toy), tmp_path, signals.StopSignals())
         run.train()
         run.checkpoints.close()
         run.writer.close()
@@ -194,7 +194,7 @@ def test_a_directory_of_another_configuration_is_refused(toy: config.Config, tmp
 def test_a_run_that_never_saved_can_be_started_again(
     toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "Writer", None)  # fails after the data have been read
+    monkeypatch.setattr(loop, "Writer", None)  # fails after the data have been read
     with pytest.raises(TypeError):
         train.run(toy, tmp_path)
     monkeypatch.undo()

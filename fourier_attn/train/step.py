@@ -122,7 +122,7 @@ def make_train_step(
         grads, total = gradient(state.params, batch, jax.random.fold_in(key, state.step))
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
-        norm, loss = optax.global_norm(grads), objective.loss(total, objective.counts(batch))
+        norm, loss = optax.tree.norm(grads), objective.loss(total, objective.counts(batch))
         finite = jnp.isfinite(norm) & jnp.isfinite(loss)
         health = _health(state.sums, objective, norm, loss, finite)
 

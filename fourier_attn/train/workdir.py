@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import fourier_attn
 from fourier_attn import provenance
 from fourier_attn.config import Config, from_dict
 
@@ -114,7 +113,7 @@ def fingerprint(path: Path) -> str:
 
 def code_fingerprint() -> str:
     """A hash of the package's source, but for its studies, which no run depends on."""
-    root, digest = Path(fourier_attn.__file__).parent, hashlib.sha256()
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         if "studies" not in path.parts:
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
