@@ -23,7 +23,6 @@ from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, model
 from fourier_attn.optics import Engine, cost, presets
-from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.studies.workload import Work, work
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -181,7 +180,7 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
         faster = cost.speedup(share(took), math.inf, added) * took["step"] / took["explicit"]
         result[mode] = {**spent._asdict(), "digital": took["after"], "speedup": faster}
     try:
-        shots = DETECTIONS[engine.detection].passes
+        shots = engine.detector.passes
         photons = None if engine.photons_fs is None else shots * engine.photons_fs
         light = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
         used = cost.energy(engine, depth * layer.frames, laser=light, static_w=STATIC.value, link=link)

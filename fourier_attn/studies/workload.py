@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.lambdas import lambda_layer
-from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.plans import Plan, plan
+from fourier_attn.optics import Engine, Plan, plan
 
 
 class Work(NamedTuple):
