@@ -73,6 +73,7 @@ class Batches:
         labels = np.asarray(labels)
         self.labels = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
         self.rows, self.batch, self.seed, self.pad, self.sep = rows, batch, seed, pad, sep
+        self.buckets = buckets
         bucket = np.searchsorted(buckets, lengths)
         self.members = [
             (t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()
@@ -102,6 +103,19 @@ class Batches:
             "weight": weight,
             "index": members,
         }
+
+    def take(self, examples: int) -> "Batches":
+        """The batches of the first so many examples alone; of all where there are no more."""
+        return Batches(
+            self.rows[:examples],
+            self.labels[:examples],
+            buckets=self.buckets,
+            batch=self.batch,
+            seed=self.seed,
+            epochs=self.epochs,
+            pad=self.pad,
+            sep=self.sep,
+        )
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         """Padded length and example numbers of every batch of an epoch, in order."""

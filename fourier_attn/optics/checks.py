@@ -77,7 +77,7 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} must be at least 1, and whole")
 
 
-def _check_number(name: str, value: Any, least: float, most: float, optional: bool) -> None:
+def _check_number(name: str, value: Any, least: float | int, most: float | int, optional: bool) -> None:
     if _is_number(value):
         if least <= value <= most:
             return

@@ -68,8 +68,8 @@ class Parameter(NamedTuple):
 
     kind: str = "number"
     unit: str = ""
-    least: float = -LARGEST
-    most: float = LARGEST
+    least: float | int = -LARGEST
+    most: float | int = LARGEST
     words: tuple[str, ...] = ()
     noise_power: int | None = None
     noise_db_most: float | None = None
