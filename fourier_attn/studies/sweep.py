@@ -1,7 +1,6 @@
 """The sweep behind `fourier_attn.studies.robustness`: its rows, its table, its picture."""
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ def run_engine(directory: Path, config: Config) -> Engine | None:
         raise ValueError(
             f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form"
         )
-    return presets.build(json.loads(config.model.to_json())["mixer"]["engine"])
+    return presets.build(config.model.mixer.engine)
 
 
 def public_split(
@@ -71,7 +70,7 @@ def accuracies(
     Raises: ValueError for a task without classes.
     """
     config, _, params = predict.restore(directory)
-    fields, seeds = json.loads(config.model.to_json()), config.train.seeds
+    fields, seeds = config.model.to_dict(), config.train.seeds
     objective = OBJECTIVES[data.TASKS[config.data.task].head]
     if "accuracy" not in objective.names:
         raise ValueError(
