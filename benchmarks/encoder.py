@@ -39,7 +39,7 @@ def encoder(name: str, depth: int, d: int, t: int) -> Config:
 def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
     draw, p = np.random.default_rng(0), round(0.15 * t)
     return {
-        "tokens": jnp.asarray(draw.integers(7, vocab, (b, t)), jnp.int32),
+        "inputs": jnp.asarray(draw.integers(7, vocab, (b, t)), jnp.int32),
         "label": jnp.asarray(draw.integers(0, 2, b), jnp.int32),
         "weight": jnp.ones(b),
         "mlm_positions": jnp.asarray(
@@ -61,7 +61,7 @@ class Side:
         self.step, self.data = make_train_step(network, optimizer, objective), data
         inputs = model_inputs(data)
         self.loss = lambda params: objective.loss(
-            objective.sums(network.apply({"params": params}, data["tokens"], **inputs), data),
+            objective.sums(network.apply({"params": params}, data["inputs"], **inputs), data),
             objective.counts(data),
         )
 

@@ -95,7 +95,7 @@ def training(
     state = make_init(network, transformation, objective)(init_key, params)
     step = make_train_step(network, transformation, objective)
     batch = {
-        "tokens": jnp.asarray(tokens, jnp.int32),
+        "inputs": jnp.asarray(tokens, jnp.int32),
         "types": jnp.asarray(types, jnp.int32),
         "mlm_positions": jnp.asarray(places, jnp.int32),
         "mlm_labels": jnp.asarray(label, jnp.int32),

@@ -4,26 +4,28 @@
 n. With --verbosity=1 an error also shows where it came from.
 """
 
+import errno
+import os
 import sys
 import traceback
 from collections.abc import Callable
 
 from absl import app, flags, logging
 
+HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
+
 
 def run(main: Callable[[], None]) -> int:
     """Parses the flags, calls `main` and returns the exit code."""
     app.define_help_flags()
     try:
-        try:
-            rest = flags.FLAGS(sys.argv)[1:]
-        except SystemExit:  # --help has been answered
-            return 0
-        if rest:
+        if rest := _parse():
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
         if not _verbose():
             logging.set_verbosity(logging.ERROR)
         main()
+        return 0
+    except SystemExit:  # --help has been answered
         return 0
     except KeyboardInterrupt as stop:  # signals.Interrupted knows its signal
         return 128 + getattr(stop, "signum", 2)
@@ -32,18 +34,55 @@ def run(main: Callable[[], None]) -> int:
     except AttributeError as error:  # an override of a key that the locked configuration does not have
         return _fail(error, 2 if error.__traceback__ and "config_dict" in traceback.format_exc() else 1)
     except Exception as error:
-        return _fail(error, 1)
+        code = _fail(error, 1)
+        if _full(error):  # a background thread or an exit handler would try, and fail, again
+            sys.stderr.flush()
+            os._exit(code)
+        return code
+
+
+def _parse() -> list[str]:
+    """What is left of the command line. A configuration file is run here, and may fail in any way.
+
+    Raises: SystemExit after an answer to --help; ValueError, flags.Error or AttributeError.
+    """
+    try:
+        return flags.FLAGS(sys.argv)[1:]
+    except SystemExit:
+        if any(word.lstrip("-") in HELP for word in sys.argv[1:]):
+            raise
+        raise ValueError(
+            "the configuration file ends the program; a config has a function get_config"
+        ) from None
+    except (AttributeError, flags.Error, ValueError):
+        raise
+    except Exception as error:
+        raise ValueError(f"the configuration cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _verbose() -> bool:
     return logging.get_verbosity() >= logging.INFO
 
 
+def _full(error: BaseException | None) -> bool:
+    """Whether the disk was full, as far as the chain of errors tells."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _fail(error: Exception, code: int) -> int:
     if flags.FLAGS.is_parsed() and _verbose():
         traceback.print_exc()
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     if "Traceback (most recent call last):" in lines:  # config_flags puts a whole one into its message
         lines = lines[-1:]
-    print("error:", " ".join(lines), file=sys.stderr)
+    text = " ".join(line for line in lines if line)
+    for prefix in ("ValueError: ", "KeyError: "):
+        text = text.removeprefix(prefix)
+    if _full(error):
+        text = f"the disk is full ({text[:200]}); make room, and give --workdir again to go on"
+    print("error:", text, file=sys.stderr)
     return code

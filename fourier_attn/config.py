@@ -1,92 +1,76 @@
-"""Every knob of the project, with its default and its unit. The only list of knobs."""
+"""Every knob of the project in one configuration: `python -m fourier_attn.config` prints them all.
+
+The rooms below own their knobs: data its `KNOBS` and each task its defaults, the model its `KNOBS`, a mixer
+the fields of its layer, an engine its parameters. Those of the optimiser and of the training stand here.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from fourier_attn.optics import presets
+from fourier_attn import data, model
+from fourier_attn.data.tasks import KNOBS as DATA
+from fourier_attn.data.tasks import TASKS
+from fourier_attn.knobs import Knob, at_least, at_most, not_negative, one_of, positive, rate
+from fourier_attn.knobs import check as check_knobs
+from fourier_attn.optics import Engine, presets
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
 
-# Fourier-optical engines: exact without one, or a key of `fourier_attn.optics.presets.PRESETS`. A config that
-# asks `default` for an engine has its parameters one by one: `fourier_attn.optics.Engine` lists them.
-ENGINES = {
-    "engine": None,  # computes the mixer's transforms
-    "eval_engine": None,  # the one of evaluation; None: the same
+RUN = {
+    "seed": Knob(0, "of initial weights, dropout and the order of the data", at_least(0)),
+    "init_from": Knob("", "weights to start from, with their architecture: a run's directory, or a file"),
+    "init_padding": Knob(
+        "",
+        'what padding is for the mixers of `init_from`, see those; "": as the weights have it',
+        one_of("", "invariant", "own", "zero", "tokens"),
+    ),
 }
-
-MIXERS = {
-    "attention": {
-        "heads": 8,  # number of heads
-        "head_width": "full",  # "full": every head as wide as the model (the articles); "split": d / heads
-        "bias": False,  # of queries, keys and values (BERT)
-        "dropout": 0.0,  # rate of the softmax weights
-        "implementation": "xla",  # "xla", or "cudnn" on NVIDIA GPUs in bfloat16
-    },
-    "circular": {
-        "heads": 8,  # number of heads, each as wide as the model
-        "shape": None,  # None: tokens are signals of d values; (d1, d2): images, row by row
-        "boundary": "circular",  # "circular", "zero" or "valid" (which needs combine_heads="project")
-        "kernel": None,  # taps, (r,) or (r1, r2); None: as many as the token has (the articles)
-        "combine_heads": "sum",  # "sum" of the heads (the articles), or "project"
-        "method": "auto",  # "auto", "literal" (three correlations) or "fused" (the exact identity)
-        **ENGINES,
-    },
-    "lambda": {
-        "heads": 1,  # number of query heads; they share keys and values
-        "k": 16,  # depth of queries and keys
-        "u": 1,  # intra-depth: sets of keys and values that are summed
-        "context": 3,  # taps of the position table, odd; 0: the whole length
-        "length": 512,  # positions of a table for the whole length; `default` sets model.positions
-        "grid": (),  # (rows, cols) of an image; (): a sequence
-        "causal": False,  # position n sees m <= n only
-        "norm": "layer",  # of queries and values: "layer" or "none" (the articles)
-        "initializer": "fan_in",  # "fan_in", or "uniform" in (-0.5, 0.5) (the articles)
-        "method": "auto",  # "auto", "shift", "matrix" or "fft"
-        **ENGINES,
-    },
-    "fourier": {
-        "norm": "none",  # "none": unnormalised, as published; "tokens": divided by sqrt(t)
-        "padding": "invariant",  # or "own", "zero", "tokens"
-        "lengths": (),  # of "invariant"; `train.run` sets the padded lengths of the data
-        "method": "auto",  # "auto", "fft" (complex), "rfft" (half of the spectrum), "matmul" or "monarch"
-        **ENGINES,
-    },
-    "global_filter": {
-        "length": 512,  # tokens the filter is made for; `default` sets model.positions
-        "grid": (),  # (rows, cols) of an image; (): a sequence
-    },
-    "afno": {
-        "blocks": 8,  # blocks of features with weights of their own; they divide d
-        "hidden": 1,  # hidden width of a block, as a multiple of its features
-        "threshold": 0.01,  # by which new spectra are shrunk towards zero
-        "modes": 1.0,  # share of the lowest frequencies that are kept
-        "grid": (),  # (rows, cols) of an image; (): a sequence
-    },
-    "long_conv": {
-        "length": 512,  # tokens of the longest sequence; `default` sets model.positions
-        "boundary": "linear",  # "linear" (nothing outside the sequence) or "circular"
-        "causal": False,  # token i sees tokens up to i only
-    },
-    "linear": {
-        "length": 512,  # tokens of the longest sequence; `default` sets model.positions
-        "padding": "zero",  # "zero", or "tokens": padding is tokens like any other (as published)
-    },
-    "random": {
-        "length": 512,  # tokens of the longest sequence; `default` sets model.positions
-        "seed": 0,  # of the fixed matrices
-        "padding": "zero",  # as for "linear"
-    },
-    "identity": {},
-    "token_conv": {"taps": 3},  # length of the filter, odd
+OPTIM = {
+    "name": Knob("adamw", '"adam" or "adamw"', one_of("adam", "adamw")),
+    "learning_rate": Knob(5e-4, "at its peak", at_most(1e3, positive)),
+    "schedule": Knob(
+        "cosine",
+        'after the warm-up: "cosine" or "linear" to zero, or "constant"',
+        one_of("cosine", "linear", "constant"),
+    ),
+    "warmup_steps": Knob(100, "linear, to the peak; 0: none", at_least(0, "none")),
+    "steps": Knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1)),
+    "weight_decay": Knob(0.01, 'decoupled, on matrices only ("adamw")', at_most(1e3, not_negative)),
+    "clip_norm": Knob(1.0, "global norm of the gradient; 0: not clipped", not_negative),
+    "b1": Knob(0.9, "decay of Adam's mean of the gradient", rate),
+    "b2": Knob(0.999, "decay of Adam's mean of its square", rate),
+    "eps": Knob(1e-8, "added to the root of that", positive),
 }
+TRAIN = {
+    "epochs": Knob(3, "passes over train", at_least(1, most=1_000_000)),
+    "patience": Knob(
+        3, "epochs without a better validation before stopping; 0: never stop", at_least(0, "never stop")
+    ),
+    "seeds": Knob(
+        1, "networks trained at once on the same batches: mean and deviation from one run", at_least(1)
+    ),
+    "accumulate": Knob(1, "micro-batches per step; the gradient is that of the whole batch", at_least(1)),
+    "log_every": Knob(50, "steps", at_least(1)),
+    "save_every": Knob(500, "steps between checkpoints, besides one per epoch", at_least(1)),
+    "skip_limit": Knob(
+        10,
+        "updates in a row that are not finite, after which a run goes back once and then stops",
+        at_least(1),
+    ),
+}
+PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": model.KNOBS, "optim": OPTIM, "train": TRAIN}
+ENGINES = ("engine", "eval_engine")  # of a mixer: None, a preset's name, or an engine's parameters
 
-# How to train, where it is not the defaults below. "articles": Adam at a constant rate after a warm-up, batch
-# 4, 20 epochs, as the articles give it.
-RECIPES = {
+# How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
+# over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code they
+# built on.
+RECIPES: dict[str, Mapping[str, Any]] = {
     "default": {},
     "articles": {
         "data.batch": 4,
@@ -99,31 +83,9 @@ RECIPES = {
     },
 }
 
-# What a task wants otherwise than the defaults below. One padded length for `reviews`: each bucket has
-# frequencies of its own, which a short training on short texts does not learn.
-TASKS = {
-    "reviews": {
-        "data.length": 48,
-        "data.buckets": (),
-        "model.positions": 48,
-        "model.depth": 3,
-        "model.d": 64,
-        "model.mlp": 256,
-        "optim.learning_rate": 1e-3,
-        "train.epochs": 3,
-    },
-    "imdb": {},  # the articles' sizes are the defaults
-    "pretraining": {"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02},
-    **{
-        name: {
-            "data.tokenizer": "bpe",
-            "data.length": 128,
-            "data.buckets": (32, 64),
-            "optim.warmup_steps": 200,
-        }
-        for name in ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
-    },
-}
+# Knobs that had another name, or values that had, in configurations of earlier runs.
+RENAMED = {"init": "init_from", "merge": "combine_heads"}
+RENAMED_VALUES = {("method", "merged"): "fused"}
 
 
 def default(
@@ -138,127 +100,152 @@ def default(
     Args:
       engine: the preset that the mixer's engine starts from, parameter by parameter; None is exact.
       others: further mixers, for a `model.layout` that names them.
+    Raises: ValueError for a name that is unknown.
     """
     for name in (mixer, *others):
-        if name not in MIXERS:
-            raise ValueError(f"mixer={name!r} is unknown; choose one of {', '.join(MIXERS)}")
-    if task not in TASKS:
-        raise ValueError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
-    if engine is not None and "engine" not in MIXERS[mixer]:
+        _choose("mixer", name, model.MIXERS)
+    _choose("task", task, TASKS)
+    _choose("recipe", recipe, RECIPES)
+    if engine is not None and "engine" not in _mixer(mixer):
         raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
-    if recipe not in RECIPES:
-        raise ValueError(f"recipe={recipe!r} is unknown; choose one of {', '.join(RECIPES)}")
-    config = ConfigDict()
-    config.seed = 0  # of initial weights, dropout and the order of the data
-    config.init_from = ""  # weights to start from, with their architecture: a run's directory, or a file
-    config.init_padding = ""  # what padding is for their mixers, see those; "": as the weights have it
-    config.data, config.model, config.optim = _data(task), _model(mixer, engine, others), _optim()
-    config.train = _train()
-    config.update_from_flattened_dict(TASKS[task])
+    config: Config = ConfigDict({name: knob.default for name, knob in RUN.items()})
+    for part, knobs in PARTS.items():
+        config[part] = ConfigDict({name: knob.default for name, knob in knobs.items()})
+    config.data.task = task
+    config.model.mixer = _mixer(mixer)
+    config.model.mixer.name = mixer
+    config.model.others = ConfigDict({name: _mixer(name) for name in others})
+    if engine is not None:
+        set_engine(config, presets.preset(engine))
+    config.update_from_flattened_dict(TASKS[task].defaults)
     config.update_from_flattened_dict(RECIPES[recipe])
     return fit_length(config).lock()
 
 
-def from_dict(values: dict[str, Any]) -> Config:
-    """The configuration that was written as a dict."""
-    return ConfigDict(values)
+def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:
+    if name not in known:
+        raise ValueError(f"{what}={name!r} is unknown; choose one of {', '.join(known)}")
+
+
+def set_engine(config: Config, engine: Engine) -> None:
+    """Gives the mixer an engine, parameter by parameter; those that are None can be set, too."""
+    kinds = {"int | None": int, "float | None": float, "tuple[float, float] | None": tuple}
+    part: Config = ConfigDict()
+    for field in dataclasses.fields(engine):
+        value, kind = getattr(engine, field.name), kinds.get(str(field.type))
+        if field.name != "hardware":  # a function is no configuration
+            part[field.name] = placeholder(kind) if value is None and kind else value
+    del config.model.mixer["engine"]
+    config.model.mixer["engine"] = part
+    if config.model.mixer.name == "fourier":
+        config.model.mixer.padding = "zero"  # an engine has one size for all examples
+
+
+def _mixer(name: str) -> ConfigDict:
+    """The fields of a mixer's layer."""
+    part: Config = ConfigDict()
+    for field in model.fields(name):
+        empty: Any = placeholder(str if field.name in ENGINES else tuple)
+        part[field.name] = empty if field.default is None else field.default
+    return part
+
+
+def mixers(config: Config) -> tuple[Config, ...]:
+    """The mixers of a configuration: that of all blocks, and the others of a layout."""
+    return (config.model.mixer, *config.model.others.values())
 
 
 def fit_length(config: Config) -> Config:
     """Gives mixers that have a length of their own the model's number of positions."""
-    for mixer in (config.model.mixer, *config.model.others.values()):
+    for mixer in mixers(config):
         if "length" in mixer:
             mixer.length = config.model.positions
     return config
 
 
-def _data(task: str) -> ConfigDict:
-    part = ConfigDict()
-    part.task = task  # a key of fourier_attn.data.TASKS
-    part.dir = ""  # where TFDS keeps its data sets; "": TFDS's own default
-    part.tokenizer = (
-        "words"  # "words", "unigram" or "bpe", lower-cased and fitted on train; "bytes"; or a file
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The configuration that was written as a dict, by this version or an earlier one.
+
+    A knob that it does not have is at its default.
+
+    Raises: ValueError for one that holds something else than knobs.
+    """
+    try:
+        mixer, others = values["model"]["mixer"], values["model"]["others"]
+        config = default(mixer["name"], values["data"]["task"], others=tuple(others))
+        if isinstance(mixer.get("engine"), Mapping):
+            with config.unlocked():
+                set_engine(config, Engine())
+        _overwrite(config, values, "")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no configuration ({type(error).__name__}: {error})") from error
+    return config
+
+
+def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
+    for old, value in values.items():
+        name = RENAMED.get(old, old)
+        if name not in config:
+            raise ValueError(f"{path}{name} is no knob; `python -m fourier_attn.config` prints them all")
+        if isinstance(config[name], ConfigDict):
+            _overwrite(config[name], value, f"{path}{name}.")
+        else:
+            value = RENAMED_VALUES.get((name, value), value) if isinstance(value, str) else value
+            config[name] = tuple(value) if isinstance(value, list) else value
+
+
+def check(config: Config) -> None:
+    """Checks that every knob has a value of its type within its range, and that they fit each other.
+
+    Raises: ValueError.
+    """
+    check_knobs("", RUN, config)
+    data.check(config.data)
+    for part in ("optim", "train"):
+        check_knobs(f"{part}.", PARTS[part], config[part])
+    if config.data.batch % config.train.accumulate:
+        raise ValueError(
+            f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
+        )
+    model.build(dict(config.model) | {"head": TASKS[config.data.task].head})
+
+
+def describe() -> Iterator[str]:
+    """Every knob with its default and its meaning, line by line."""
+    for title, knobs in (("", RUN), *((f"{part}.", knobs) for part, knobs in PARTS.items())):
+        for name, knob in knobs.items():
+            yield from _line(f"{title}{name}", knob.default, knob.help)
+    for mixer, layer in model.MIXERS.items():
+        yield f"\nmodel.mixer of {mixer!r}"
+        told = arguments(layer.__doc__ or "")
+        for field in model.fields(mixer):
+            yield from _line(f"model.mixer.{field.name}", field.default, told[field.name])
+    yield "\nmodel.mixer.engine"
+    told = arguments(Engine.__doc__ or "")
+    for field in dataclasses.fields(Engine):
+        yield from _line(field.name, field.default, told[field.name])
+    for title, table in (
+        ("tasks", {name: task.defaults for name, task in TASKS.items()}),
+        ("recipes", RECIPES),
+    ):
+        yield f"\ndefaults of {title}"
+        for name, values in table.items():
+            yield f"  {name:<14}{', '.join(f'{key}={value!r}' for key, value in values.items())}"
+
+
+def _line(name: str, value: Any, text: str) -> Iterator[str]:
+    head = f"{name + ' = ' + repr(value):<44}  "
+    yield from textwrap.wrap(head + text, 110, subsequent_indent=" " * 46, drop_whitespace=True)
+
+
+def arguments(doc: str) -> dict[str, str]:
+    """What a docstring says under "Args:" about each of its arguments."""
+    section = re.search(r"^ *Args:(.*?)(?=^ *[A-Z][a-z]+:|\Z)", doc, flags=re.M | re.S)
+    entries = re.findall(
+        r"^ {6}(\w[\w, ]*): (.*?)(?=^ {6}\w|\Z)", section[1] if section else "", flags=re.M | re.S
     )
-    part.vocab = 50_000  # at most so many words or pieces of words, the most frequent ones
-    part.fit_examples = 0  # texts that a tokenizer is fitted on; 0: all of train
-    part.length = 512  # tokens; longer texts are cut at the end
-    part.buckets = (128, 192, 256, 384)  # padded lengths below `length`; (): all at `length`
-    part.batch = 32  # examples
-    part.holdout = 0.2  # share of train kept for validation where the data set has no such split
-    part.split_seed = 0  # of that split; apart from `seed`, so that all runs share one split
-    part.train_examples = 0  # use only the first so many of (shuffled) train; 0: all
-    part.corpora = ()  # texts for the task "pretraining": TFDS names (name or name:split), or text files
-    part.exclude = ()  # texts to keep out of these, as name:split or files
-    part.mask_rate = 0.15  # share of tokens that a masked language model has to find
-    return part
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
-def _model(mixer: str, engine: str | None, others: Sequence[str]) -> ConfigDict:
-    part = ConfigDict()
-    part.vocab = 50_000  # rows of the token table; `train.run` sets the tokenizer's size
-    part.classes = 2  # `train.run` sets the task's number
-    part.types = 0  # rows of the table of types, which tell segments apart; 0: none
-    part.positions = 512  # rows of the position table: the longest sequence, in tokens
-    part.depth = 6  # blocks
-    part.d = 128  # model width
-    part.emb = 0  # width of the tables, normalised and projected to d (BERT, FNet); 0: d, as they are
-    part.mlp = 512  # hidden width of the MLP
-    part.activation = "relu"  # "relu" (the articles) or "gelu" (tanh form, FNet)
-    part.norm_eps = 1e-5  # added to variances in normalisations (FNet: 1e-12)
-    part.pooling = "mean"  # of the real tokens, or "first": tanh of a map of the first one (BERT, FNet)
-    part.head = "classes"  # `train.run` sets the task's; all of them: fourier_attn.model.build
-    part.dropout = 0.0  # rate, after the embedding and after every MLP
-    part.mixer_dropout = 0.0  # rate, after every mixer (FNet: none)
-    part.token_dropout = 0.0  # rate of whole tokens zeroed in training
-    part.dtype = "float32"  # of the computation, or "bfloat16"; parameters are float32
-    part.mixer = _mixer(mixer)
-    part.mixer.name = mixer
-    part.layout = ()  # the name of each block's mixer; (): all `mixer`; see family.placed
-    part.others = ConfigDict({name: _mixer(name) for name in others})  # the other mixers of the layout
-    if engine is not None:
-        del part.mixer["engine"]
-        part.mixer["engine"] = _engine(engine)
-        if mixer == "fourier":
-            part.mixer.padding = "zero"  # an engine has one size for all examples
-    return part
-
-
-def _mixer(name: str) -> ConfigDict:
-    return ConfigDict({k: placeholder(str) if k in ENGINES else v for k, v in MIXERS[name].items()})
-
-
-def _engine(preset: str) -> ConfigDict:
-    """The parameters of a preset; those that are None can be set, too."""
-    values, part = presets.preset(preset), ConfigDict()
-    kinds = {"int | None": int, "float | None": float, "tuple[float, float] | None": tuple}
-    for field in dataclasses.fields(values):
-        value, kind = getattr(values, field.name), kinds.get(str(field.type))
-        if field.name != "hardware":  # a function is no configuration
-            part[field.name] = placeholder(kind) if value is None and kind else value
-    return part
-
-
-def _optim() -> ConfigDict:
-    part = ConfigDict()
-    part.name = "adamw"  # "adam" or "adamw"
-    part.learning_rate = 5e-4  # at its peak
-    part.schedule = "cosine"  # after the warm-up: "cosine" or "linear" to zero, or "constant"
-    part.warmup_steps = 100  # linear, to the peak
-    part.steps = 10_000  # of the whole schedule; `train.run` sets epochs x steps per epoch
-    part.weight_decay = 0.01  # decoupled, on matrices only ("adamw")
-    part.clip_norm = 1.0  # global norm of the gradient; 0: not clipped
-    part.b1 = 0.9
-    part.b2 = 0.999
-    part.eps = 1e-8
-    return part
-
-
-def _train() -> ConfigDict:
-    part = ConfigDict()
-    part.epochs = 3
-    part.patience = 3  # epochs without a better validation accuracy before stopping; 0: never stop
-    part.seeds = 1  # networks trained at once on the same batches: mean and deviation from one run
-    part.accumulate = 1  # micro-batches per step; the gradient is that of the whole batch
-    part.log_every = 50  # steps
-    part.save_every = 500  # steps between checkpoints, besides one per epoch
-    return part
+if __name__ == "__main__":
+    print("\n".join(describe()))

@@ -3,20 +3,25 @@
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command
-from fourier_attn.config import Config, from_dict
 
 CONFIG = config_flags.DEFINE_config_file(
-    "config", help_string="configuration, for example configs/fnet.py:imdb"
+    "config",
+    help_string="configuration, for example configs/fnet.py:imdb; `python -m fourier_attn.config` "
+    "prints every knob",
 )
 WORKDIR = flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
 MODE = flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
 TEXT = flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
 TEXT_PAIR = flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
+ALLOW_DRIFT = flags.DEFINE_list(
+    "allow_drift", [], "what may differ from the beginning of a run that goes on: data, tokenizer, code"
+)
 
 
 def main() -> None:
@@ -26,13 +31,18 @@ def main() -> None:
 
     config = given_config()
     if MODE.value == "train":
+        if unknown := set(ALLOW_DRIFT.value) - set(workdir.DRIFT):
+            raise ValueError(
+                f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
+            )
         if config is None and WORKDIR.value:  # go on with what the directory says
-            config = from_dict(workdir.load(Path(WORKDIR.value)))
-        train.run(config or missing("--config=configs/fnet.py"), WORKDIR.value or new_workdir())
+            config = workdir.load(Path(WORKDIR.value))
+        config = config or missing("--config=configs/fnet.py")
+        train.run(config, WORKDIR.value or new_workdir(), ALLOW_DRIFT.value)
         return
     directory = Path(WORKDIR.value or missing("--workdir=DIR, the directory of a trained run"))
     if config:
-        workdir.check(directory, init_from.adopt(config, directory).to_dict())
+        workdir.check(directory, init_from.load(config, directory).config)
     if MODE.value == "eval":
         for split, values in predict.evaluate(directory, config and config.data.dir).items():
             names = sorted(values, key=lambda name: ("loss" not in name, name))
@@ -43,7 +53,7 @@ def main() -> None:
             print(f"{answer} {value:.4f}")
 
 
-def given_config() -> Config:
+def given_config() -> Any:
     """The configuration of the command line, or None if there is none."""
     from fourier_attn.train import init_from
 

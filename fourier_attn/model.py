@@ -1,4 +1,4 @@
-"""The one model: embeddings, post-norm blocks around mixers, a vector of the sequence, a head."""
+"""The one model: an embedding, post-norm blocks around mixers, a vector of the sequence, a head."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fourier_attn.knobs import Knob, at_least, check, one_of, positive, rate, texts, unusable
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
+from fourier_attn.layers.embed import TokenEmbedding
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.heads import SMALL, Features, Head, Pretraining, mean
@@ -36,9 +38,48 @@ MIXERS: dict[str, type[nn.Module]] = {
     "token_conv": TokenConvolution,
 }
 
+EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding}
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": nn.relu,
     "gelu": partial(nn.gelu, approximate=True),
+}
+
+
+HEADS = ("classes", "score", "tokens", "spans", "pretraining", "mlm", "nsp", "features")
+
+# The knobs of the model. A mixer's are the fields of its layer.
+KNOBS = {
+    "inputs": Knob("tokens", "what the model reads: a key of EMBEDDINGS", one_of(*EMBEDDINGS)),
+    "vocab": Knob(50_000, "rows of the token table; a run sets its tokenizer's size", at_least(1)),
+    "classes": Knob(2, "of the head; a run sets its task's number", at_least(1)),
+    "types": Knob(0, "rows of the table of types, which tell segments apart; 0: none", at_least(0, "none")),
+    "positions": Knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1)),
+    "depth": Knob(6, "blocks", at_least(1, most=1_000)),
+    "d": Knob(128, "model width", at_least(1)),
+    "emb": Knob(
+        0, "width of the tables, normalised and projected to d (BERT, FNet); 0: d", at_least(0, "none")
+    ),
+    "mlp": Knob(512, "hidden width of the MLP", at_least(1)),
+    "activation": Knob("relu", '"relu" (the articles) or "gelu" (tanh form, FNet)', one_of(*ACTIVATIONS)),
+    "norm_eps": Knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", positive),
+    "pooling": Knob(
+        "mean",
+        '"mean" of the real tokens, or "first": tanh of a map of the first one',
+        one_of("mean", "first"),
+    ),
+    "head": Knob("classes", "a run sets its task's", one_of(*HEADS)),
+    "dropout": Knob(0.0, "rate, after the embedding and after every MLP", rate),
+    "mixer_dropout": Knob(0.0, "rate, after every mixer (FNet: none)", rate),
+    "token_dropout": Knob(0.0, "rate of whole tokens zeroed in training", rate),
+    "dtype": Knob(
+        "float32",
+        'of the computation, or "bfloat16"; parameters are float32',
+        one_of("float32", "bfloat16"),
+    ),
+    "layout": Knob(
+        (), "the name of each block's mixer; (): all the same; see `fourier_attn.family.placed`", texts
+    ),
 }
 
 
@@ -78,48 +119,42 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Tokens, positions and types to vectors of width d, then one block for each mixer.
-
-        e_i = W[token_i] + P[i] (+ S[type_i])
-        x_i = e_i                       emb = 0: the tables have width d (the articles)
-        x_i = LN(e_i) A + a             emb > 0: they have width emb (BERT, FNet)
+    """An embedding, then one block for each mixer.
 
     Args:
+      embed: makes the embedding, whose parameters stand in the encoder's own scope.
       mixers: makes each block's mixer.
-      vocab, positions, types: rows of the tables; with types=0 there is no table and types are not used.
-      d, emb: widths of the model and of the tables.
-      token_dropout: rate at which whole tokens are zeroed in training, before positions are added.
-    Returns: the vectors, and the table of tokens, to which a language model's head is tied.
+      mlp, activation, norm_eps, mixer_dropout, dtype: see `Block`.
+      dropout: rate after the embedding and after every MLP.
+    Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
+      tied, or None.
     Masking: see the mixers.
-    Raises: ValueError for a sequence longer than `positions`.
     """
 
+    embed: Callable[..., nn.Module]
     mixers: Sequence[Callable[..., nn.Module]]
-    vocab: int
-    positions: int
-    d: int
     mlp: int
-    types: int = 0
-    emb: int = 0
     activation: str = "relu"
     norm_eps: float = 1e-5
     dropout: float = 0.0
     mixer_dropout: float = 0.0
-    token_dropout: float = 0.0
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
     def __call__(
         self,
-        tokens: Int[Array, "b t"],
+        inputs: Array,
         *,
         types: Int[Array, "b t"] | None = None,
         mask: Bool[Array, "b t"] | None = None,
         train: bool = False,
-    ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"]]:
-        x, table = self.embed(tokens, types, train)
+    ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"] | None]:
+        embedding = self.embed(dtype=self.dtype, name="embed")
+        nn.share_scope(self, embedding)
+        x, table = embedding(inputs, types=types, train=train)
+        x = nn.Dropout(self.dropout, deterministic=not train, name="drop")(x)
         for layer, mixer in enumerate(self.mixers):
-            x = Block(
+            block = Block(
                 mixer,
                 self.mlp,
                 self.activation,
@@ -128,37 +163,23 @@ class Encoder(nn.Module):
                 self.dropout,
                 self.dtype,
                 name=f"block_{layer}",
-            )(x, mask=mask, train=train)
-        return x, table
-
-    def embed(self, tokens: Array, types: Array | None, train: bool) -> tuple[Array, Array]:
-        t, e = tokens.shape[-1], self.emb or self.d
-        if t > self.positions:
-            raise ValueError(
-                f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions"
             )
-        embed = partial(nn.Embed, features=e, embedding_init=SMALL, dtype=self.dtype)
-        words = embed(self.vocab, name="tokens")
-        x = nn.Dropout(self.token_dropout, broadcast_dims=(2,), deterministic=not train)(words(tokens))
-        x = x + self.param("positions", SMALL, (self.positions, e))[None, :t].astype(self.dtype)
-        if self.types:
-            x = x + embed(self.types, name="types")(jnp.zeros_like(tokens) if types is None else types)
-        if self.emb:
-            norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
-            dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
-            x = dense(self.d, name="projection")(norm(name="embedding_norm")(x))
-        return nn.Dropout(self.dropout, deterministic=not train)(x), words.embedding
+            x = block(x, mask=mask, train=train)
+        return x, table
 
 
 class Model(nn.Module):
-    """A head on an encoder: head(x, pooled) with x = encoder(tokens), in float32.
+    """A head on an encoder: head(x, pooled) with x = encoder(inputs), in float32.
 
-        pooled = (sum_i m_i x_i) / sum_i m_i        pooling "mean": of the real tokens (the articles)
+        pooled = (sum_i m_i x_i) / sum_i m_i        pooling "mean": of the real tokens
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
 
-    Tokens may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
+    The articles' listing averages over all positions, padding included.
+
+    Inputs may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
 
     Args:
+      axes: number of axes that the inputs of one example have: 1 for ids of tokens.
       mlm_positions: where a masked language model is to answer, (b, p); None: everywhere.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
     """
@@ -166,11 +187,12 @@ class Model(nn.Module):
     encoder: Callable[..., Encoder]
     head: Callable[..., nn.Module]
     pooling: str = "mean"
+    axes: int = 1
 
     @nn.compact
     def __call__(
         self,
-        tokens: Int[Array, "*b t"],
+        inputs: Array,
         *,
         types: Int[Array, "*b t"] | None = None,
         mask: Bool[Array, "*b t"] | None = None,
@@ -180,13 +202,13 @@ class Model(nn.Module):
         def flat(a: Array | None) -> Array | None:
             return a if a is None else a.reshape(-1, a.shape[-1])
 
-        mask = flat(mask)
-        ids = tokens.reshape(-1, tokens.shape[-1])
-        x, table = self.encoder(name="encoder")(ids, types=flat(types), mask=mask, train=train)
+        lead = inputs.shape[: inputs.ndim - self.axes]
+        examples, mask = inputs.reshape(-1, *inputs.shape[len(lead) :]), flat(mask)
+        x, table = self.encoder(name="encoder")(examples, types=flat(types), mask=mask, train=train)
         x = x.astype(jnp.float32)
         pooled = self.pool(x, mask)
         answers = self.head(name="head")(x, pooled, table=table, mlm_positions=flat(mlm_positions))
-        return jax.tree.map(lambda y: y.reshape(*tokens.shape[:-1], *y.shape[1:]), answers)
+        return jax.tree.map(lambda y: y.reshape(*lead, *y.shape[1:]), answers)
 
     def pool(self, x: Array, mask: Array | None) -> Array:
         if self.pooling == "mean":
@@ -199,11 +221,31 @@ def build(config: Any) -> Model:
 
     Raises: ValueError for an unknown mixer, a field that the mixer does not have, and sizes that do not fit.
     """
-    _check(config)
-    others = {name: {"name": name, **fields} for name, fields in dict(config["others"]).items()}
-    table = {name: _mixer(fields) for name, fields in others.items()}
-    table[config["mixer"]["name"]] = _mixer(config["mixer"])
-    layout = config["layout"] or (config["mixer"]["name"],) * config["depth"]
+    check("model.", KNOBS, config)
+    embedding = EMBEDDINGS[config["inputs"]]
+    embed_fields = [field.name for field in dataclasses.fields(embedding) if field.name in KNOBS]
+    embed = partial(embedding, **{name: config[name] for name in embed_fields if name != "dtype"})
+    encoder = partial(
+        Encoder,
+        embed=embed,
+        mixers=_mixers(config),
+        **{key: config[key] for key in ("mlp", "activation", "norm_eps", "dropout", "mixer_dropout")},
+        dtype=jnp.dtype(config["dtype"]),
+    )
+    return Model(encoder, _heads(config)[config["head"]], config["pooling"], embedding.axes)
+
+
+def example(config: Any) -> jax.ShapeDtypeStruct:
+    """The inputs of a batch of one, of the model with this `model` part of the configuration."""
+    return EMBEDDINGS[config["inputs"]].example()
+
+
+def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
+    """What makes the mixer of each block."""
+    name = config["mixer"]["name"]
+    table = {other: _mixer({"name": other, **fields}) for other, fields in dict(config["others"]).items()}
+    table[name] = _mixer(config["mixer"])
+    layout = config["layout"] or (name,) * config["depth"]
     if len(layout) != config["depth"]:
         raise ValueError(
             f"model.layout has {len(layout)} mixers for model.depth={config['depth']}; "
@@ -214,14 +256,7 @@ def build(config: Any) -> Model:
             f"model.layout has {', '.join(sorted(unknown))}, but model.mixer and model.others describe "
             f"{', '.join(table)} only; start from config.default(mixer, others=(...))"
         )
-    encoder = partial(
-        Encoder,
-        mixers=tuple(table[name] for name in layout),
-        **{key: config[key] for key in ("vocab", "positions", "d", "mlp", "types", "emb", "activation")},
-        **{key: config[key] for key in ("norm_eps", "dropout", "mixer_dropout", "token_dropout")},
-        dtype=jnp.dtype(config["dtype"]),
-    )
-    return Model(encoder, _heads(config)[config["head"]], config["pooling"])
+    return tuple(table[name] for name in layout)
 
 
 def _heads(config: Any) -> dict[str, Callable[..., nn.Module]]:
@@ -238,39 +273,31 @@ def _heads(config: Any) -> dict[str, Callable[..., nn.Module]]:
     }
 
 
+def fields(mixer: str) -> tuple[dataclasses.Field, ...]:
+    """The fields of a mixer that are knobs.
+
+    Raises: ValueError for an unknown mixer.
+    """
+    if mixer not in MIXERS:
+        raise ValueError(f"model.mixer.name={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
+    every = dataclasses.fields(MIXERS[mixer])
+    return tuple(field for field in every if field.name not in ("parent", "name", "dtype"))
+
+
 def _mixer(config: Any) -> Callable[..., nn.Module]:
-    fields = dict(config)
-    name = fields.pop("name")
-    fields |= {key: presets.build(fields[key]) for key in ("engine", "eval_engine") if key in fields}
-    if name not in MIXERS:
-        raise ValueError(f"model.mixer.name={name!r} is unknown; choose one of {', '.join(MIXERS)}")
-    known = [f.name for f in dataclasses.fields(MIXERS[name]) if f.name not in ("parent", "name", "dtype")]
-    if unknown := set(fields) - set(known):
+    values = dict(config)
+    name = values.pop("name")
+    known = [field.name for field in fields(name)]
+    if unknown := set(values) - set(known):
         raise ValueError(
             f"mixer {name!r} has no {', '.join(sorted(unknown))}; it has {', '.join(known) or 'no fields'}: "
             f"start from config.default(mixer={name!r})"
         )
-    return partial(MIXERS[name], **fields)
-
-
-def _check(config: Any) -> None:
-    for key in ("vocab", "classes", "positions", "depth", "d", "mlp"):
-        if config[key] < 1:
-            raise ValueError(f"model.{key}={config[key]} must be at least 1")
-    for key in ("types", "emb"):
-        if config[key] < 0:
-            raise ValueError(f"model.{key}={config[key]} must not be negative; 0 means none")
-    if config["norm_eps"] <= 0:
-        raise ValueError(f"model.norm_eps={config['norm_eps']} must be positive")
-    for key in ("dropout", "mixer_dropout", "token_dropout"):
-        if not 0 <= config[key] < 1:
-            raise ValueError(f"model.{key}={config[key]} must lie in [0, 1)")
-    choices = {
-        "activation": tuple(ACTIVATIONS),
-        "pooling": ("mean", "first"),
-        "head": tuple(_heads(config)),
-        "dtype": ("float32", "bfloat16"),
-    }
-    for key, known in choices.items():
-        if config[key] not in known:
-            raise ValueError(f"model.{key}={config[key]!r} is unknown; choose one of {', '.join(known)}")
+    for key, value in values.items():
+        if key in ("engine", "eval_engine"):
+            values[key] = presets.build(value)
+        elif message := unusable(value):
+            raise ValueError(f"model.mixer.{key}={value!r} {message}")
+        elif isinstance(value, list):
+            values[key] = tuple(value)
+    return partial(MIXERS[name], **values)

@@ -43,9 +43,11 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
     splits, task = load(config, directory, data_dir), data.TASKS[config.data.task]
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     found = {}
-    for name, batches in {"validation": splits.validation, **splits.extra_evals, "test": splits.test}.items():
+    for name, batches in splits.evals.items():
         if batches.labels.min() >= 0:
-            judged = compute_metrics(task, *evaluate_split(eval_step, params, batches), batches.labels)
+            judged = compute_metrics(
+                task, *evaluate_split(eval_step, params, batches, title=name), batches.labels
+            )
             found[name] = metrics.over_seeds(judged)
     return found
 
@@ -87,7 +89,7 @@ def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int)
 
     Raises: ValueError for a row without [MASK].
     """
-    mlm_positions = np.flatnonzero(batch["tokens"][0] == special(tokenizer).mask)
+    mlm_positions = np.flatnonzero(batch["inputs"][0] == special(tokenizer).mask)
     if not len(mlm_positions):
         raise ValueError(
             f"the text has no [MASK] among its first {batch['tokens'].shape[1]} tokens; "
@@ -102,7 +104,7 @@ def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int)
             "mlm_positions": mlm_positions[None].astype(np.int32),
         }
         given = {name: jnp.asarray(value) for name, value in given.items()}
-        outputs = network.apply({"params": one}, jnp.asarray(batch["tokens"]), **given)
+        outputs = network.apply({"params": one}, jnp.asarray(batch["inputs"]), **given)
         probability += np.asarray(jax.nn.softmax(outputs["mlm"][0])) / seeds
     best = np.argsort(-probability, axis=1)[:, :5]
     return [

@@ -28,8 +28,8 @@ def test_an_epoch_holds_each_example_once() -> None:
 def test_rows_stand_in_their_smallest_bucket() -> None:
     batches = make()
     for batch in (batches[i] for i in range(len(batches))):
-        t = batch["tokens"].shape[1]
-        for row, index, label in zip(batch["tokens"], batch["index"], batch["label"], strict=True):
+        t = batch["inputs"].shape[1]
+        for row, index, label in zip(batch["inputs"], batch["index"], batch["label"], strict=True):
             n = LENGTHS[index]
             assert t == min(b for b in (2, 4, 8) if b >= n)
             assert (row[:n] == 10 + index).all()
@@ -40,7 +40,7 @@ def test_rows_stand_in_their_smallest_bucket() -> None:
 def test_filling_copies_the_first_row_at_weight_0() -> None:
     ragged = [b for b in (make()[i] for i in range(7)) if b["weight"].sum() == 1]
     assert len(ragged) == 3  # of 3, 3 and 5 rows in twos
-    assert all((b["tokens"][0] == b["tokens"][1]).all() for b in ragged)
+    assert all((b["inputs"][0] == b["inputs"][1]).all() for b in ragged)
 
 
 def test_a_batch_is_a_function_of_seed_and_step() -> None:

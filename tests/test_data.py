@@ -65,7 +65,7 @@ def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch:
 
 def test_buckets_and_tokenizer_of_a_task(data_dir: str, tmp_path: Path) -> None:
     splits = data.load(settings(data_dir, length=20, buckets=(16, 64)), directory=tmp_path)
-    assert {splits.train[i]["tokens"].shape[1] for i in range(len(splits.train))} == {16, 20}
+    assert {splits.train[i]["inputs"].shape[1] for i in range(len(splits.train))} == {16, 20}
     again = data.load(settings(data_dir, vocab=5), directory=tmp_path)  # the saved tokenizer is used
     assert again.tokenizer.get_vocab() == splits.tokenizer.get_vocab()
 

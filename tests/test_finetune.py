@@ -259,7 +259,7 @@ def test_the_loss_is_divided_once() -> None:
     c.model.dropout = 0.0
     network, optimizer, objective = model.build(c.model), build_optimizer(c.optim), OBJECTIVES["classes"]
     ids = np.random.default_rng(0).integers(7, 60, (4, 9)).astype(np.int32)
-    one = {"tokens": ids, "label": ids[:, 0] % 2, "weight": np.ones(4, np.float32)}
+    one = {"inputs": ids, "label": ids[:, 0] % 2, "weight": np.ones(4, np.float32)}
     four = {name: np.concatenate([value] * 4) for name, value in one.items()}
     init_key, key = make_keys(0, 1)
     step = make_train_step(network, optimizer, objective)

@@ -92,7 +92,7 @@ def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> Stat
     state = make_init(network, optimizer, OBJECTIVES["classes"])(init_key)
     ids = np.random.default_rng(0).integers(0, 100, (8, 12)).astype(np.int32)
     batch = {
-        "tokens": ids,
+        "inputs": ids,
         "mask": ids > 0,
         "label": ids[:, 0] % 2,
         "weight": np.array([1] * 7 + [0], np.float32),

@@ -1,5 +1,6 @@
 """From a task's name to batches of token ids."""
 
+import hashlib
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourier_attn.data import masking
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import read_corpora
 from fourier_attn.data.masking import MaskedBatches
@@ -27,10 +27,12 @@ __all__ = ["TASKS", "Splits", "Task", "check", "load", "padded_lengths"]
 
 
 class Splits(NamedTuple):
-    """The batches of each split and their tokenizer.
+    """The batches of each split, and what they ask of a model.
 
     Args:
       extra_evals: further validation and test splits, by name.
+      model: knobs of the model that the data determine: its inputs, head, classes and vocabulary.
+      lengths: to which inputs are padded, rising.
       in_train: which test texts stand in train too (bool, n).
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
     """
@@ -39,9 +41,31 @@ class Splits(NamedTuple):
     validation: Split
     test: Split
     extra_evals: Mapping[str, Split]
-    tokenizer: Any
+    model: Mapping[str, Any]
+    lengths: tuple[int, ...]
     in_train: np.ndarray
-    idx: dict[str, np.ndarray]
+    idx: Mapping[str, np.ndarray]
+
+    @property
+    def evals(self) -> dict[str, Split]:
+        """Everything that is evaluated, by name; "test" last."""
+        return {"validation": self.validation, **self.extra_evals, "test": self.test}
+
+    @property
+    def spec(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Shape without the batch and dtype of each array of a batch, at the length of the first one."""
+        return {name: (array.shape[1:], array.dtype) for name, array in self.train[0].items()}
+
+    def fingerprint(self) -> dict[str, str]:
+        """For each split its size and a hash of all rows and labels, in their order."""
+        found = {}
+        for name, split in {"train": self.train, **self.evals}.items():
+            digest = hashlib.blake2b(digest_size=8)
+            for row, label in zip(split.rows, split.labels, strict=True):
+                digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
+                digest.update(label.tobytes())
+            found[name] = f"{len(split.rows)} {digest.hexdigest()}"
+        return found
 
 
 def load(config: Any, *, directory: Path, seed: int = 0, epochs: int = 1) -> Splits:
@@ -72,9 +96,21 @@ def load(config: Any, *, directory: Path, seed: int = 0, epochs: int = 1) -> Spl
     extra_evals = {name: splits[name] for name in names if name not in (validation, test)}
     train = batches("train", seed=seed, epochs=epochs)
     idx = {name: examples[name].idx for name in task.tests}
-    return Splits(
-        train, splits[validation], splits[test], extra_evals, tokenizer, examples[test].in_train, idx
-    )
+    told = _told(task, tokenizer)
+    in_train = examples[test].in_train
+    lengths = padded_lengths(config)
+    return Splits(train, splits[validation], splits[test], extra_evals, told, lengths, in_train, idx)
+
+
+def _told(task: Task, tokenizer: Any) -> dict[str, Any]:
+    """What a model must be told about texts."""
+    classes = max(len(task.labels), 1)
+    return {
+        "inputs": "tokens",
+        "vocab": tokenizer.get_vocab_size(),
+        "head": task.head,
+        "classes": classes,
+    }
 
 
 def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
@@ -92,7 +128,9 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
         batches("validation"),
         batches("test"),
     )
-    return Splits(train, validation, test, {}, tokenizer, np.zeros(len(test.rows), bool), {})
+    told = _told(TASKS["pretraining"], tokenizer)
+    lengths, in_train = (config["length"],), np.zeros(len(test.rows), bool)
+    return Splits(train, validation, test, {}, told, lengths, in_train, {})
 
 
 def _tokenizer(config: Any, directory: Path, texts: list[str]) -> Any:
@@ -113,21 +151,20 @@ def padded_lengths(config: Any) -> tuple[int, ...]:
 
 
 def check(config: Any) -> None:
-    """Finds what is wrong with the `data` part of a configuration without reading any data.
+    """Checks the `data` part of a configuration without reading any data.
 
-    Raises: ValueError.
+    Raises: ValueError for a knob out of its range, and for knobs that do not fit each other.
     """
     check_task(config)
     check_kind(config["tokenizer"], config["vocab"])
-    separated = config["task"] == "pretraining" or len(TASKS[config["task"]].texts) > 1
+    pretraining = config["task"] == "pretraining"
+    separated = pretraining or len(TASKS[config["task"]].texts) > 1
     if separated and config["tokenizer"] in ("words", "bytes"):
         raise ValueError(
             f"data.tokenizer={config['tokenizer']!r} has no [SEP], which task {config['task']!r} needs; "
             "use 'bpe'"
         )
-    if config["task"] == "pretraining":
-        masking.check(config["length"], config["batch"], config["mask_rate"])
-    elif config["length"] < 4:
-        raise ValueError(f"data.length={config['length']} must be at least 4")
-    else:
-        Batches([np.zeros(1, np.int32)], np.zeros(1), buckets=padded_lengths(config), batch=config["batch"])
+    if pretraining and config["length"] < 8:
+        raise ValueError(
+            f"data.length={config['length']} must be at least 8 for two segments and their special tokens"
+        )

@@ -33,8 +33,8 @@ class Batches:
     all buckets then in a drawn order too. The last batch of a bucket is filled up with copies of
     its first row at weight 0.
 
-    A batch is a dict: tokens (b, t); mask (b, t), True for real tokens; types (b, t), 1 from the first
-    separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
+    A batch is a dict: inputs (b, t), the ids of the tokens; mask (b, t), True for real tokens; types (b, t),
+    1 from the first separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
 
     Args:
       rows: token ids of each example.
@@ -73,7 +73,6 @@ class Batches:
         labels = np.asarray(labels)
         self.labels = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
         self.rows, self.batch, self.seed, self.pad, self.sep = rows, batch, seed, pad, sep
-        self.buckets = buckets
         bucket = np.searchsorted(buckets, lengths)
         self.members = [
             (t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()
@@ -96,26 +95,13 @@ class Batches:
             row[: len(self.rows[example])] = self.rows[example]
             real[: len(self.rows[example])] = True
         return {
-            "tokens": tokens,
+            "inputs": tokens,
             "mask": mask,
             "types": types(tokens, mask, self.sep),
             "label": self.labels[members],
             "weight": weight,
             "index": members,
         }
-
-    def take(self, examples: int) -> "Batches":
-        """The batches of the first so many examples alone; of all where there are no more."""
-        return Batches(
-            self.rows[:examples],
-            self.labels[:examples],
-            buckets=self.buckets,
-            batch=self.batch,
-            seed=self.seed,
-            epochs=self.epochs,
-            pad=self.pad,
-            sep=self.sep,
-        )
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         """Padded length and example numbers of every batch of an epoch, in order."""

@@ -59,7 +59,14 @@ class MaskedBatches:
         seed: int | None = None,
         epochs: int = 1,
     ):
-        check(length, batch, rate)
+        if length < 8:
+            raise ValueError(
+                f"data.length={length} must be at least 8 for two segments and their special tokens"
+            )
+        if batch < 1:
+            raise ValueError(f"data.batch={batch} must be at least 1")
+        if not 0 < rate < 1:
+            raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
         ids, self.vocab = special(tokenizer), tokenizer.get_vocab_size()
         if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
             raise ValueError(
@@ -92,7 +99,7 @@ class MaskedBatches:
         segment = types(tokens, np.ones(tokens.shape, bool), self.sep)
         chosen = self.choose(tokens, weight, draw)
         return {
-            "tokens": tokens,
+            "inputs": tokens,
             "types": segment,
             "label": label,
             "weight": weight,
@@ -133,16 +140,6 @@ class MaskedBatches:
             "mlm_labels": label,
             "mlm_weights": real.astype(np.float32),
         }
-
-
-def check(length: int, batch: int, rate: float) -> None:
-    """Finds what is wrong with the sizes. Raises: ValueError."""
-    if length < 8:
-        raise ValueError(f"data.length={length} must be at least 8 for two segments and their special tokens")
-    if batch < 1:
-        raise ValueError(f"data.batch={batch} must be at least 1")
-    if not 0 < rate < 1:
-        raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
 
 
 def pack(documents: Sequence[np.ndarray], end: int, n: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The table of tasks, and the texts of their splits."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,35 @@ import tensorflow_datasets as tfds
 from fourier_attn.data.sources import reviews
 from fourier_attn.data.sources.glue import GLUE
 from fourier_attn.data.tfds import Examples, prepared, read_split
+from fourier_attn.knobs import Knob, at_least, check, rising, share, texts
+
+KNOBS = {
+    "task": Knob("reviews", "what to learn: a key of TASKS"),
+    "dir": Knob("", 'where TFDS keeps its data sets; "": TFDS\'s own default'),
+    "tokenizer": Knob(
+        "words",
+        '"words", "unigram" or "bpe", lower-cased and fitted on train; "bytes"; or the path of a file',
+    ),
+    "vocab": Knob(50_000, "at most so many words or pieces of words, the most frequent ones", at_least(1)),
+    "fit_examples": Knob(
+        0, "texts that a tokenizer is fitted on; 0: all of train", at_least(0, "all of train")
+    ),
+    "length": Knob(512, "tokens; longer texts are cut at the end", at_least(4)),
+    "buckets": Knob((128, 192, 256, 384), "padded lengths below `length`; (): all at `length`", rising),
+    "batch": Knob(32, "examples", at_least(1)),
+    "holdout": Knob(0.2, "share of train kept for validation where a data set has no such split", share),
+    "split_seed": Knob(0, "of that split; apart from `seed`, so that runs can share a split", at_least(0)),
+    "train_examples": Knob(0, "use only the first so many of (shuffled) train; 0: all", at_least(0, "all")),
+    "eval_examples": Knob(
+        0, "use only the first so many of each validation split; 0: all", at_least(0, "all")
+    ),
+    "test_examples": Knob(0, "use only the first so many of each test split; 0: all", at_least(0, "all")),
+    "corpora": Knob(
+        (), 'texts of the task "pretraining": TFDS names (name or name:split), or text files', texts
+    ),
+    "exclude": Knob((), "texts to keep out of these, as name:split or files", texts),
+    "mask_rate": Knob(0.15, "share of tokens that a masked language model has to find", share),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +55,7 @@ class Task:
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
       submissions: files in which GLUE wants the answers to `tests`.
+      defaults: what the task wants otherwise than the knobs' defaults, by their full names.
     """
 
     dataset: str
@@ -37,14 +67,34 @@ class Task:
     validations: tuple[str, ...] = ()
     tests: tuple[str, ...] = ("test",)
     submissions: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 TASKS = {
     "reviews": Task(
-        "synthetic_reviews", reviews.LABELS, builder=reviews.builder, validations=("validation",)
+        "synthetic_reviews",
+        reviews.LABELS,
+        builder=reviews.builder,
+        validations=("validation",),
+        defaults={
+            "data.length": 48,
+            "data.buckets": (),
+            "model.positions": 48,
+            "model.depth": 3,
+            "model.d": 64,
+            "model.mlp": 256,
+            "optim.learning_rate": 1e-3,
+            "train.epochs": 3,
+        },
     ),
-    "imdb": Task("imdb_reviews", ("negative", "positive")),
-    "pretraining": Task("", ("in order", "swapped"), "pretraining", metrics=("mlm_accuracy",)),
+    "imdb": Task("imdb_reviews", ("negative", "positive")),  # the articles' sizes are the knobs' defaults
+    "pretraining": Task(
+        "",
+        ("in order", "swapped"),
+        "pretraining",
+        metrics=("mlm_accuracy",),
+        defaults={"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02},
+    ),
     **{
         name.removeprefix("glue/"): Task(
             name,
@@ -55,6 +105,12 @@ TASKS = {
             validations=task.validations,
             tests=task.tests,
             submissions=task.submissions,
+            defaults={
+                "data.tokenizer": "bpe",
+                "data.length": 128,
+                "data.buckets": (32, 64),
+                "optim.warmup_steps": 200,
+            },
         )
         for name, task in GLUE.items()
     },
@@ -78,22 +134,18 @@ def read(config: Any) -> dict[str, Examples]:
     for split in task.tests:
         test = read_split(builder, split, task.texts)
         in_train = np.array([text in seen for text in test.letters()])
-        result[split] = dataclasses.replace(test, in_train=in_train)
+        result[split] = dataclasses.replace(test, in_train=in_train).first(config["test_examples"])
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
     if not task.validations:
         held = round(config["holdout"] * len(train))
-        result["validation"], order = train.take(order[:held]), order[held:]
-    if config["train_examples"]:
-        order = order[: config["train_examples"]]
-    validations = {split: read_split(builder, split, task.texts) for split in task.validations}
-    return {"train": train.take(order), **validations, **result}
+        result["validation"], order = train.take(order[:held]).first(config["eval_examples"]), order[held:]
+    for split in task.validations:
+        result[split] = read_split(builder, split, task.texts).first(config["eval_examples"])
+    return {"train": train.take(order).first(config["train_examples"]), **result}
 
 
 def check_task(config: Any) -> None:
-    """Finds what is wrong with the choice of data. Raises: ValueError."""
+    """Checks the task and the range of every knob. Raises: ValueError."""
     if config["task"] not in TASKS:
         raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
-    if not 0.0 < config["holdout"] < 1.0:
-        raise ValueError(f"data.holdout={config['holdout']} must lie between 0 and 1")
-    if config["train_examples"] < 0:
-        raise ValueError(f"data.train_examples={config['train_examples']} must not be negative; 0 means all")
+    check("data.", KNOBS, config)

@@ -34,6 +34,10 @@ class Examples:
         texts, rest = [self.texts[i] for i in index], (self.labels, self.in_train, self.idx)
         return Examples(texts, text_pairs, *(column[index] for column in rest))
 
+    def first(self, count: int) -> "Examples":
+        """The first so many, or all for 0."""
+        return self.take(np.arange(len(self))[:count]) if count else self
+
     def letters(self) -> list[str]:
         """What makes two examples the same."""
         text_pairs = self.text_pairs or [""] * len(self)

@@ -88,7 +88,11 @@ class Random(nn.Module):
 
         key, mixing = split(key) for each block from PRNGKey(seed) on;    key_F, key_T = split(mixing)
 
-    Args: length, padding, dtype: as for `Linear`.  seed: of the matrices, apart from that of the training.
+    Args:
+      length: tokens of the longest sequence.
+      seed: of the matrices, apart from that of the training.
+      padding: "zero", or "tokens", where padding is tokens like any other (as published).
+      dtype: of the computation.
     Masking: as for `Linear`.
     Raises: ValueError for a longer sequence or another padding.
     Source: Lee-Thorpe et al., arXiv 2105.03824.

@@ -94,13 +94,13 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
     draw, b = np.random.default_rng(config.seed), config.data.batch
     tokens = jnp.asarray(draw.integers(2, config.model.vocab, (b, config.data.length)), jnp.int32)
     batch = {
-        "tokens": tokens,
+        "inputs": tokens,
         "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
     optimizer, (init_key, key) = build_optimizer(config.optim), make_keys(config.seed, 1)
     objective = OBJECTIVES["classes"]
-    state = make_init(network, optimizer, objective)(init_key)
+    state = make_init(network, optimizer, objective, model.example(config.model))(init_key)
     params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
     eval_step = make_eval_step(network, objective)
     train_step = make_train_step(network, optimizer, objective)

@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fourier_attn import data, model, predict
+from fourier_attn import model, predict
 from fourier_attn.config import Config
-from fourier_attn.data.batches import Batch, Batches, Split
+from fourier_attn.data.batches import Batch, Split
 from fourier_attn.optics import Engine, presets
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import evaluate_split
@@ -46,13 +46,11 @@ def public_split(
     Args:
       examples: the first so many of it; 0 is all.
     """
+    config.data.eval_examples = config.data.test_examples = examples
     splits = predict.load(config, directory, data_dir)
-    name, batches = "test", splits.test
-    if batches.labels.min() < 0:
-        name, batches = "validation", splits.validation
-    if examples and isinstance(batches, Batches):
-        batches = batches.take(examples)
-    return name, batches
+    if splits.test.labels.min() < 0:
+        return "validation", splits.validation
+    return "test", splits.test
 
 
 def accuracies(
@@ -71,7 +69,7 @@ def accuracies(
     """
     config, _, params = predict.restore(directory)
     fields, seeds = config.model.to_dict(), config.train.seeds
-    objective = OBJECTIVES[data.TASKS[config.data.task].head]
+    objective = OBJECTIVES[config.model.head]
     if "accuracy" not in objective.names:
         raise ValueError(
             f"workdir={directory} has the task {config.data.task!r}, which has no accuracy; "

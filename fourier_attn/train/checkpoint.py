@@ -1,68 +1,133 @@
 """Checkpoints: Orbax, and what it does not do by itself, to notice that a file was damaged."""
 
 import hashlib
+import re
+import shutil
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from tqdm import tqdm
 
 T = TypeVar("T")
+NAME = re.compile(r"(\d+)(-unvalidated)?")
+DAMAGED = "damaged-"  # before the name of a checkpoint that was set aside
+OLD = "removed-"  # before the name of one that is being removed
+KEPT = 2  # besides the one that is being written
+
+
+class Name(NamedTuple):
+    """Which state a checkpoint holds, in the order in which a run reaches them.
+
+    Args:
+      step: training steps made.
+      validated: at the end of an epoch, whether its validation is part of the state.
+    """
+
+    step: int
+    validated: bool = True
+
+    def __str__(self) -> str:
+        return str(self.step) + ("" if self.validated else "-unvalidated")
+
+
+def names(workdir: Path) -> list[Name]:
+    """The checkpoints of a run that are whole, the newest first."""
+    directory = workdir / "checkpoints"
+    found = directory.iterdir() if directory.is_dir() else ()
+    matches = [NAME.fullmatch(path.name) for path in found]
+    return sorted((Name(int(m[1]), not m[2]) for m in matches if m), reverse=True)
 
 
 class Checkpoints:
     """The checkpoints of one run, in `workdir/checkpoints/STEP`; the newest two are kept.
 
-    Saving is asynchronous and atomic. Beside the arrays stands the SHA-256 sum of each, which is
-    compared when they are restored: Orbax itself restores flipped bits without a word. With
-    `read_only` nothing is created or cleaned up, so that a run that is still going on is not disturbed.
+    Saving is asynchronous and atomic: a checkpoint has its name once it is whole, and an older one is
+    removed only after that. Beside the arrays stands the SHA-256 sum of each, which is compared when they
+    are restored: Orbax itself restores flipped bits without a word.
+
+    Args:
+      read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed.
     """
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=2, create=not read_only, cleanup_tmp_directories=not read_only, read_only=read_only
-        )
-        self.directory = workdir.resolve() / "checkpoints"
-        self.manager = ocp.CheckpointManager(self.directory, options=options)
+        self.directory, self.read_only = workdir.resolve() / "checkpoints", read_only
+        if not read_only:
+            self.directory.mkdir(exist_ok=True)
+            for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
+                shutil.rmtree(rest)  # a kill came while it was written or removed
+        self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
 
-    def save(self, step: int, state: Any) -> None:
-        """Starts to save `state`; returns once it is copied."""
-        if self.manager.latest_step() == step:
+    def save(self, name: Name, state: Any) -> None:
+        """Starts to save `state`; returns once it is copied, and an earlier save is done.
+
+        Raises: an earlier save's error.
+        """
+        self.wait()
+        if (self.directory / str(name)).exists():
             return
+        self._remove_older()
         copy = jax.tree.map(np.array, state)  # a copy: the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
-        self.manager.save(step, args=items)
+        self.checkpointer.save(self.directory / str(name), args=items)
 
-    def delete(self, step: int) -> None:
-        """Removes the state of `step`, so that another one can be saved for it."""
-        self.manager.delete(step)
+    def wait(self) -> None:
+        """Waits until the last state that was given to `save` is on the disk. Raises: its error."""
+        self.checkpointer.wait_until_finished()
 
-    def restore(self, like: T) -> T | None:
-        """The newest state, with the structure, shapes and dtypes of `like`; None if there is none.
+    def restore(self, like: T) -> tuple[Name, T] | None:
+        """The newest sound state, with the structure, shapes and dtypes of `like`; None if none was saved.
 
-        Raises: ValueError for a checkpoint that cannot be read or whose sums do not match.
+        A damaged one is said aloud and set aside, under another name; then the one before it is taken.
+
+        Raises: ValueError where there are checkpoints and none of them is sound.
         """
-        step = self.manager.latest_step()
-        if step is None:
-            return None
-        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
-        try:
-            restored: Any = self.manager.restore(step, args=items)
-            if _sums(restored.state) != restored.sums:
-                raise ValueError("its contents do not match their SHA-256 sums")
-        except Exception as error:  # a damaged file shows as one of many kinds
-            older = sorted(set(self.manager.all_steps()) - {step})
-            instead = f"to go on from step {older[-1]}" if older else "to start the run anew"
-            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        damaged = [path.name for path in self.directory.glob(f"{DAMAGED}*")]
+        for name in names(self.directory.parent):
+            try:
+                return name, self._read(name, like)
+            except Exception as error:  # a damaged file shows as one of many kinds
+                reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+                damaged.append(str(name))
+                aside = "" if self.read_only else f"; it is set aside as {self._set_aside(name).name}"
+                tqdm.write(f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}.")
+        if damaged:
             raise ValueError(
-                f"the checkpoint {self.directory / str(step)} is damaged ({reason}); move it away {instead}"
-            ) from error
-        return restored.state
+                f"none of the checkpoints in {self.directory} is sound ({', '.join(damaged)} damaged); "
+                "put a copy back, or begin anew in another workdir"
+            )
+        return None
 
     def close(self) -> None:
-        """Waits until everything is on the disk."""
-        self.manager.close()
+        """Waits until everything is on the disk. Raises: the error of the last save."""
+        try:
+            self.wait()
+            if not self.read_only:
+                self._remove_older()
+        finally:
+            self.checkpointer.close()
+
+    def _read(self, name: Name, like: Any) -> Any:
+        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
+        restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
+        if _sums(restored.state) != restored.sums:
+            raise ValueError("its contents do not match their SHA-256 sums")
+        return restored.state
+
+    def _set_aside(self, name: Name) -> Path:
+        path = self.directory / str(name)
+        aside = path.with_name(f"{DAMAGED}{name}")
+        while aside.exists():
+            aside = aside.with_name(f"{aside.name}-again")
+        return path.rename(aside)
+
+    def _remove_older(self) -> None:
+        for name in names(self.directory.parent)[KEPT:]:
+            path = self.directory / f"{OLD}{name}"
+            (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
+            shutil.rmtree(path)
 
 
 def _sums(state: Any) -> dict[str, str]:

@@ -7,20 +7,32 @@ from typing import Any
 
 import jax
 import numpy as np
+from tqdm import tqdm
 
 from fourier_attn.data import Task
 from fourier_attn.data.batches import Split
 from fourier_attn.train import metrics
 from fourier_attn.train.scores import SCORES
+from fourier_attn.train.workdir import write
 
 
 def evaluate_split(
-    eval_step: Callable[..., Any], params: Any, batches: Split, poll: Callable[[], None] = lambda: None
+    eval_step: Callable[..., Any],
+    params: Any,
+    batches: Split,
+    poll: Callable[[], None] = lambda: None,
+    title: str = "",
 ) -> tuple[metrics.Sums, np.ndarray]:
-    """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set."""
+    """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set.
+
+    Args:
+      poll: called before each batch.
+      title: of the bar that shows how far it is.
+    """
     total, parts = None, []
-    for batch in (batches[i] for i in range(len(batches))):
+    for i in tqdm(range(len(batches)), title, unit="batch", leave=False, disable=None, dynamic_ncols=True):
         poll()
+        batch = batches[i]
         summed, answers = eval_step(params, batch)
         total = summed if total is None else metrics.add(total, summed)
         parts.append((batch["index"], batch["weight"] > 0, answers))
@@ -79,8 +91,10 @@ def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Spli
         mean = answers.reshape(-1, *answers.shape[-2:]).mean(axis=0)
         chosen = mean.argmax(axis=-1)
         extra = [{"probability": round(float(row[best]), 6)} for row, best in zip(mean, chosen, strict=True)]
-    with path.open("w") as file:
-        rows = zip(batches.labels.tolist(), chosen.tolist(), extra, strict=True)
-        for index, (label, answer, more) in enumerate(rows):
-            file.write(json.dumps({"index": index, "label": label, "prediction": answer, **more}) + "\n")
+    rows = zip(batches.labels.tolist(), chosen.tolist(), extra, strict=True)
+    lines = [
+        json.dumps({"index": index, "label": label, "prediction": answer, **more}) + "\n"
+        for index, (label, answer, more) in enumerate(rows)
+    ]
+    write(path, "".join(lines))
     return chosen

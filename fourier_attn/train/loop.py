@@ -1,9 +1,8 @@
 """The one loop: epochs of training steps, validation, checkpoints, and the test set once at the end."""
 
 import contextlib
-import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,35 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
+from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
 from fourier_attn.data.sources.glue import write_submission
 from fourier_attn.data.text import copy_tokenizer, tokenizer_file
-from fourier_attn.train import init_from, metrics, workdir
-from fourier_attn.train.checkpoint import Checkpoints
+from fourier_attn.train import init_from, memory, metrics, workdir
+from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split, show, summary, write_predictions
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.optimizer import build_optimizer, build_schedule
 from fourier_attn.train.signals import Interrupted, StopSignals
-from fourier_attn.train.step import State, close_epoch, make_eval_step, make_init, make_keys, make_train_step
+from fourier_attn.train.step import (
+    State,
+    close_epoch,
+    make_eval_step,
+    make_init,
+    make_keys,
+    make_train_step,
+    roll_back,
+)
 from fourier_attn.train.writer import Writer, plot_curves, read_lines
 
 
-def run(config: Config, directory: str | Path) -> dict[str, Any]:
+class Diverged(Exception):
+    """Updates were not finite again after the run had gone back to an earlier state."""
+
+
+def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
     """Trains what the configuration describes and returns its metrics on the test set.
 
     The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
@@ -35,62 +47,75 @@ def run(config: Config, directory: str | Path) -> dict[str, Any]:
     configuration, that run goes on, to the same result bit for bit; where it holds a finished one, nothing
     is done.
 
+    Args:
+      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer", "code".
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
-      Interrupted: after SIGTERM or Ctrl-C; the state has been saved.
+      Diverged: where updates are not finite, twice.
+      Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
     """
     directory = Path(directory).resolve()
-    config = init_from.adopt(config, directory)
     check(config)
-    if not tokenizer_file(directory).exists():
-        init_from.tokenizer(config)
-    workdir.check(directory, config.to_dict())
-    for line in read_lines(directory):
-        if line["split"] == "test":
-            tqdm.write(f"{directory} is finished. {summary(line)}")
-            return line
+    start = init_from.load(config, directory)
+    if start.config is not config:
+        check(start.config)
+    workdir.check(directory, start.config)
+    if done := finished(directory):
+        tqdm.write(f"{directory} is finished. {summary(done)}")
+        return done
     with workdir.lock(directory), StopSignals() as stop:
-        if not (directory / "config.json").exists():
-            workdir.save(directory, config.to_dict())
         try:
-            return Run(config, directory, stop).finish()
+            return Run(start, directory, stop, allow_drift).finish()
         except Interrupted:
             tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
             raise
 
 
 def check(config: Config) -> None:
-    """Finds what is wrong with a configuration without touching any data.
+    """Checks a configuration without touching any data: every knob's range, and the memory it asks for.
 
     Raises: ValueError.
     """
-    for key in ("epochs", "seeds", "accumulate", "log_every", "save_every"):
-        if config.train[key] < 1:
-            raise ValueError(f"train.{key}={config.train[key]} must be at least 1")
-    if config.train.patience < 0:
-        raise ValueError(f"train.patience={config.train.patience} must not be negative; 0 means never stop")
-    data.check(config.data)
-    if config.data.batch % config.train.accumulate:
-        raise ValueError(
-            f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
-        )
-    build_optimizer(config.optim)
-    longest = jax.ShapeDtypeStruct((1, config.data.length), jnp.int32)
-    network = model.build(dict(config.model) | {"head": data.TASKS[config.data.task].head})
-    jax.eval_shape(network.init, jax.random.key(0), longest)
+    configuration.check(config)
+    memory.check(config)
+
+
+def finished(directory: Path) -> dict[str, Any] | None:
+    """The line with a finished run's metrics on the test set; None for a run that has to go on.
+
+    A line alone does not say it: the state after the last step is there, and all answers are.
+    """
+    saved = names(directory)
+    for line in read_lines(directory) if (directory / "config.json").exists() else []:
+        if line["split"] == "test" and saved and saved[0] == Name(line["step"]):
+            task = data.TASKS[workdir.load(directory).data.task]
+            answers = directory / "predictions.jsonl"
+            if task.head == "pretraining" or answers.exists():
+                return line
+    return None
 
 
 class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
-    def __init__(self, config: Config, directory: Path, stop: StopSignals):
+    def __init__(
+        self, start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str] = ()
+    ):
+        config = start.config
         self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
-        if not tokenizer_file(directory).exists() and (given := init_from.tokenizer(config)):
-            copy_tokenizer(given, directory)
-        epochs = config.train.epochs
-        self.data = data.load(config.data, directory=directory, seed=config.seed, epochs=epochs)
+        self.start, self.notes = time.perf_counter(), start.notes
+        if not tokenizer_file(directory).exists() and start.tokenizer:
+            copy_tokenizer(start.tokenizer, directory)
+        name = f"{self.task.dataset or ', '.join(config.data.corpora)} ({config.data.task})"
+        tqdm.write(f"data        {name}: reading ...")
+        self.data = data.load(config.data, directory=directory, seed=config.seed, epochs=config.train.epochs)
         stop.poll()
         self.config = fitted(config, self.data)
+        self.fingerprints = {
+            "data": self.data.fingerprint(),
+            "tokenizer": workdir.fingerprint(tokenizer_file(directory)),
+            "code": workdir.code_fingerprint(),
+        }
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
@@ -100,17 +125,33 @@ class Run:
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds)
         self.checkpoints = Checkpoints(directory)
-        init_keys, self.keys = make_keys(config.seed, self.seeds)
-        init = make_init(self.network, self.optimizer, self.objective, self.seeds)
-        restored = self.checkpoints.restore(jax.eval_shape(init, init_keys, {}))
-        self.notes: tuple[str, ...] = ()
-        if restored is None:
-            params, self.notes = init_from.start(self.config)
-            restored = init(init_keys, params)
-            workdir.save(directory, self.config.to_dict())
-        self.state: State = restored
-        self.step = int(np.max(self.state.step))
-        self.writer = Writer(directory, self.step)
+        self.state, self.keys, self.step = self.begin(start.params, allow_drift)
+        self.first = self.step
+        self.writer = Writer(directory, self.step, self.validated())
+
+    def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, int]:
+        """The state to go on with, the keys of dropout, and the step.
+
+        The first state is on the disk before the first line of metrics is: where there are lines and no
+        checkpoint, something was lost.
+        """
+        init_keys, keys = make_keys(self.config.seed, self.seeds)
+        example = model.example(self.config.model)
+        self.init = make_init(self.network, self.optimizer, self.objective, example, self.seeds)
+        found = self.checkpoints.restore(jax.eval_shape(self.init, init_keys, {}))
+        if found:
+            workdir.check_drift(self.directory, self.fingerprints, allow_drift)
+            return found[1], keys, found[0].step
+        if lines := read_lines(self.directory):
+            raise ValueError(
+                f"workdir={self.directory} has metrics of {lines[-1]['step']} steps and no checkpoint; put "
+                "its folder checkpoints back, or begin anew in another workdir"
+            )
+        state = self.init(init_keys, params or {})
+        workdir.save(self.directory, self.config, self.fingerprints)
+        self.checkpoints.save(Name(0), state)
+        self.checkpoints.wait()
+        return state, keys, 0
 
     def finish(self) -> dict[str, Any]:
         """Trains to the end, or as far as a signal allows, then reads the test set."""
@@ -121,7 +162,8 @@ class Run:
             tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
-            self.checkpoints.save(self.step, self.state)
+            self.checkpoints.save(Name(self.step, self.validated()), self.state)
+            self.checkpoints.wait()
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
         finally:
@@ -131,85 +173,143 @@ class Run:
     def introduce(self) -> None:
         """Says what is about to happen."""
         device, splits = jax.devices()[0], self.data
-        count = sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
         sizes = [f"{len(getattr(splits, name).rows):,} {name}" for name in ("train", "validation", "test")]
-        name = f"{self.task.dataset or ', '.join(self.config.data.corpora)} ({self.config.data.task})"
-        tqdm.write(f"device      {device.device_kind} ({device.platform}, {jax.device_count()} device)")
-        tqdm.write(f"parameters  {count:,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else ""))
-        tqdm.write(f"data        {name}: {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
+        tqdm.write(f"            {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
+        others = jax.device_count() - 1
+        unused = f"; {others} more of them not used" if others else ""
+        tqdm.write(f"device      {device.device_kind} ({device.platform}{unused})")
+        tqdm.write(
+            f"parameters  {self.parameters():,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else "")
+        )
         if self.config.init_from:
             tqdm.write(f"weights     {self.config.init_from}, whose architecture is used")
             for note in self.notes:
                 tqdm.write(f"            {note}")
+        if self.config.optim.warmup_steps >= len(self.data.train):
+            tqdm.write(
+                f"note        optim.warmup_steps={self.config.optim.warmup_steps} is the whole schedule of "
+                f"{len(self.data.train)} steps: the learning rate never reaches its peak"
+            )
         tqdm.write(
             f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
         )
+
+    def seconds(self) -> float | None:
+        """Since the start; None for a run that was resumed, of which it does not know them all."""
+        return round(time.perf_counter() - self.start, 1) if self.first == 0 else None
+
+    def parameters(self) -> int:
+        """Of one network."""
+        return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
+
+    def validated(self) -> bool:
+        """Whether all validations up to this step are part of the state."""
+        sums = jax.device_get(self.state.sums)
+        examples_seen = max(float(np.max(sums[name][..., 1])) for name in self.objective.names)
+        return not (self.step and self.step % self.per_epoch == 0 and examples_seen > 0)
 
     def train(self) -> None:
         """Training steps until all epochs are done or validation stops getting better."""
         train = self.data.train
         self.clock = Clock(self.step)
-        examples_seen = max(np.max(s[..., 1]) for s in jax.tree.leaves(self.state.sums))
-        if self.step and self.step % self.per_epoch == 0 and examples_seen > 0:
-            self.checkpoints.delete(self.step)  # a signal came before the validation was through
+        if not self.validated():
             self.close_epoch()
-        batches = prefetch(train, self.step)
+        batches, first = prefetch(train, self.step), True
         with tqdm(total=len(train), initial=self.step, unit="step", disable=None, dynamic_ncols=True) as bar:
             while self.step < len(train) and not self.stale():
+                if first:
+                    tqdm.write("compiling   the first steps take longer: a program for each padded length")
+                    first = False
                 with self.clock.waiting():
                     batch = next(batches)
                 self.state = self.train_step(self.state, batch, self.keys)
                 self.step += 1
                 self.after_step(bar)
                 self.stop.poll()  # after the step's line and save, or they would be missing on resume
+        self.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
 
     def after_step(self, bar: tqdm) -> None:
         """Whatever is due at this step: the end of an epoch, a line of metrics, a checkpoint."""
-        if self.step % self.per_epoch == 0:
+        end, due = self.step % self.per_epoch == 0, self.step % self.config.train.log_every == 0
+        if end or due:
+            bar.update(self.step - bar.n)
+            self.look_after()
+        if end:
             self.close_epoch()
-        elif self.step % self.config.train.log_every == 0:
+            return
+        if due:
             values = self.progress()
             self.writer.write("train", self.step, self.step / self.per_epoch, values)
             shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
-            bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"}, refresh=False)
-            bar.update(self.step - bar.n)
-        if self.step % self.config.train.save_every == 0:
-            self.checkpoints.save(self.step, self.state)
+            bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
+        if self.step % self.config.train.save_every == 0 and not np.max(self.state.skipped):
+            self.checkpoints.save(Name(self.step), self.state)  # a state to go back to, too
+
+    def look_after(self) -> None:
+        """Goes back once where too many updates in a row were not finite; stops the second time.
+
+        Raises: Diverged.
+        """
+        skipped = int(np.max(self.state.skipped))
+        if skipped < self.config.train.skip_limit:
+            return
+        what = f"the last {skipped} updates up to step {self.step} were not finite and were not made"
+        if int(np.max(self.state.rollbacks)):
+            raise Diverged(
+                f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
+                "optim.clip_norm, or use model.dtype=float32, in another workdir"
+            )
+        like = jax.eval_shape(lambda state: state, self.state)
+        self.checkpoints.wait()
+        found = self.checkpoints.restore(like)
+        if found is None:
+            raise Diverged(f"{what}, and there is no checkpoint to go back to")
+        tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
+        self.state = roll_back(self.state, found[1])
+        self.checkpoints.save(Name(self.step, validated=self.step % self.per_epoch != 0), self.state)
 
     def progress(self) -> dict[str, Any]:
-        """Means over the epoch so far, and how fast it goes."""
+        """Means over the epoch so far, the learning rate, and how fast it goes."""
         means = metrics.mean(jax.device_get(self.state.sums))
-        return means | self.clock.read(self.step, self.config.data.batch)
+        rate = np.asarray(build_schedule(self.config.optim)(self.step)).item()
+        return means | {"learning_rate": rate} | self.clock.read(self.step, self.config.data.batch)
 
     def close_epoch(self) -> None:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
         epoch = self.step // self.per_epoch
         train = self.progress()
-        validation, _ = self.evaluate(self.data.validation, self.state.params)
+        validation, _ = self.evaluate("validation", self.data.validation, self.state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
         self.state = close_epoch(self.state, jnp.asarray(score, jnp.float32))
         validation = metrics.over_seeds(validation)
         self.writer.write("train", self.step, epoch, train)
         self.writer.write("validation", self.step, epoch, validation)
-        plot_curves(self.directory, self.best)
-        self.checkpoints.save(self.step, self.state)
+        self.plot()
+        self.checkpoints.save(Name(self.step), self.state)
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
         held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
+        steps = self.clock.steps(self.step)
+        health = [f"{round(train[name] * steps)} {name}" for name in ("skipped", "spikes") if train[name]]
         tqdm.write(
-            f"epoch {epoch:<4}  train {' '.join(line)}   validation {' '.join(held)}   "
-            f"{self.clock.total():.0f} s"
+            f"epoch {epoch:<4}  train {' '.join((*line, *health))}   validation {' '.join(held)}   "
+            f"{time.perf_counter() - self.start:.0f} s"
         )
-        self.clock = Clock(self.step, self.clock.start)
+        self.clock = Clock(self.step)
+
+    def plot(self) -> None:
+        """Draws the curves so far."""
+        chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
+        plot_curves(self.directory, self.best, chance)
 
     def stale(self) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
         return bool(patience) and int(np.min(self.state.stale)) >= patience
 
-    def evaluate(self, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
-        total, answers = evaluate_split(self.eval_step, params, batches, self.stop.poll)
+        total, answers = evaluate_split(self.eval_step, params, batches, self.stop.poll, title)
         return compute_metrics(self.task, total, answers, batches.labels), answers
 
     def test(self) -> dict[str, Any]:
@@ -219,16 +319,20 @@ class Run:
         """
         epoch, found = self.step / self.per_epoch, {}
         for name, batches in {**self.data.extra_evals, "test": self.data.test}.items():
-            judged, answers = self.evaluate(batches, self.state.best_params)
+            tqdm.write(f"{name:<12}{len(batches.labels):,} examples, with the best weights ...")
+            judged, answers = self.evaluate(name, batches, self.state.best_params)
             hidden = batches.labels.min() < 0
             found[name] = {"examples": len(batches.labels)} if hidden else metrics.over_seeds(judged)
             if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:
                 found[name] |= self.without_in_train(answers)
             self.write_answers(name, answers, batches)
-        for name, values in found.items():  # all at once, "test" last: it says that the run is finished
+        facts = {"parameters": self.parameters(), "seconds": self.seconds()}
+        found["test"] |= facts
+        for name, values in found.items():
             self.writer.write(name, self.step, epoch, values)
             if name != "test":
                 tqdm.write(summary(values, name))
+        self.plot()
         return {"split": "test", "step": self.step, "epoch": epoch, **found["test"]}
 
     def without_in_train(self, answers: np.ndarray) -> dict[str, Any]:
@@ -246,37 +350,36 @@ class Run:
         chosen = write_predictions(self.directory / file, self.task, answers, batches)
         names = dict(zip(self.task.tests, self.task.submissions, strict=False))
         split = self.task.tests[0] if name == "test" else name
-        if split in names:
+        whole = not self.config.data.test_examples  # GLUE takes the answers to a whole split only
+        if split in names and whole:
             write_submission(self.directory / names[split], self.task.dataset, chosen, self.data.idx[split])
 
 
 def fitted(config: Config, splits: data.Splits) -> Config:
-    """The configuration with what the data determine: vocabulary, classes, head, steps.
+    """The configuration with what the data determine: inputs, vocabulary, head, classes, lengths, steps.
 
     Raises: ValueError for weights of another vocabulary.
     """
-    config, task = copy.deepcopy(config), data.TASKS[config.data.task]
-    vocab = splits.tokenizer.get_vocab_size()
+    config = config.copy_and_resolve_references()
+    vocab = splits.model.get("vocab")
     if config.init_from and vocab != config.model.vocab:
         raise ValueError(
             f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
             f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
         )
-    config.model.vocab, config.model.head = vocab, task.head
-    config.model.classes = max(len(task.labels), 1)
+    config.model.update(splits.model)
     config.optim.steps = len(splits.train)
-    for mixer in (config.model.mixer, *config.model.others.values()):
+    for mixer in configuration.mixers(config):
         if "lengths" in mixer:
-            mixer.lengths = data.padded_lengths(config.data)
+            mixer.lengths = splits.lengths
     return config
 
 
 class Clock:
     """Rows of batches a second since `step`, and which share of the time went to waiting for data."""
 
-    def __init__(self, step: int, start: float | None = None):
+    def __init__(self, step: int):
         self.first, self.begin, self.waited = step, time.perf_counter(), 0.0
-        self.start = self.begin if start is None else start
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -284,10 +387,9 @@ class Clock:
         yield
         self.waited += time.perf_counter() - begin
 
+    def steps(self, step: int) -> int:
+        return step - self.first
+
     def read(self, step: int, batch: int) -> dict[str, float]:
         elapsed = time.perf_counter() - self.begin
-        return {"examples_per_s": (step - self.first) * batch / elapsed, "data_wait": self.waited / elapsed}
-
-    def total(self) -> float:
-        """Seconds since the start of the run."""
-        return time.perf_counter() - self.start
+        return {"examples_per_s": self.steps(step) * batch / elapsed, "data_wait": self.waited / elapsed}

@@ -6,6 +6,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fourier_attn.config import OPTIM
+from fourier_attn.knobs import check
+
 
 def build_optimizer(config: Any) -> optax.GradientTransformation:
     """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
@@ -16,29 +19,25 @@ def build_optimizer(config: Any) -> optax.GradientTransformation:
 
     Raises: ValueError for an unknown name or schedule, or a number out of range.
     """
-    if config["name"] not in ("adam", "adamw"):
-        raise ValueError(f"optim.name={config['name']!r} is unknown; choose 'adam' or 'adamw'")
-    if config["schedule"] not in ("cosine", "linear", "constant"):
-        raise ValueError(
-            f"optim.schedule={config['schedule']!r} is unknown; choose 'cosine', 'linear' or 'constant'"
-        )
-    if config["learning_rate"] <= 0:
-        raise ValueError(f"optim.learning_rate={config['learning_rate']} must be positive")
-    for key in ("warmup_steps", "weight_decay", "clip_norm"):
-        if config[key] < 0:
-            raise ValueError(f"optim.{key}={config[key]} must not be negative")
-    for key in ("b1", "b2"):
-        if not 0 <= config[key] < 1:
-            raise ValueError(f"optim.{key}={config[key]} must lie in [0, 1)")
-    if config["eps"] <= 0:
-        raise ValueError(f"optim.eps={config['eps']} must be positive")
-    warmup = min(config["warmup_steps"], config["steps"])
-    rate = schedule(config["schedule"], config["learning_rate"], warmup, config["steps"])
+    check("optim.", OPTIM, config)
     decay = config["weight_decay"] if config["name"] == "adamw" else 0.0
     return optax.chain(
         optax.clip_by_global_norm(config["clip_norm"]) if config["clip_norm"] else optax.identity(),
-        optax.adamw(rate, config["b1"], config["b2"], config["eps"], weight_decay=decay, mask=_matrices),
+        optax.adamw(
+            build_schedule(config),
+            config["b1"],
+            config["b2"],
+            config["eps"],
+            weight_decay=decay,
+            mask=_matrices,
+        ),
     )
+
+
+def build_schedule(config: Any) -> optax.Schedule:
+    """The learning rate by step. A warm-up longer than the schedule ends with it."""
+    warmup = min(config["warmup_steps"], config["steps"])
+    return schedule(config["schedule"], config["learning_rate"], warmup, config["steps"])
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:

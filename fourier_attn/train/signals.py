@@ -1,5 +1,6 @@
 """Signals that stop a run between two steps."""
 
+import os
 import signal
 import threading
 
@@ -13,7 +14,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Notices SIGTERM and Ctrl-C inside `with`, to act between two steps; a second one acts at once."""
+    """Notices SIGTERM, SIGHUP and Ctrl-C inside `with`, to act between two steps; a second one ends it all.
+
+    What is on the disk stays as it is then: a checkpoint has its name only once it is whole.
+    """
 
     def __init__(self) -> None:
         self.received = 0
@@ -21,7 +25,7 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         self.previous = {}
         if threading.current_thread() is threading.main_thread():  # Python allows handlers there only
-            for signum in (signal.SIGTERM, signal.SIGINT):
+            for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 self.previous[signum] = signal.signal(signum, self.receive)
         return self
 
@@ -30,9 +34,13 @@ class StopSignals:
             signal.signal(signum, handler)
 
     def receive(self, signum: int, frame: object) -> None:
+        # os.write: a handler may interrupt Python while it is printing
         if self.received:
-            raise KeyboardInterrupt
+            os.write(2, b"\nerror: left at once, by a second signal; the checkpoints before are intact\n")
+            os._exit(128 + signum)
         self.received = signum
+        name = signal.Signals(signum).name
+        os.write(2, f"\n{name}: saving after this step; a second signal leaves at once\n".encode())
 
     def poll(self) -> None:
         if self.received:

@@ -21,9 +21,11 @@ class State(NamedTuple):
     Args:
       step: training steps made.
       params, opt_state: of the network and of the optimiser.
-      sums: metrics over the current epoch so far.
+      sums: metrics over the current epoch so far: the objective's over examples, `HEALTH` over steps.
       best_params, best_score: those of the epoch with the best validation score so far.
       stale: epochs since then.
+      skipped: updates in a row, up to now, that were not finite and therefore not made.
+      rollbacks: how often the run went back to an earlier state.
     """
 
     step: jax.Array
@@ -33,23 +35,37 @@ class State(NamedTuple):
     best_params: Any
     best_score: jax.Array
     stale: jax.Array
+    skipped: jax.Array
+    rollbacks: jax.Array
+
+
+HEALTH = ("gradient_norm", "skipped", "spikes")  # norm before clipping; shares of the steps
+SPIKE = 3.0  # a loss is a spike from so many times the epoch's mean so far on
 
 
 def make_init(
-    network: model.Model, optimizer: optax.GradientTransformation, objective: Objective, seeds: int = 1
+    network: model.Model,
+    optimizer: optax.GradientTransformation,
+    objective: Objective,
+    example: jax.ShapeDtypeStruct,
+    seeds: int = 1,
 ) -> Callable[..., State]:
     """Returns the function that makes the initial state from a key (K keys for K > 1 seeds).
 
     Its further argument is a tree of parameters to start from, which replace those drawn from the key.
+
+    Args:
+      example: the inputs of a batch of one, see `fourier_attn.model.example`.
     """
 
     def init(key: Key, start: Any = None) -> State:
-        params = network.init(key, jnp.zeros((1, 1), jnp.int32))["params"]
+        params = network.init(key, jnp.zeros(example.shape, example.dtype))["params"]
         params = overlay_params(params, start or {})
         best, none = jax.tree.map(jnp.copy, params), jnp.full((), -jnp.inf, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
-        sums = {name: jnp.zeros((2,), jnp.float32) for name in objective.names}
-        return State(counter, params, optimizer.init(params), sums, best, none, counter)
+        sums = {name: jnp.zeros((2,), jnp.float32) for name in (*objective.names, *HEALTH)}
+        opt_state = optimizer.init(params)
+        return State(counter, params, opt_state, sums, best, none, counter, counter, counter)
 
     return jax.jit(jax.vmap(init, (0, None)) if seeds > 1 else init)
 
@@ -77,13 +93,14 @@ def make_train_step(
 
     The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
     off in a parts, whose gradients are summed: the gradient is that of the whole batch. Dropout draws
-    from `key` folded with the step, so the key is the same for all steps.
+    from `key` folded with the step, so the key is the same for all steps. An update whose gradient or loss is
+    not finite is not made, and counted.
     """
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
         draws = {"dropout": key, "noise": jax.random.fold_in(key, 0)}
         outputs = network.apply(
-            {"params": params}, batch["tokens"], **model_inputs(batch), train=True, rngs=draws
+            {"params": params}, batch["inputs"], **model_inputs(batch), train=True, rngs=draws
         )
         sums = objective.sums(outputs, batch)
         return objective.loss(sums, counts), sums
@@ -104,14 +121,49 @@ def make_train_step(
     def train_step(state: State, batch: Batch, key: Key) -> State:
         grads, total = gradient(state.params, batch, jax.random.fold_in(key, state.step))
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        norm, loss = optax.global_norm(grads), objective.loss(total, objective.counts(batch))
+        finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+        health = _health(state.sums, objective, norm, loss, finite)
+
+        def choose(new: Any, old: Any) -> Any:
+            return jax.tree.map(lambda x, y: jnp.where(finite, x, y), new, old)
+
+        total = choose(total, jax.tree.map(jnp.zeros_like, total))
         return state._replace(
             step=state.step + 1,
-            params=optax.apply_updates(state.params, updates),
-            opt_state=opt_state,
-            sums=metrics.add(state.sums, total),
+            params=choose(params, state.params),
+            opt_state=choose(opt_state, state.opt_state),
+            sums=metrics.add(state.sums, total | health),
+            skipped=jnp.where(finite, 0, state.skipped + 1),
         )
 
     return jax.jit(jax.vmap(train_step, (0, None, 0)) if seeds > 1 else train_step, donate_argnums=0)
+
+
+def _health(
+    sums: metrics.Sums, objective: Objective, norm: jax.Array, loss: jax.Array, finite: jax.Array
+) -> metrics.Sums:
+    """Of one step: the gradient's norm, whether it was skipped, whether its loss is a spike."""
+    so_far = objective.loss(sums, {name: jnp.maximum(sums[name][1], 1e-6) for name in objective.losses})
+    spike = (so_far > 0) & ~(loss < SPIKE * so_far)
+    one = jnp.ones((), jnp.float32)
+    return {
+        "gradient_norm": jnp.where(finite, jnp.stack([norm, one]), 0.0),
+        "skipped": jnp.stack([(~finite).astype(jnp.float32), one]),
+        "spikes": jnp.stack([spike.astype(jnp.float32), one]),
+    }
+
+
+@jax.jit
+def roll_back(state: State, good: State) -> State:
+    """The current step with the parameters and the optimiser of an earlier state: the window is skipped."""
+    return good._replace(
+        step=state.step,
+        sums=jax.tree.map(jnp.zeros_like, state.sums),
+        skipped=jnp.zeros_like(state.skipped),
+        rollbacks=state.rollbacks + 1,
+    )
 
 
 def make_eval_step(
@@ -124,7 +176,7 @@ def make_eval_step(
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
         draws = {"noise": jax.random.key(noise)}
-        outputs = network.apply({"params": params}, batch["tokens"], **model_inputs(batch), rngs=draws)
+        outputs = network.apply({"params": params}, batch["inputs"], **model_inputs(batch), rngs=draws)
         return objective.sums(outputs, batch), objective.answers(outputs)
 
     return jax.jit(jax.vmap(eval_step, (0, None)) if seeds > 1 else eval_step)

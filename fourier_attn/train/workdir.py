@@ -2,32 +2,35 @@
 
 import contextlib
 import fcntl
+import hashlib
 import json
-import platform
-import subprocess
-from collections.abc import Iterator, Mapping
-from importlib import metadata
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PACKAGES = (
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "orbax-checkpoint",
-    "safetensors",
-    "tensorflow-datasets",
-    "grain",
-    "tokenizers",
-    "numpy",
+import fourier_attn
+from fourier_attn import provenance
+from fourier_attn.config import Config, from_dict
+
+# Set by the machine or by the run itself. The mixers' `lengths` are, too.
+FREE = (
+    "data.dir",
+    "model.vocab",
+    "model.classes",
+    "model.head",
+    "model.inputs",
+    "optim.steps",
+    "model.mixer.lengths",
 )
-# set by the machine or by the run itself
-FREE = ("data.dir", "model.vocab", "model.classes", "model.head", "optim.steps", "model.mixer.lengths")
+DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
+PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
+LARGEST = 10_000_000  # bytes of a config.json
 
 
-def check(workdir: Path, config: Mapping[str, Any]) -> None:
-    """Sees that the directory is new, empty, or of a run with this configuration.
+def check(workdir: Path, config: Config) -> None:
+    """Checks that the directory is new, empty, or of a run with this configuration, and holds no links.
 
     Raises: ValueError that lists the differences, or for a directory that is no run's.
     """
@@ -35,13 +38,15 @@ def check(workdir: Path, config: Mapping[str, Any]) -> None:
         return
     if not workdir.is_dir():
         raise ValueError(f"workdir={workdir} is a file; name a directory")
+    refuse_links(workdir)
     if not (workdir / "config.json").exists():
-        if any(path.name != ".lock" for path in workdir.iterdir()):
+        if any(path.name not in (".lock", "config.json.tmp") for path in workdir.iterdir()):
             raise ValueError(
                 f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
             )
         return
-    there, given = _flat(load(workdir)), _flat(json.loads(json.dumps(config)))
+    there, given = flat(load(workdir).to_dict()), flat(json.loads(json.dumps(config.to_dict())))
+    there = {key: list(value) if isinstance(value, tuple) else value for key, value in there.items()}
     differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
     if differing := [key for key in differing if key not in FREE]:
         listed = "; ".join(
@@ -54,28 +59,103 @@ def check(workdir: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def load(workdir: Path) -> dict[str, Any]:
-    """The resolved configuration of the run in `workdir`.
+def refuse_links(workdir: Path) -> None:
+    """Checks that nothing in the directory is a link: a run writes nowhere else. Raises: ValueError."""
+    for folder, folders, files in os.walk(workdir):
+        for name in (*folders, *files):
+            path = Path(folder) / name
+            if path.is_symlink():
+                raise ValueError(f"{path} is a link, which a run does not follow; remove it")
+
+
+def record(workdir: Path) -> dict[str, Any]:
+    """What config.json holds: the configuration as it was written, versions, commit, fingerprints.
 
     Raises: ValueError where there is none, or it is not readable.
     """
+    path = workdir / "config.json"
+    if not path.exists():
+        raise ValueError(f"workdir={workdir} holds no run (no config.json); train one first or name another")
     try:
-        return json.loads((workdir / "config.json").read_text())["config"]
-    except FileNotFoundError as error:
-        raise ValueError(
-            f"workdir={workdir} holds no run (no config.json); train one first or name another"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise ValueError("no file of a run")
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error}); name another workdir") from error
+
+
+def load(workdir: Path) -> Config:
+    """The resolved configuration of the run in `workdir`; a knob it did not have is at its default.
+
+    Raises: ValueError where there is none, or it is not readable.
+    """
+    found = record(workdir)
+    try:
+        return from_dict(found["config"])
+    except (KeyError, ValueError, TypeError) as error:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
 
 
-def save(workdir: Path, config: Mapping[str, Any]) -> None:
-    """Writes `config.json`: the resolved configuration, the versions and the commit."""
-    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
-    text = json.dumps({"config": config, "versions": versions, "commit": _commit()}, indent=2)
-    temporary = workdir / "config.json.tmp"
-    temporary.write_text(text + "\n")
-    temporary.replace(workdir / "config.json")
+def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None = None) -> None:
+    """Writes `config.json`: the resolved configuration, where it comes from, and fingerprints."""
+    facts = {
+        "config": config.to_dict(),
+        **provenance.record(*PACKAGES),
+        "fingerprints": dict(fingerprints or {}),
+    }
+    write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
+
+
+def fingerprint(path: Path) -> str:
+    """A hash of a file's contents."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def code_fingerprint() -> str:
+    """A hash of the package's source, but for its studies, which no run depends on."""
+    root, digest = Path(fourier_attn.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if "studies" not in path.parts:
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> None:
+    """Checks that data, tokenizer and code are those with which the run began.
+
+    Raises: ValueError that names what is not, unless it is among `allowed`.
+    """
+    began = record(workdir).get("fingerprints", {})
+    differing = {}
+    for name in began.keys() & fingerprints.keys() - set(allowed):
+        before, now = flat({name: began[name]}), flat({name: fingerprints[name]})
+        changes = [
+            f"{key} {before.get(key)} -> {now.get(key)}"
+            for key in before | now
+            if before.get(key) != now.get(key)
+        ]
+        if changes:
+            differing[name] = ", ".join(changes)
+    if differing:
+        raise ValueError(
+            f"workdir={workdir} began with other {' and '.join(sorted(differing))} "
+            f"({'; '.join(differing[name] for name in sorted(differing))}), so that the run would not be the "
+            f"one that was begun; restore them, or go on with --allow_drift={','.join(sorted(differing))}"
+        )
+
+
+def write(path: Path, contents: str | bytes) -> None:
+    """Writes a file so that after an interruption there is the old one or the new one; links are replaced."""
+    data = contents.encode() if isinstance(contents, str) else contents
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(file, "wb") as opened:
+        opened.write(data)
+        opened.flush()
+        os.fsync(opened.fileno())
+    temporary.replace(path)
 
 
 @contextlib.contextmanager
@@ -85,7 +165,8 @@ def lock(workdir: Path) -> Iterator[None]:
     Raises: ValueError if another process has it.
     """
     workdir.mkdir(parents=True, exist_ok=True)
-    with (workdir / ".lock").open("w") as file:
+    refuse_links(workdir)
+    with os.fdopen(os.open(workdir / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -95,24 +176,12 @@ def lock(workdir: Path) -> Iterator[None]:
         yield
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A tree of dicts as one dict, whose keys are paths like "model.d"."""
+    result = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return flat
-
-
-def _commit() -> str | None:
-    """The commit of the source tree, where the package is used from one; with "+" if it was changed since."""
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", Path(__file__).name)
-        return git("rev-parse", "HEAD") + (
-            "+" if git("status", "--porcelain", "--untracked-files=no") else ""
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result

@@ -1,6 +1,9 @@
 """What a run writes while it goes on: metrics.jsonl, TensorBoard events, curves.png."""
 
+import io
 import json
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,68 +11,120 @@ from typing import Any
 import numpy as np
 from tensorboardX import SummaryWriter
 
+from fourier_attn.train.workdir import write
+
 
 class Writer:
     """Writes metrics to `metrics.jsonl` and to TensorBoard event files in the run's directory.
 
-    Lines of steps after `step` are dropped: a resumed run writes them again.
+    A resumed run writes lines of later steps again, so these are dropped. Numbers that are not finite
+    are null.
+
+    Args:
+      step: lines of later steps are dropped, and what was read from test sets.
+      closed: whether the validation at `step` is behind the run; if not, its lines are dropped, too.
     """
 
-    def __init__(self, workdir: Path, step: int):
-        self.path = workdir / "metrics.jsonl"
-        kept = [line for line in read_lines(workdir) if line["step"] <= step]
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        temporary.replace(self.path)
-        self.file = self.path.open("a")
-        self.board = SummaryWriter(str(workdir / "tensorboard"), purge_step=step + 1, write_to_disk=True)
+    def __init__(self, workdir: Path, step: int, closed: bool = True):
+        self.path, last = workdir / "metrics.jsonl", step if closed else step - 1
+        kept = [
+            line
+            for line in read_lines(workdir)
+            if line["step"] <= last and line["split"] in ("train", "validation")
+        ]
+        write(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+        self.file = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a")
+        self.board = SummaryWriter(str(workdir / "tensorboard"), purge_step=last + 1, write_to_disk=True)
 
     def write(self, split: str, step: int, epoch: int | float, values: Mapping[str, Any]) -> None:
         """Writes one line: step, epoch (a fraction of the data seen), split, then the values."""
-        self.file.write(json.dumps({"step": step, "epoch": epoch, "split": split, **values}) + "\n")
+        line = {"step": step, "epoch": epoch, "split": split, **values}
+        self.file.write(json.dumps(_strict(line), allow_nan=False) + "\n")
         self.file.flush()
         for name, value in values.items():
             if isinstance(value, float):
                 self.board.add_scalar(f"{split}/{name}", value, step)
 
     def close(self) -> None:
+        """Sees that all lines are on the disk."""
+        os.fsync(self.file.fileno())
         self.file.close()
         self.board.close()
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    return [_strict(item) for item in value] if isinstance(value, list) else value
 
 
 def read_lines(workdir: Path) -> list[dict[str, Any]]:
     """The lines of a run's `metrics.jsonl`; a line cut off by a kill is left out.
 
-    Raises: ValueError for a line that is no JSON.
+    Raises: ValueError for a line that is no JSON, or lacks step, epoch or split.
     """
     path = workdir / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    try:
-        return [json.loads(line) for line in lines if line.endswith("\n")]
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is damaged ({error}); mend it or move it away") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.endswith("\n"):
+            try:
+                values = json.loads(line)
+                if not {"step", "epoch", "split"} <= values.keys():
+                    raise KeyError("step, epoch or split is missing")
+                found.append(values)
+            except (json.JSONDecodeError, KeyError, AttributeError) as error:
+                raise ValueError(
+                    f"{path}, line {number} is damaged ({error}); mend it or move it away"
+                ) from error
+    return found
 
 
-def plot_curves(workdir: Path, name: str = "accuracy") -> None:
-    """Draws `curves.png`: one of the means, of train and validation, by epoch."""
+def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = None) -> None:
+    """Draws `curves.png`: loss, and one of the metrics, of train and validation by epoch.
+
+    Args:
+      name: of the metric that chooses the best epoch, which is marked.
+      chance: what guessing gets.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    lines = [line for line in read_lines(workdir) if line["epoch"] == int(line["epoch"])]
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    lines = read_lines(workdir)
+    epochs = [line for line in lines if line["epoch"] == int(line["epoch"])]
+    losses = [key for key in epochs[0] if key.endswith("loss")] if epochs else []
+    shown = [name, *(loss for loss in losses[:1] if loss != name)]
+    figure = Figure(figsize=(5 * len(shown), 4), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="epoch", ylabel=name.replace("_", " "), title=workdir.name)
-    for split in ("train", "validation"):
-        points = [
-            (line["epoch"], line[name], line.get(f"{name}_std", 0.0))
-            for line in lines
-            if line["split"] == split and name in line
-        ]
-        if points:
-            epoch, value, deviation = np.array(points).T
-            axes.errorbar(
-                epoch, value, deviation if deviation.any() else None, marker="o", capsize=3, label=split
-            )
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(workdir / "curves.png", dpi=120)
+    for axes, metric in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        for split in ("train", "validation"):
+            points = [
+                (line["epoch"], line[metric], line.get(f"{metric}_std", 0.0))
+                for line in epochs
+                if line["split"] == split and line.get(metric) is not None
+            ]
+            if points:
+                epoch, value, deviation = np.array(points).T
+                bars = deviation if deviation.any() else None
+                axes.errorbar(epoch, value, bars, marker="o", ms=4, capsize=3, label=split)
+                axes.set_xticks(epoch if len(epoch) <= 20 else epoch[:: len(epoch) // 10])
+                if split == "validation" and metric == name:
+                    best = int(np.argmax(value))
+                    axes.axvline(
+                        epoch[best], color="0.6", lw=0.8, ls=":", label=f"best epoch, {epoch[best]:g}"
+                    )
+        for line in lines:
+            if line["split"] == "test" and line.get(metric) is not None:
+                axes.plot(line["epoch"], line[metric], "k*", ms=9, label="test, best weights")
+        if metric == name and chance is not None:
+            axes.axhline(chance, color="0.6", lw=0.8, ls="--", label="chance")
+        axes.set(xlabel="epoch", ylabel=metric.replace("_", " "))
+        axes.margins(y=0.1)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.suptitle(workdir.name)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    write(workdir / "curves.png", picture.getvalue())

@@ -1,0 +1,91 @@
+"""The least memory that a configuration asks for, against what the machine has: before anything is made."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fourier_attn import model, provenance
+from fourier_attn.config import Config, mixers
+
+COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones
+PREFETCHED = 8  # batches
+
+
+def check(config: Config) -> None:
+    """Checks that a run fits into memory, by what it needs at least. Nothing is allocated.
+
+    Raises: ValueError that names the largest part.
+    """
+    free = available()
+    for needed in (cheap(config), traced(config)):
+        total = sum(needed.values())
+        if total > free:
+            largest = max(needed, key=lambda name: needed[name])
+            raise ValueError(
+                f"this run needs at least {_size(total)} of memory, {_size(needed[largest])} of it for "
+                f"{largest}, and the machine has {_size(free)}; make it smaller"
+            )
+
+
+def available() -> int:
+    """Bytes of the first device; of a CPU those of the machine, or of the container."""
+    stats = jax.devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    limit = Path("/sys/fs/cgroup/memory.max")
+    allowed = limit.read_text().strip() if limit.exists() else "max"
+    whole = provenance.memory_bytes()
+    return min(whole, int(allowed)) if allowed.isdigit() else whole
+
+
+def cheap(config: Config) -> dict[str, int]:
+    """What follows from the knobs alone, so that nothing too large is even traced. Bytes."""
+    c, m = config.data, config.model
+    rows, e, seeds = c.batch * c.length, m.emb or m.d, config.train.seeds
+    squares = [m.length**2 for m in mixers(config) if "padding" in m and "length" in m]
+    tables = {
+        "the tables (model.vocab, model.positions, model.d)": (m.vocab + m.positions) * e,
+        "the MLP (model.d, model.mlp, model.depth)": 2 * m.depth * m.d * m.mlp,
+        "the mixers' matrices (model.d, model.positions)": sum(squares) + m.d * m.d * len(squares),
+    }
+    item, parts = np.dtype(np.float32).itemsize, config.train.accumulate
+    needed = {name: item * COPIES * seeds * size for name, size in tables.items()}
+    needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
+        (2 if m.dtype == "bfloat16" else item) * seeds * rows // parts * m.depth * (2 * m.d + m.mlp)
+    )
+    needed["batches (data.batch, data.length)"] = rows * 9 * PREFETCHED
+    return needed
+
+
+def traced(config: Config) -> dict[str, int]:
+    """What the parameters need, from shapes alone: one block for each kind of mixer. Bytes."""
+    m = config.model
+    layout = list(m.layout) or [m.mixer.name] * m.depth
+    kinds = sorted(set(layout))
+    fields: Any = dict(m) | {"depth": len(kinds), "layout": tuple(kinds)}
+    shapes = jax.eval_shape(model.build(fields).init, jax.random.key(0), longest(config))["params"]
+    blocks = {f"block_{i}": layout.count(kind) for i, kind in enumerate(kinds)}
+    encoder = shapes.pop("encoder")
+    count = _count(shapes) + sum(_count(part) * blocks.get(name, 1) for name, part in encoder.items())
+    return {"the parameters (model.*)": 4 * COPIES * config.train.seeds * count}
+
+
+def longest(config: Config) -> jax.ShapeDtypeStruct:
+    """Inputs of a batch of one, as long as they may be."""
+    inputs = model.example(config.model)
+    return jax.ShapeDtypeStruct((1, config.data.length), inputs.dtype)
+
+
+def _count(tree: Any) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def _size(count: int) -> str:
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.4g} TB"
