@@ -81,7 +81,7 @@ def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     assert (len(whole.rows), len(part.rows)) == (24, 5)
     assert whole[0]["types"].max() == 1
     np.testing.assert_array_equal(part[0]["types"][:5], whole[0]["types"][:5])
-    np.testing.assert_array_equal(part[0]["tokens"][:5], whole[0]["tokens"][:5])
+    np.testing.assert_array_equal(part[0]["inputs"][:5], whole[0]["inputs"][:5])
     exact, ideal = sweep.accuracies(pair_run, Engine(shape=(4, 4)), [24], [0.0], 1)
     assert exact["accuracy"] == predict.evaluate(pair_run)["validation"]["accuracy"]
     assert ideal["accuracy"] == exact["accuracy"]
