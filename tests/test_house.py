@@ -75,7 +75,7 @@ def test_configs_import_the_defaults_only(path: Path) -> None:
 
 def test_jit_stands_at_the_outermost_caller() -> None:
     jitting = {str(p.relative_to(PACKAGE)) for p in FILES if "jax.jit" in p.read_text()}
-    callers = ("train/step.py", "optics/engine.py", "studies/speedup.py", "studies/robustness.py")
+    callers = ("train/step.py", "optics/engine.py", "studies/speedup.py", "studies/sweep.py")
     assert jitting == {name for name in callers if (PACKAGE / name).exists()}
     assert not [path for path in FILES if "jax.config.update" in path.read_text()]
 

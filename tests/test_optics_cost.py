@@ -17,8 +17,9 @@ from conftest import ROOT, normal
 
 from fourier_attn import config
 from fourier_attn.optics import Engine, cost, optical_circular_correlate, optical_position_lambda, plan
-from fourier_attn.optics.planner import FrameRunner, stages
+from fourier_attn.optics.planner import plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
+from fourier_attn.optics.transforms import FrameRunner
 from fourier_attn.studies.workload import work
 
 BITS = (4, 6, 8)
@@ -144,8 +145,10 @@ def test_seconds_are_passes_turnarounds_and_transfer() -> None:
 )
 def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int) -> None:
     run = FrameRunner(Engine(shape=(side, side)), None)
-    jax.eval_shape(lambda x: run.dft(x, len(sizes)), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
-    assert stages(sizes, run.engine) == run.lots
+    planned = plan_transform(sizes, run.engine)
+    jax.eval_shape(lambda x: run.dft(x, planned), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
+    assert planned.stages == run.lots
+    assert planned.frames(2) == run.frames
 
 
 AMDAHL = {0.30: (1.370, 1.4225, 1.428, 1.4286), 0.40: (1.563, 1.656, 1.666, 1.667)}

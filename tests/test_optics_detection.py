@@ -6,7 +6,7 @@ import pytest
 from optical import KEY, decibel, dft, exact, snr, waves
 
 from fourier_attn.optics import Engine
-from fourier_attn.optics.detection import ELECTRON_C
+from fourier_attn.optics.parameters import ELECTRON_C
 
 SMALL = Engine(shape=(4, 5))
 SCALE, PHOTONS = 10.0, 1000.0

@@ -12,8 +12,8 @@ from optical import KEY, QUICK, dft, exact, waves
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft2, optical_fourier_mix
-from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.optics.device import matrix
+from fourier_attn.optics.parameters import DETECTIONS
 
 SMALL = Engine(shape=(3, 4))
 ROUGH = SMALL.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4, photons_fs=100.0, detection="hybrid90")

@@ -142,19 +142,13 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
     train.run(c, tmp_path / "exact")
     options = [
         f"--workdir={tmp_path / 'exact'}",
+        f"--against={tmp_path / 'run'}",
         "--bits=24",
         "--noise=0.01",
         "--devices=2",
         "--examples=64",
-        f"--against={tmp_path / 'run'}",
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "fourier_attn.studies.robustness",
-        f"--workdir={tmp_path / 'exact'}",
-        *options,
-    ]
+    command = [sys.executable, "-m", "fourier_attn.studies.robustness", *options]
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert swept.returncode == 0, swept.stderr
     assert "exact: on 8 x 8 pixels, hybrid90" in swept.stdout  # it takes the other's engine

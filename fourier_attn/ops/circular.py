@@ -50,28 +50,38 @@ def signal_axes(
     return axes
 
 
-def _ends(taps: tuple[int, ...], boundary: str, convolution: bool) -> list[tuple[int, int]]:
+Ends = list[tuple[int, int]]  # cells before and after, for each axis
+
+
+def _ends(taps: tuple[int, ...], boundary: str, convolution: bool) -> Ends:
     """How many cells the window reaches before and after its place, on each axis."""
-    first = {"circular": lambda r: 0, "zero": lambda r: r // 2, "valid": lambda r: 0}[boundary]
-    before = [r - 1 - first(r) if convolution and boundary != "valid" else first(r) for r in taps]
-    return [(n, r - 1 - n) for n, r in zip(before, taps, strict=True)]
+    ends = []
+    for r in taps:
+        before = r // 2 if boundary == "zero" else 0
+        if convolution and boundary != "valid":  # the window runs backward
+            before = r - 1 - before
+        ends.append((before, r - 1 - before))
+    return ends
 
 
-def _pad(x: Array, ends: list[tuple[int, int]], mode: str = "constant") -> Array:
+def _pad(x: Array, ends: Ends, mode: str = "constant") -> Array:
+    """Pads the last axes."""
     return jnp.pad(x, [(0, 0)] * (x.ndim - len(ends)) + ends, mode=mode)
 
 
-def _fit(kernel: Array, sizes: tuple[int, ...], ends: list[tuple[int, int]], boundary: str) -> Array:
+def _fit(kernel: Array, sizes: tuple[int, ...], ends: Ends, boundary: str) -> Array:
     """The kernel as wide as the signal."""
     full = _pad(kernel, [(0, n - r) for n, r in zip(sizes, kernel.shape[1:], strict=True)])
-    turn = [-before for before, _ in ends] if boundary == "circular" else [0]
-    return jnp.roll(full, turn, tuple(range(1, full.ndim))) if any(turn) else full
+    if boundary != "circular" or not any(before for before, _ in ends):
+        return full
+    return jnp.roll(full, [-before for before, _ in ends], tuple(range(1, full.ndim)))
 
 
-def _fft(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: str) -> Array:
+def _fft(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
     """One transform of the signal, shared by all kernels; places that wrap are cut off again."""
-    signal = _pad(signal, ends) if boundary == "zero" else signal
-    sizes, places = signal.shape[1:], signal.shape[1:]
+    if boundary == "zero":
+        signal = _pad(signal, ends)
+    sizes = places = signal.shape[1:]
     if boundary != "circular":
         places = tuple(n - before - after for n, (before, after) in zip(sizes, ends, strict=True))
         sizes = tuple(fast_size(n) for n in sizes)
@@ -80,9 +90,12 @@ def _fft(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: st
     return y[(..., *(slice(n) for n in places))]
 
 
-def _direct(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: str) -> Array:
-    if boundary != "valid":
-        signal = _pad(signal, ends, "wrap" if boundary == "circular" else "constant")
+def _direct(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
+    """XLA's convolution, which is a cross-correlation, of the padded signal."""
+    if boundary == "circular":
+        signal = _pad(signal, ends, "wrap")
+    elif boundary == "zero":
+        signal = _pad(signal, ends)
     return jax.lax.conv_general_dilated(signal[:, None], kernel[:, None], (1,) * len(ends), "VALID")
 
 
@@ -95,24 +108,35 @@ def _windows(kernel: Array, axis: int) -> Array:
     return jax.lax.slice_in_dim(rows, 0, n, axis=axis + 1)
 
 
-def _matrix(kernel: Array, axes: tuple[int, ...], ends: list[tuple[int, int]], boundary: str) -> Array:
+def _matrix(kernel: Array, axes: tuple[int, ...], ends: Ends, boundary: str) -> Array:
     """The matrices (h, p, d) of the kernels; circulant, or Toeplitz, on each axis."""
-    padded = tuple(n + (sum(end) if boundary == "zero" else 0) for n, end in zip(axes, ends, strict=True))
+    padded = axes
+    if boundary == "zero":
+        padded = tuple(n + before + after for n, (before, after) in zip(axes, ends, strict=True))
     full = _fit(kernel, padded, ends, boundary)
-    for axis, (before, after) in reversed(list(enumerate(ends))):  # (h, n1, n2) -> (h, p1, n1, p2, n2)
-        full = _windows(full, axis + 1)
-        size = axes[axis] - before - after if boundary == "valid" else axes[axis]
+    for axis in reversed(range(len(axes))):  # (h, n1, n2) -> (h, p1, n1, p2, n2), the last axis first
+        before, after = ends[axis]
+        places = axes[axis] - before - after if boundary == "valid" else axes[axis]
         begin = before if boundary == "zero" else 0
-        full = jax.lax.slice_in_dim(full, 0, size, axis=axis + 1)
+        full = _windows(full, axis + 1)
+        full = jax.lax.slice_in_dim(full, 0, places, axis=axis + 1)
         full = jax.lax.slice_in_dim(full, begin, begin + axes[axis], axis=axis + 2)
     places, cells = range(1, full.ndim, 2), range(2, full.ndim, 2)
     return full.transpose(0, *places, *cells).reshape(kernel.shape[0], -1, math.prod(axes))
 
 
-def _matmul(signal: Array, kernel: Array, ends: list[tuple[int, int]], boundary: str) -> Array:
+def _matmul(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
+    """A product with all kernels' matrices at once."""
     matrix = _matrix(kernel, signal.shape[1:], ends, boundary)
     y = signal.reshape(signal.shape[0], -1) @ matrix.reshape(-1, matrix.shape[-1]).T
     return y.reshape(-1, *matrix.shape[:2])
+
+
+def _most_for_matmul(boundary: str) -> int:
+    """Up to which width a product with a matrix is the faster one."""
+    if jax.default_backend() != "cpu":
+        return 512
+    return 64 if boundary == "circular" else 256
 
 
 def circular_correlate(
@@ -151,8 +175,7 @@ def circular_correlate(
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
     if method == "auto":
-        most = 512 if jax.default_backend() != "cpu" else 64 if boundary == "circular" else 256
-        method = "matmul" if x.shape[-1] <= most else "fft"
+        method = "matmul" if x.shape[-1] <= _most_for_matmul(boundary) else "fft"
     taps = kernel.shape[1:]
     if convolution:
         kernel = jnp.flip(kernel, tuple(range(1, kernel.ndim)))
@@ -199,14 +222,18 @@ def circular_attention(
     axes = signal_axes(x.shape, query.shape, shape, boundary)
     _check_attention(x, (query, key, value), mask, combine_heads, method)
     *lead, t, d = x.shape
-    tokens, mask = x.reshape(-1, t, d), None if mask is None else mask.reshape(-1, t)
+    tokens = x.reshape(-1, t, d)
+    if mask is not None:
+        mask = mask.reshape(-1, t)
     if method == "auto":
-        method = "fused" if d <= (512 if boundary == "circular" else 256) else "literal"
+        most = 512 if boundary == "circular" else 256
+        method = "fused" if d <= most else "literal"
     if method == "literal":
         kernels = jnp.concatenate([query, key, value])
         projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)
         y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
-        y = y.sum(axis=-2) if combine_heads == "sum" else y
+        if combine_heads == "sum":
+            y = y.sum(axis=-2)
     elif boundary == "circular":
         y = _fused_in_hartley_basis(tokens, (query, key, value), axes, mask, combine_heads)
     else:
@@ -217,7 +244,7 @@ def circular_attention(
 def _check_attention(
     x: Array, kernels: tuple[Array, ...], mask: Array | None, combine_heads: str, method: str
 ) -> None:
-    query, key, value = (kernel.shape for kernel in kernels)
+    query, key, value = [kernel.shape for kernel in kernels]
     if not query == key == value:
         raise ValueError(f"query {query}, key {key} and value {value} must have one shape")
     if mask is not None and mask.shape != x.shape[:-1]:
@@ -237,32 +264,50 @@ def _attend(queries: Array, tokens: Array, mask: Array | None, width: int) -> Ar
     return shared_attention(scaled.reshape(b, t * h, d), tokens, mask).reshape(b, t, h, d)
 
 
-def _fused(tokens: Array, kernels: tuple[Array, ...], axes, boundary: str, mask, combine_heads: str) -> Array:
+def _fused(
+    tokens: Array,
+    kernels: tuple[Array, Array, Array],
+    axes: tuple[int, ...],
+    boundary: str,
+    mask: Array | None,
+    combine_heads: str,
+) -> Array:
     """The identity with matrices, for any boundary."""
     b, t, d = tokens.shape
     ends = _ends(kernels[0].shape[1:], boundary, convolution=False)
-    query, key, value = (_matrix(w, axes, ends, boundary) for w in kernels)
+    query, key, value = [_matrix(w, axes, ends, boundary) for w in kernels]
     h, p, _ = query.shape
     merged = jnp.einsum("hpd,hpe->dhe", query, key).reshape(d, h * d).astype(tokens.dtype)
-    averages = _attend((tokens.reshape(b * t, d) @ merged).reshape(b, t, h, d), tokens, mask, p)
+    queries = (tokens.reshape(b * t, d) @ merged).reshape(b, t, h, d)
+    averages = _attend(queries, tokens, mask, p)
     value = value.astype(tokens.dtype)
     if combine_heads == "none":
         return jnp.einsum("bthd,hpd->bthp", averages, value)
-    return (averages.reshape(b * t, h * d) @ value.swapaxes(1, 2).reshape(h * d, p)).reshape(b, t, p)
+    summed = averages.reshape(b * t, h * d) @ value.swapaxes(1, 2).reshape(h * d, p)
+    return summed.reshape(b, t, p)
 
 
 def _fused_in_hartley_basis(
-    tokens: Array, kernels: tuple[Array, ...], axes, mask, combine_heads: str
+    tokens: Array,
+    kernels: tuple[Array, Array, Array],
+    axes: tuple[int, ...],
+    mask: Array | None,
+    combine_heads: str,
 ) -> Array:
     """The identity for the circular boundary; the products of spectra are those of `hartley.spectrum`."""
-    (qr, qi), (kr, ki), (vr, vi) = (hartley.spectrum(w, axes) for w in kernels)
-    dtype, one = tokens.dtype, (None, None)
-    re, im = ((s.astype(dtype)[:, *one]) for s in (qr * kr + qi * ki, qi * kr - qr * ki))
+    (qr, qi), (kr, ki), (vr, vi) = [hartley.spectrum(w, axes) for w in kernels]
+    dtype = tokens.dtype
+    re = (qr * kr + qi * ki).astype(dtype)  # of the merged map conj(W_q) W_k, (h, d)
+    im = (qi * kr - qr * ki).astype(dtype)
+    vr, vi = vr.astype(dtype), vi.astype(dtype)
     plus, minus = jnp.split(hartley.transform(tokens, axes), 2, axis=-1)
     # Head by head: products that broadcast over heads have a slow derivative on CPU.
-    queries = jnp.stack([r * plus - i * minus for r, i in zip(re, im, strict=True)], axis=2)
-    averages = _attend(queries, plus, mask, tokens.shape[-1])
-    heads = [averages[:, :, a] for a in range(len(vr))]
-    halves = ([y * w for y, w in zip(heads, part.astype(dtype)[:, *one], strict=True)] for part in (vr, vi))
-    combined = (sum(half) if combine_heads == "sum" else jnp.stack(half, axis=2) for half in halves)
-    return hartley.adjoint(jnp.concatenate(list(combined), axis=-1), axes)
+    queries = [re[a][None, None] * plus - im[a][None, None] * minus for a in range(len(re))]
+    averages = _attend(jnp.stack(queries, axis=2), plus, mask, tokens.shape[-1])
+    heads_plus = [averages[:, :, a] * vr[a][None, None] for a in range(len(vr))]
+    heads_minus = [averages[:, :, a] * vi[a][None, None] for a in range(len(vi))]
+    if combine_heads == "sum":
+        halves = [sum(heads_plus), sum(heads_minus)]
+    else:
+        halves = [jnp.stack(heads_plus, axis=2), jnp.stack(heads_minus, axis=2)]
+    return hartley.adjoint(jnp.concatenate(halves, axis=-1), axes)

@@ -8,7 +8,7 @@ from fourier_attn.optics.operations import (
     optical_position_lambda,
 )
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.plans import Plan, plan
+from fourier_attn.optics.planner import Plan, plan
 
 __all__ = [
     "Engine",

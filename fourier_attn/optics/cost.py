@@ -8,11 +8,10 @@ import math
 from typing import Any, NamedTuple
 
 from fourier_attn.optics.checks import TINY
-from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.optics.parameters import Engine
 
-PLANCK_J_S, LIGHT_M_S = 6.62607015e-34, 299792458.0  # exact, SI
-DIRECT = ("field", "intensity", "amplitude")  # detections without a reference
+PLANCK_J_S = 6.62607015e-34  # exact, SI
+LIGHT_M_S = 299792458.0  # exact, SI
 Number = float | int
 
 
@@ -82,7 +81,10 @@ class Electronics(NamedTuple):
     flop_per_s: float = 312e12
 
 
-CONVERTERS, LASER, LINK, A100 = Converters(), Laser(), Link(), Electronics()
+CONVERTERS = Converters()
+LASER = Laser()
+LINK = Link()
+A100 = Electronics()
 
 
 class Energy(NamedTuple):
@@ -142,17 +144,21 @@ def energy(
       numbers that cannot be.
     """
     _check_energy({"frames": frames, "static_w": static_w}, converters, laser, link)
-    detection, shots = DETECTIONS[engine.detection], engine.averages * engine.slices * frames
-    if engine.detection == "field":
+    detector = engine.detector
+    if detector.detectors == 0:
         raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
-    levels, adc_levels = [2.0**b for b in dac_bits(engine)], 2.0 ** _bits(engine, "adc_bits")
+    dac_levels = [2.0**b for b in dac_bits(engine)]
+    adc_levels = 2.0 ** _bits(engine, "adc_bits")
     points = engine.shape[0] * engine.shape[1]
-    written = points * shots * detection.passes
-    count = converters.adc_per_point
-    read = points * shots * (detection.passes * detection.converters if count is None else count)
+    shots = engine.averages * engine.slices * frames
+    written = points * shots * detector.passes
+    reads = converters.adc_per_point
+    if reads is None:
+        reads = detector.passes * detector.converters
+    read = points * shots * reads
     return Energy(
-        dac=written * sum(levels) * converters.dac_j,
-        modulator=written * len(levels) * converters.modulator_j,
+        dac=written * sum(dac_levels) * converters.dac_j,
+        modulator=written * len(dac_levels) * converters.modulator_j,
         adc=read * adc_levels * converters.adc_j,
         laser=points * shots * _light(engine, laser),
         static=frames * engine.passes * static_w / engine.frame_rate_hz,
@@ -175,7 +181,7 @@ def _light(engine: Engine, laser: Laser) -> float:
         photons = 10 ** ((6.02 * _bits(engine, "adc_bits") + 1.76) / 10)
     loss = laser.loss_db if engine.insertion_loss_db is None else engine.insertion_loss_db
     factor = 10 ** (loss / 10)
-    if laser.reference_loss_db is not None and engine.detection not in DIRECT:
+    if laser.reference_loss_db is not None and engine.detector.referenced:
         factor += engine.lo_ratio * 10 ** (laser.reference_loss_db / 10)
     return photons * PLANCK_J_S * LIGHT_M_S / laser.wavelength_m * factor / laser.wall_plug
 
@@ -185,8 +191,16 @@ def dac_bits(engine: Engine) -> tuple[int, ...]:
 
     Raises: ValueError where one of them is None.
     """
-    names = {"complex": ("dac_bits_amp", "dac_bits_phase"), "phase": ("dac_bits_phase",)}
-    return tuple(_bits(engine, name) for name in names.get(engine.encode, ("dac_bits_amp",)))
+    return tuple(_bits(engine, name) for name in _writers(engine))
+
+
+def _writers(engine: Engine) -> tuple[str, ...]:
+    """The parameters with the bits of the converters that write a point."""
+    if engine.encode == "complex":
+        return ("dac_bits_amp", "dac_bits_phase")
+    if engine.encode == "phase":
+        return ("dac_bits_phase",)
+    return ("dac_bits_amp",)
 
 
 def _bits(engine: Engine, name: str) -> int:
@@ -204,10 +218,9 @@ def link_bytes(engine: Engine, frames: Number) -> float:
 
     Raw samples: what a pass writes and reads crosses the link, M x K x S times for each frame.
     """
-    writers = ("dac_bits_amp", "dac_bits_phase") if engine.encode == "complex" else ("dac_bits_amp",)
-    writers = ("dac_bits_phase",) if engine.encode == "phase" else writers
-    bits = sum(getattr(engine, name) or 32 for name in writers)
-    bits += (DETECTIONS[engine.detection].converters or 2) * (engine.adc_bits or 32)
+    written = sum(getattr(engine, name) or 32 for name in _writers(engine))
+    read = (engine.detector.converters or 2) * (engine.adc_bits or 32)
+    bits = written + read
     return frames * engine.passes * engine.shape[0] * engine.shape[1] * bits / 8
 
 
@@ -231,15 +244,16 @@ def seconds(
       transfer_bytes: over the link, both ways together, see `link_bytes`.
     Raises: ValueError for numbers that cannot be.
     """
-    given = {"passes": passes, "stages": stages, "transfer_bytes": transfer_bytes}
-    for name, value in {**given, "turnaround_s": link.turnaround_s}.items():
-        _check(name, value, 0)
+    _check("passes", passes, 0)
+    _check("stages", stages, 0)
+    _check("transfer_bytes", transfer_bytes, 0)
+    _check("turnaround_s", link.turnaround_s, 0)
     _check("engines", engines, 1)
     _check("bytes_per_s", link.bytes_per_s, TINY)
     return Time(
-        passes / engine.frame_rate_hz / engines,
-        stages * link.turnaround_s,
-        transfer_bytes / link.bytes_per_s,
+        optics=passes / engine.frame_rate_hz / engines,
+        turnaround=stages * link.turnaround_s,
+        transfer=transfer_bytes / link.bytes_per_s,
     )
 
 
@@ -281,6 +295,6 @@ def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> f
 
 def _check(name: str, value: Number, least: Number, most: Number = math.inf) -> None:
     if not least <= value <= most:  # not a number included
-        low = {0: "at least 0", TINY: "positive"}.get(least, f"at least {least:g}")
+        low = "positive" if least == TINY else f"at least {least:g}"
         high = f" and at most {most:g}" if most < math.inf else ""
         raise ValueError(f"{name}={value} must be {low}{high}")

@@ -13,86 +13,58 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
 from fourier_attn.optics.draws import Key, draw, normal, uniform
+from fourier_attn.optics.parameters import ELECTRON_C, Engine
 from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
 
-ELECTRON_C, BOLTZMANN_J_K = 1.602176634e-19, 1.380649e-23
+BOLTZMANN_J_K = 1.380649e-23  # exact, SI
 MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
 
 
-class Detection(NamedTuple):
-    """A way to detect: passes of one frame, detectors of one pixel, converters of one pixel and pass."""
+class Keys(NamedTuple):
+    """Keys of what a detection draws: phase of the reference, shot noise, electrical noise, rounding."""
 
-    passes: int
-    detectors: int
-    converters: int
-    balanced: bool  # pairs of detectors are subtracted before they are converted
-
-
-DETECTIONS = {
-    "field": Detection(1, 0, 0, True),  # E itself: for debugging, and for the ideal engine
-    "intensity": Detection(1, 1, 1, False),  # |E|^2
-    "amplitude": Detection(1, 1, 1, False),  # |E|, biased where photons are few
-    "psi3": Detection(3, 1, 1, False),  # E from three phase steps, one pass each
-    "psi4": Detection(4, 1, 1, False),  # E from four
-    "psi5": Detection(5, 1, 1, False),  # E from five
-    "hybrid90": Detection(1, 4, 2, True),  # E from four detectors at once, two balanced pairs
-    "homodyne_re": Detection(1, 2, 1, True),  # Re E from one balanced pair
-    "linear3": Detection(3, 1, 1, False),  # E from |E|^2, |E + R|^2 and |E + i R|^2
-}
+    reference: Key = None
+    shot: Key = None
+    electrical: Key = None
+    rounding: Key = None
 
 
 def detect(
-    field: Complex[Array, "m *b n1 n2"], laser: Float[Array, "m *b 1 1"], engine: Any, keys: Any
+    field: Complex[Array, "m *b n1 n2"], laser: Float[Array, "m *b 1 1"], engine: Engine, keys: Keys
 ) -> Inexact[Array, "*b n1 n2"]:
     """What the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
     The laser's power in each pass lights signal and reference. Every detector has shot noise (variance =
     mean) and electrical noise, then its signal is converted. The noise's size is no path for derivatives, its
-    sum with the signal is. `keys` are four, or Nones.
+    sum with the signal is.
     """
-    turning, light, electric, digit = keys
     if engine.rin_db_hz is not None or engine.power_drift_rms is not None:
         field = field * jnp.sqrt(laser).astype(field.dtype)
-    name = engine.detection
-    if name == "field":
+    if engine.detection == "field":
         return field[0]
     if engine.lo_drift is not None:
-        noise = draw(normal, turning, (*field.shape[:-2], 1, 1), field.real.dtype)
+        noise = draw(normal, keys.reference, (*field.shape[:-2], 1, 1), field.real.dtype)
         field = field * turn(engine.lo_drift * noise)
-    if name in ("intensity", "amplitude"):
-        power = _convert(_count(_power(field), engine, light, electric), engine, digit, 0.0)[0]
-        return power if name == "intensity" else _root(power)
+    if engine.detection == "intensity":
+        return _detect_power(field, engine, keys)
+    if engine.detection == "amplitude":
+        return _root(_detect_power(field, engine, keys))
     r = jnp.sqrt(jnp.asarray(engine.lo_ratio, field.real.dtype))
-    if name in ("hybrid90", "homodyne_re"):
-        return _balanced(field[0], laser[0], engine, r, keys)
-    ideal, phases = _phases(engine, len(field), r.dtype)
-    references = r * jnp.stack([jnp.cos(phases), jnp.sin(phases)])
-    if name == "linear3":
-        references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
-    shape = (-1,) + (1,) * (field.ndim - 1)
-    reference = jax.lax.complex(*references).reshape(shape) * jnp.sqrt(laser).astype(field.dtype)
-    power = _power(field + reference)
-    power = _convert(_count(power, engine, light, electric), engine, digit, r)
-    if name == "linear3":
-        re, im = ((power[i] - power[0] - r**2) / (2 * r) for i in (1, 2))
-        return jax.lax.complex(re, im)
-    weights = jnp.stack([jnp.cos(ideal), jnp.sin(ideal)]) / (len(field) * r)
-    return jax.lax.complex(*(jnp.tensordot(w, power, 1, precision="highest") for w in weights))
-
-
-def _phases(engine: Any, steps: int, dtype: Any) -> tuple[Array, Array]:
-    """Phases of the reference in each pass, as they are meant and as they are."""
-    place = jnp.arange(steps, dtype=dtype)
-    if engine.detection == "linear3":  # the first pass has no reference
-        ideal, place = jnp.array([0.0, 0.0, jnp.pi / 2], dtype), jnp.array([0.0, 0.0, 1.0], dtype)
-    else:
-        ideal = 2 * jnp.pi / steps * place
-    return ideal, ideal if engine.lo_phase_err is None else ideal + engine.lo_phase_err * place
+    if engine.detection == "homodyne_re":
+        return _detect_pairs(field.real[None, 0], field[0], laser[0], engine, r, keys)[0]
+    if engine.detection == "hybrid90":
+        return _detect_both_parts(field[0], laser[0], engine, r, keys)
+    return _detect_steps(field, laser, engine, r, keys)
 
 
 def _power(field: Array) -> Array:
     return field.real**2 + field.imag**2
+
+
+def _detect_power(field: Array, engine: Engine, keys: Keys) -> Array:
+    """|E|^2 of the one pass, without a reference."""
+    return _convert(_count(_power(field), engine, keys), engine, keys.rounding, 0.0)[0]
 
 
 @jax.custom_jvp
@@ -106,33 +78,66 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
     return root, jnp.where(root > 0, tangents[0] / jnp.where(root > 0, 2 * root, 1.0), 0.0)
 
 
-def _balanced(field: Array, laser: Array, engine: Any, r: Array, keys: Any) -> Array:
-    """Differences of two detectors each, in units of Re E or Im E: sum of both noises, one draw."""
-    _, light, electric, digit = keys
-    share = 0.25 if engine.detection == "hybrid90" else 0.5  # of the light, for each detector
-    parts = (field.real, field.imag) if share == 0.25 else (field.real,)
-    if len(parts) == 2 and engine.lo_phase_err is not None:  # the second pair is off by it
-        error = engine.lo_phase_err
-        parts = (parts[0], parts[1] * jnp.cos(error) - parts[0] * jnp.sin(error))
-    signal = jnp.stack(parts) * jnp.sqrt(laser)[None]
+def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
+    """E from several passes, each with another phase of the reference."""
+    three_powers = engine.detection == "linear3"
+    steps = len(field)
+    if three_powers:  # the first pass has no reference
+        place = jnp.array([0.0, 0.0, 1.0], r.dtype)
+        ideal = jnp.array([0.0, 0.0, jnp.pi / 2], r.dtype)
+    else:
+        place = jnp.arange(steps, dtype=r.dtype)
+        ideal = 2 * jnp.pi / steps * place
+    actual = ideal if engine.lo_phase_err is None else ideal + engine.lo_phase_err * place
+    references = r * jnp.stack([jnp.cos(actual), jnp.sin(actual)])
+    if three_powers:
+        references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
+    one_for_each_pass = (-1,) + (1,) * (field.ndim - 1)
+    reference = jax.lax.complex(references[0], references[1]).reshape(one_for_each_pass)
+    power = _power(field + reference * jnp.sqrt(laser).astype(field.dtype))
+    power = _convert(_count(power, engine, keys), engine, keys.rounding, r)
+    if three_powers:
+        re = (power[1] - power[0] - r**2) / (2 * r)
+        im = (power[2] - power[0] - r**2) / (2 * r)
+    else:
+        weights = jnp.stack([jnp.cos(ideal), jnp.sin(ideal)]) / (steps * r)
+        re = jnp.tensordot(weights[0], power, 1, precision="highest")
+        im = jnp.tensordot(weights[1], power, 1, precision="highest")
+    return jax.lax.complex(re, im)
+
+
+def _detect_both_parts(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
+    """E from two balanced pairs at once; the phase between them is off by `lo_phase_err`."""
+    re, im = field.real, field.imag
+    if engine.lo_phase_err is not None:
+        im = im * jnp.cos(engine.lo_phase_err) - re * jnp.sin(engine.lo_phase_err)
+    re, im = _detect_pairs(jnp.stack([re, im]), field, laser, engine, r, keys)
+    return jax.lax.complex(re, im)
+
+
+def _detect_pairs(parts: Array, field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
+    """Parts of E, a balanced pair of detectors for each, in units of E: sum of both noises, one draw."""
+    signal = parts * jnp.sqrt(laser)[None]
     if engine.photons_fs is not None:
-        sum_, gain = _power(field) + r**2 * laser, 4 * share * r  # of the difference over the signal
+        share = 1 / engine.detector.detectors  # of the light, for each detector
+        total = _power(field) + r**2 * laser
+        gain = 4 * share * r  # of the difference over the signal
         if engine.statistics == "poisson":
             difference = 2 * r * signal
-            pairs = share * jnp.concatenate([sum_[None] + difference, sum_[None] - difference])
-            counts = _count(pairs, engine, light, electric)
-            first, second = jnp.split(counts, 2)
+            pairs = share * jnp.concatenate([total[None] + difference, total[None] - difference])
+            first, second = jnp.split(_count(pairs, engine, keys), 2)
             noise = jax.lax.stop_gradient((first - second) / gain - signal)
         else:
-            variance = 2 * share * sum_ / engine.photons_fs + 2 * _electrical_variance(engine, r.dtype)
+            variance = 2 * share * total / engine.photons_fs + 2 * _electrical_variance(
+                engine, engine.photons_fs, r.dtype
+            )
             std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
-            noise = std[None] * draw(normal, light, signal.shape, signal.dtype)
+            noise = std[None] * draw(normal, keys.shot, signal.shape, signal.dtype)
         signal = signal + noise
-    signal = _convert(signal, engine, digit, r)
-    return jax.lax.complex(*signal) if len(parts) == 2 else signal[0]
+    return _convert(signal, engine, keys.rounding, r)
 
 
-def _electrical_variance(engine: Any, dtype: Any) -> Array:
+def _electrical_variance(engine: Engine, photons: Any, dtype: Any) -> Array:
     """Of one detector, in units of unit intensity squared: n_e / photons^2, electrons squared of one pass.
 
         n_e = (tia^2 + 4 k T / R) B / (q f)^2 + I_dark / (q f)        f the frame rate, B the bandwidth
@@ -149,21 +154,21 @@ def _electrical_variance(engine: Any, dtype: Any) -> Array:
     electrons = per_hz / engine.frame_rate_hz * (bandwidth / engine.frame_rate_hz)
     if engine.dark_current is not None:
         electrons += engine.dark_current / ELECTRON_C / engine.frame_rate_hz
-    return jnp.asarray(electrons / engine.photons_fs / engine.photons_fs, dtype)
+    return jnp.asarray(electrons / photons / photons, dtype)
 
 
-def _count(power: Array, engine: Any, key: Key, electric: Key) -> Array:
+def _count(power: Array, engine: Engine, keys: Keys) -> Array:
     """Powers as detectors report them: with shot and electrical noise."""
     if engine.photons_fs is None:
         return power
-    electrical = _electrical_variance(engine, power.dtype)
+    electrical = _electrical_variance(engine, engine.photons_fs, power.dtype)
     if engine.statistics == "gaussian":
         variance = power / engine.photons_fs + electrical
-        noise = draw(normal, key, power.shape, power.dtype)
+        noise = draw(normal, keys.shot, power.shape, power.dtype)
         return power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise
     mean = jax.lax.stop_gradient(jnp.maximum(power * engine.photons_fs, 0.0))
-    few = _poisson(key, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
-    draws = jnp.split(draw(normal, electric, (2 * len(power), *power.shape[1:]), power.dtype), 2)
+    few = _poisson(keys.shot, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
+    draws = jnp.split(draw(normal, keys.electrical, (2 * len(power), *power.shape[1:]), power.dtype), 2)
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
     shot = jnp.where(jnp.isfinite(mean), shot, 0.0)  # photons without end have no noise
     return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
@@ -177,21 +182,35 @@ def _poisson(key: Key, mean: Array) -> Array:
     return jnp.moveaxis(counts.reshape(rows.shape), -1, 0)
 
 
-def _convert(signal: Array, engine: Any, key: Key, r: Any) -> Array:
+def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
     """The analog-to-digital converter: full scale, clip, levels."""
     if engine.adc_bits is None and engine.adc_range == "auto":
         return signal
-    balanced = DETECTIONS[engine.detection].balanced
+    balanced = engine.detector.balanced
     if engine.adc_range == "auto":
-        highest = jnp.abs(signal) if balanced else signal
-        axes = (0, -2, -1) if balanced else (-2, -1)
-        full = jax.lax.stop_gradient(jnp.max(highest, axis=axes, keepdims=True))
+        if balanced:  # both signs; the parts share a scale
+            highest = jnp.max(jnp.abs(signal), axis=(0, -2, -1), keepdims=True)
+        else:
+            highest = jnp.max(signal, axis=(-2, -1), keepdims=True)
+        full = jax.lax.stop_gradient(highest)
         full = jnp.where(full > 0, full, 1.0)
     else:
-        largest = math.prod(engine.shape if engine.lens == "2d" else engine.shape[1:]) ** 0.5
-        amplitude = largest if engine.adc_range == "fixed" else engine.adc_range
+        amplitude = _full_scale(engine)
         full = amplitude if balanced else (amplitude + r) ** 2
-    rounding, sample = engine.adc_rounding, partial(draw, uniform)
-    return full * quantise(
-        signal / full, engine.adc_bits, signed=balanced, rounding=rounding, key=key, sample=sample
+    levels = quantise(
+        signal / full,
+        engine.adc_bits,
+        signed=balanced,
+        rounding=engine.adc_rounding,
+        key=key,
+        sample=partial(draw, uniform),
     )
+    return full * levels
+
+
+def _full_scale(engine: Engine) -> Any:
+    """The amplitude that is given, or the largest there can be: of an aperture whose pixels are all 1."""
+    if engine.adc_range != "fixed":
+        return engine.adc_range
+    rows, columns = engine.shape
+    return math.sqrt(rows * columns) if engine.lens == "2d" else math.sqrt(columns)

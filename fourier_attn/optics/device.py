@@ -15,12 +15,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from fourier_attn.optics.draws import normal, uniform
+from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
 
 MATRIX_PIXELS = 256  # up to here all static stages are one product with a matrix
 
 
-def propagate(field: Complex[Array, "*b n1 n2"], engine: Any) -> Complex[Array, "*b n1 n2"]:
+def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Array, "*b n1 n2"]:
     """The field at the detectors for the field that leaves the modulators."""
     pixels = engine.shape[0] * engine.shape[1]
     batch = field.size // pixels
@@ -32,27 +33,33 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Any) -> Complex[Array, 
     return stages(field.reshape(batch, *engine.shape), engine).reshape(field.shape)
 
 
-def matrix(engine: Any, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
+def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
     """The matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
     pixels = engine.shape[0] * engine.shape[1]
     unit = jnp.eye(pixels, dtype=dtype).reshape(pixels, *engine.shape)
     return stages(unit, engine).reshape(pixels, pixels)
 
 
-def is_exact(engine: Any) -> bool:
+def is_exact(engine: Engine) -> bool:
     """Whether nothing but the lens is in the way."""
-    names = (
-        "static_phase_rms static_gain_rms crosstalk_db shift_pitch defocus_rad fill_factor insertion_loss_db"
+    effects = (
+        engine.static_phase_rms,
+        engine.static_gain_rms,
+        engine.crosstalk_db,
+        engine.shift_pitch,
+        engine.defocus_rad,
+        engine.fill_factor,
+        engine.insertion_loss_db,
     )
-    return all(getattr(engine, name) is None for name in names.split())
+    return all(strength is None for strength in effects)
 
 
-def transmission(engine: Any) -> Array:
+def transmission(engine: Engine) -> Array:
     """Share eta of the power that arrives."""
     return 10.0 ** (-jnp.asarray(engine.insertion_loss_db, float) / 10)
 
 
-def lens(field: Array, engine: Any) -> Array:
+def lens(field: Array, engine: Engine) -> Array:
     """The orthonormal transform of the aperture, exp(-2 pi i ..), or of each row for a cylindrical lens."""
     axes = (-2, -1) if engine.lens == "2d" else (-1,)
     if engine.centered:
@@ -61,14 +68,15 @@ def lens(field: Array, engine: Any) -> Array:
     return jnp.fft.fftshift(field, axes) if engine.centered else field
 
 
-def stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n1 n2"]:
+def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
     """The static stages one after the other."""
     fixed, coupling = jax.random.split(jax.random.key(engine.device_seed))
     before, after = normal(fixed, (2, 2, *engine.shape), field.real.dtype)
     first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
     field = field * _pattern(engine, before, field.dtype)[None]
     if engine.defocus_rad is not None:
-        rows, cols = _places(engine, field.real.dtype, centred=True)
+        rows = _places(engine.shape[0], field.real.dtype, centred=True)
+        cols = _places(engine.shape[1], field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
         field = field * turn(engine.defocus_rad * radius)[None]
@@ -80,7 +88,7 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Any) -> Complex[Array, "b n
     return field
 
 
-def _pattern(engine: Any, draws: Array, dtype: Any) -> Array:
+def _pattern(engine: Engine, draws: Array, dtype: Any) -> Array:
     """(1 + g) exp(i psi) of each pixel; half of the variance stands before the lens, half after it."""
     gains, phases = draws / 2**0.5
     pattern = jnp.ones(engine.shape, dtype)
@@ -91,21 +99,21 @@ def _pattern(engine: Any, draws: Array, dtype: Any) -> Array:
     return pattern
 
 
-def _places(engine: Any, dtype: Any, *, centred: bool) -> tuple[Array, Array]:
-    """Signed places (or frequencies) of the pixels on both axes, in the array's order."""
-    rows, cols = ((jnp.arange(n, dtype=dtype) + n // 2) % n - n // 2 for n in engine.shape)
-    if centred:
-        return jnp.fft.fftshift(rows), jnp.fft.fftshift(cols)
-    return rows, cols
+def _places(n: int, dtype: Any, *, centred: bool) -> Array:
+    """Signed places (or frequencies) of the n pixels of an axis, in the array's order."""
+    places = (jnp.arange(n, dtype=dtype) + n // 2) % n - n // 2
+    return jnp.fft.fftshift(places) if centred else places
 
 
-def _alignment(engine: Any, dtype: Any) -> Array:
+def _alignment(engine: Engine, dtype: Any) -> Array:
     """Lateral shift, a linear phase of the output, and the pixels' fill factor, a sinc of it."""
     result = jnp.ones(engine.shape, dtype)
-    axes = ((0, (slice(None), None)), (1, (None, slice(None))))
-    places = _places(engine, jnp.finfo(dtype).dtype, centred=engine.centered)
-    for axis, spread in axes[1 if engine.lens == "1d" else 0 :]:
-        frequency = (places[axis] / engine.shape[axis])[spread]
+    for axis in (0, 1):
+        if axis == 0 and engine.lens == "1d":  # a cylindrical lens leaves the rows where they are
+            continue
+        n = engine.shape[axis]
+        frequency = _places(n, jnp.finfo(dtype).dtype, centred=engine.centered) / n
+        frequency = frequency[:, None] if axis == 0 else frequency[None]
         if engine.shift_pitch is not None:
             result = result * turn(-2 * jnp.pi * frequency * engine.shift_pitch[axis])
         if engine.fill_factor is not None:
@@ -113,7 +121,7 @@ def _alignment(engine: Any, dtype: Any) -> Array:
     return result
 
 
-def _crosstalk(field: Array, engine: Any, phases: Array) -> Array:
+def _crosstalk(field: Array, engine: Engine, phases: Array) -> Array:
     """Couples each pixel to its neighbours by lossless couplers, pair after pair: unitary by construction.
 
     Power kappa = 10^(dB / 10) goes over each edge of the grid, with a static random phase. Edges of one
@@ -122,7 +130,8 @@ def _crosstalk(field: Array, engine: Any, phases: Array) -> Array:
     if engine.crosstalk_db is None:
         return field
     kappa = 10.0 ** (jnp.asarray(engine.crosstalk_db, field.real.dtype) / 10)
-    through, across = (jnp.sqrt(share).astype(field.dtype) for share in (1 - kappa, kappa))
+    through = jnp.sqrt(1 - kappa).astype(field.dtype)
+    across = jnp.sqrt(kappa).astype(field.dtype)
     for layer in range(4):
         swap = partial(jnp.swapaxes, axis1=-1, axis2=-2 + layer // 2)
         field = swap(_couple(swap(field), swap(phases[layer]), layer % 2, through, across))

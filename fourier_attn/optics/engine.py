@@ -7,21 +7,38 @@ Quantise, then add noise, at the modulators; add noise, then quantise, at the de
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact
 
-from fourier_attn.optics import device
-from fourier_attn.optics.detection import DETECTIONS, detect
+from fourier_attn.optics import detection, device
 from fourier_attn.optics.draws import Key, draw, normal
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import angle, modulus, turn
 from fourier_attn.optics.quantise import quantise, quantise_phase
 
 DRIFT_BLOCK = 128  # passes
+
+
+class WritingKeys(NamedTuple):
+    """Keys of what a bank of modulators draws as it rounds."""
+
+    amplitude: Key = None
+    phase: Key = None
+
+
+class PassKeys(NamedTuple):
+    """Keys of all that a transform draws."""
+
+    writing: WritingKeys
+    factor: WritingKeys
+    modulators: Key
+    laser: Key
+    drift: Key
+    detection: detection.Keys
 
 
 def optical_dft2(
@@ -69,7 +86,9 @@ def optical_dft2(
 def _transform(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     if x.dtype not in (jnp.float64, jnp.complex128):
         x = x.astype(jnp.complex64 if jnp.iscomplexobj(x) else jnp.float32)
-    return (_pass if engine.backward == "model" else _steered)(x, factor, engine, key)
+    if engine.backward == "model":
+        return _pass(x, factor, engine, key)
+    return _steered(x, factor, engine, key)
 
 
 @jax.custom_vjp
@@ -78,9 +97,8 @@ def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     if engine.hardware is None:
         return _pass(x, factor, engine, key)
     written = x if factor is None else _product(x, factor)
-    result = jax.eval_shape(
-        partial(_pass, engine=engine.replace(backward="model", hardware=None)), x, factor, key=key
-    )
+    model = engine.replace(backward="model", hardware=None)
+    result = jax.eval_shape(partial(_pass, engine=model), x, factor, key=key)
     hardware = engine.hardware
     return jax.pure_callback(lambda x: hardware(np.asarray(x)), result, written, vmap_method="broadcast_all")
 
@@ -114,34 +132,60 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """All passes of one transform: those of the detection, the averages and the slices."""
-    keys: Any = (None,) * 11 if key is None else jax.random.split(key, 11)  # at once: it compiles faster
+    keys = _split(key)
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
     digits = _digits(x if mean is None else x - mean, engine)
-    scale, field = _write(digits, engine, keys[:2])
+    scale, field = _write(digits, engine, keys.writing)
     if factor is not None:
-        other, bank = _write(factor if engine.slices == 1 else factor[..., None, :, :], engine, keys[2:4])
+        if engine.slices > 1:
+            factor = factor[..., None, :, :]
+        other, bank = _write(factor, engine, keys.factor)
         scale, field = scale * other, field * bank
-    field = _disturb(field, engine, keys[4])
+    field = _disturb(field, engine, keys.modulators)
     field = device.propagate(field, engine)
-    power = _laser(engine, keys[5], keys[6], (*field.shape[:-2], 1, 1), field.real.dtype)
+    power = _laser(engine, keys.laser, keys.drift, (*field.shape[:-2], 1, 1), field.real.dtype)
     if engine.insertion_loss_db is not None:  # detectors count what is left, see `photons_fs`
         field = field / jnp.sqrt(device.transmission(engine)).astype(field.dtype)
-    passes = DETECTIONS[engine.detection].passes
-    fields, powers = (a.reshape(-1, passes, *a.shape[1:]) for a in (field, power))
-    if engine.averages == 1:
-        y = detect(fields[0], powers[0], engine, keys[7:])
-    else:
-        draws = jnp.zeros(engine.averages) if key is None else jax.random.split(keys[7], (engine.averages, 4))
-        nones = (None,) * 4
-
-        def one(field: Array, power: Array, keys: Array) -> Array:
-            return detect(field, power, engine, nones if key is None else keys)
-
-        y = jax.vmap(one)(fields, powers, draws).mean(axis=0)
+    y = _detect(field, power, engine, keys.detection)
     y = y * (scale**2 if engine.detection == "intensity" else scale).astype(y.dtype)
-    y = y if engine.slices == 1 else y.sum(axis=-3)
+    if engine.slices > 1:
+        y = y.sum(axis=-3)
     return y if mean is None else _restore(y, mean, engine)
+
+
+def _split(key: Key) -> PassKeys:
+    """A key for each draw, all of them at once: it compiles faster."""
+    if key is None:
+        return PassKeys(WritingKeys(), WritingKeys(), None, None, None, detection.Keys())
+    parts = jax.random.split(key, 11)
+    return PassKeys(
+        writing=WritingKeys(*parts[:2]),
+        factor=WritingKeys(*parts[2:4]),
+        modulators=parts[4],
+        laser=parts[5],
+        drift=parts[6],
+        detection=detection.Keys(*parts[7:]),
+    )
+
+
+def _detect(field: Array, power: Array, engine: Engine, keys: detection.Keys) -> Array:
+    """Detects fields (averages x passes, ...), and takes the mean of the averages."""
+    passes = engine.detector.passes
+    fields = field.reshape(-1, passes, *field.shape[1:])
+    powers = power.reshape(-1, passes, *power.shape[1:])
+    if engine.averages == 1:
+        return detection.detect(fields[0], powers[0], engine, keys)
+    if keys.reference is None:
+        return jax.vmap(lambda field, power: detection.detect(field, power, engine, keys))(
+            fields, powers
+        ).mean(axis=0)
+    draws = jax.random.split(keys.reference, (engine.averages, 4))
+
+    def one(field: Array, power: Array, keys: Array) -> Array:
+        return detection.detect(field, power, engine, detection.Keys(*keys))
+
+    return jax.vmap(one)(fields, powers, draws).mean(axis=0)
 
 
 def _digits(x: Array, engine: Engine) -> Array:
@@ -151,16 +195,17 @@ def _digits(x: Array, engine: Engine) -> Array:
     """
     if engine.slices == 1:
         return x
-    coarse, parts = engine.replace(extinction_db=None, dac_rounding="nearest"), []
+    coarse = engine.replace(extinction_db=None, dac_rounding="nearest")
+    parts = []
     for _ in range(engine.slices - 1):
-        scale, field = _write(x, coarse, (None, None))
+        scale, field = _write(x, coarse, WritingKeys())
         written = field * scale.astype(field.dtype)
         parts.append(written if jnp.iscomplexobj(x) else written.real)
         x = x - parts[-1]
     return jnp.stack([*parts, x], axis=-3)
 
 
-def _write(x: Array, engine: Engine, keys: Any) -> tuple[Array, Array]:
+def _write(x: Array, engine: Engine, keys: WritingKeys) -> tuple[Array, Array]:
     """Scale of each aperture, and the field that the modulators make of x / scale.
 
     Straight through: the derivative of the written field by x / scale is 1, and 0 where it is clipped.
@@ -192,13 +237,13 @@ def _complex(x: Array) -> Array:
     return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
 
 
-def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
+def _modulate(u: Array, engine: Engine, keys: WritingKeys) -> Array:
     """The field that is written for u, |u| <= 1: levels of the converters, light that leaks."""
     signed = engine.encode == "signed"
     size = u.real if signed or engine.encode == "amplitude" else modulus(u)
     amplitude = jnp.ones_like(size) if engine.encode == "phase" else size
     rounding = engine.dac_rounding
-    level = quantise(amplitude, engine.dac_bits_amp, signed=signed, rounding=rounding, key=keys[0])
+    level = quantise(amplitude, engine.dac_bits_amp, signed=signed, rounding=rounding, key=keys.amplitude)
     if engine.extinction_db is None:
         written = _complex(level)
     else:
@@ -209,17 +254,17 @@ def _modulate(u: Array, engine: Engine, keys: Any) -> Array:
     if engine.dac_bits_phase is None and jnp.iscomplexobj(u):
         direction = u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype)
         return written * jnp.where(size > 0, direction, 1.0)
-    return written * turn(quantise_phase(angle(u), engine.dac_bits_phase, rounding, keys[1]))
+    return written * turn(quantise_phase(angle(u), engine.dac_bits_phase, rounding, keys.phase))
 
 
 def _disturb(field: Array, engine: Engine, key: Key) -> Array:
     """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
     shape = (engine.passes // engine.slices, *field.shape)
-    field, real = jnp.broadcast_to(field, shape), field.real.dtype
-    count = 2 - [engine.amp_noise_rms, engine.phase_noise_rms].count(None)
-    if not count:
+    field = jnp.broadcast_to(field, shape)
+    kinds = sum(rms is not None for rms in (engine.amp_noise_rms, engine.phase_noise_rms))
+    if kinds == 0:
         return field
-    noise = jnp.split(draw(normal, key, (count * shape[0], *shape[1:]), real), count)
+    noise = jnp.split(draw(normal, key, (kinds * shape[0], *shape[1:]), field.real.dtype), kinds)
     if engine.amp_noise_rms is not None:
         field = field * (1 + engine.amp_noise_rms * noise[0]).astype(field.dtype)
     if engine.phase_noise_rms is not None:
@@ -256,8 +301,9 @@ def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Arra
         drift = weights @ fresh + before * a ** (place + 1)
         return drift[-1], drift
 
-    drift = jax.lax.scan(one, fresh[0], fresh[1:].reshape(blocks, -1))[1].reshape(-1)[:count]
-    return jnp.moveaxis(drift.reshape(*shape[1:], shape[0]), -1, 0)
+    _, drift = jax.lax.scan(one, fresh[0], fresh[1:].reshape(blocks, -1))
+    drift = drift.reshape(-1)[:count].reshape(*shape[1:], shape[0])
+    return jnp.moveaxis(drift, -1, 0)
 
 
 def _restore(y: Array, mean: Array, engine: Engine) -> Array:

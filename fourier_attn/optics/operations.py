@@ -12,12 +12,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Inexact
 
-from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics.draws import Key
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.planner import FrameRunner, backwards, check_field
-from fourier_attn.optics.plans import lambda_axes, pairs, transform_axes
-from fourier_attn.optics.tiles import cut, join, tile
+from fourier_attn.optics.planner import (
+    CorrelationPlan,
+    check_field,
+    packed,
+    plan_correlation,
+    plan_position_lambda,
+    plan_transform,
+    transform_axes,
+)
+from fourier_attn.optics.tiles import cut, join
+from fourier_attn.optics.transforms import FrameRunner, backwards
 
 
 def optical_dft(
@@ -39,15 +46,17 @@ def optical_dft(
       report: also returns the number of passes that were executed.
     Returns: complex; what the detection gives where the size is the aperture's own, and so one frame.
     Raises: ValueError for axes or sizes that no plan covers, or a missing key.
-    Source: `fourier_attn.optics.planner`.
+    Source: Cooley and Tukey 1965; Bluestein 1970; see `fourier_attn.optics.planner`.
     """
     axes = transform_axes(x.shape, axes)
-    run, last = FrameRunner(engine, key), tuple(range(-len(axes), 0))
-    alone = tuple(x.shape[axis] for axis in axes) == engine.shape
-    y = run.dft(
-        jnp.moveaxis(_wide(x), axes, last), len(axes), real=alone and engine.detection == "homodyne_re"
-    )
-    y = jnp.moveaxis(backwards(y, last) if inverse else y, last, axes)
+    last = tuple(range(-len(axes), 0))
+    planned = plan_transform(tuple(x.shape[axis] for axis in axes), engine)
+    run = FrameRunner(engine, key)
+    real = planned.direct and engine.detection == "homodyne_re"
+    y = run.dft(jnp.moveaxis(_wide(x), axes, last), planned, real=real)
+    if inverse:
+        y = backwards(y, last)
+    y = jnp.moveaxis(y, last, axes)
     return (y, run.passes) if report else y
 
 
@@ -59,12 +68,19 @@ def _wide(x: Array) -> Array:
 
 
 def _pair(x: Float[Array, "v ..."], engine: Engine) -> Inexact[Array, "w ..."]:
-    """Halves the batch: a + i b, the last one with zeros if the batch is odd; one array stays real."""
-    if not pairs(len(x), engine):
+    """Two arrays in one, a + i b, the last one with zeros if their number is odd; see `planner.packed`."""
+    half = packed(len(x), engine)
+    if half == len(x):
         return x
-    half = -(-len(x) // 2)
-    other = jnp.pad(x[half:], [(0, 2 * half - len(x))] + [(0, 0)] * (x.ndim - 1))
-    return jax.lax.complex(x[:half], other)
+    zeros = [(0, 2 * half - len(x))] + [(0, 0)] * (x.ndim - 1)
+    return jax.lax.complex(x[:half], jnp.pad(x[half:], zeros))
+
+
+def _unpair(y: Inexact[Array, "w ..."], count: int) -> Float[Array, "v ..."]:
+    """The arrays that stand in the parts of so many fewer."""
+    if len(y) == count:
+        return y.real
+    return jnp.concatenate([y.real, y.imag])[:count]
 
 
 def optical_fourier_mix(
@@ -83,13 +99,13 @@ def optical_fourier_mix(
     """
     check_field(engine)
     t, d = x.shape[-2:]
-    run, flat = FrameRunner(engine, key), _wide(x).reshape(-1, t, d)
-    z = run.dft(_pair(flat, engine), 2, real=engine.detection == "homodyne_re")
-    if pairs(len(flat), engine):
-        y = jnp.concatenate([z.real, z.imag])[: len(flat)]
+    planned = plan_transform((t, d), engine)
+    run = FrameRunner(engine, key)
+    examples = _wide(x).reshape(-1, t, d)
+    z = run.dft(_pair(examples, engine), planned, real=engine.detection == "homodyne_re")
+    y = _unpair(z, len(examples))
+    if len(z) < len(examples):
         y = (y + backwards(y, (-2, -1))) / 2
-    else:
-        y = z.real
     y = (y * math.sqrt(t * d)).reshape(x.shape).astype(x.dtype)
     return (y, run.passes) if report else y
 
@@ -128,36 +144,51 @@ def optical_circular_correlate(
     if multiply not in ("digital", "modulator"):
         raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
     check_field(engine)
-    axes, taps = signal_axes(x.shape, kernel.shape, shape, boundary), kernel.shape[1:]
-    run, count = FrameRunner(engine.whole_field(), key), math.prod(x.shape[:-1])
-    engine = run.engine
-    z = _pair(_wide(x).reshape(-1, *axes), engine)
-    if boundary == "zero":
-        z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in taps)])
-    tiles = tile(z.shape, kernel.shape, engine, boundary)
-    z = cut(z, tiles, taps, engine.shape[-len(axes) :], boundary) if tiles else z
-    y = _filter(z, kernel, run, multiply)
-    y = join(y, tiles, taps) if tiles else y
-    places = tuple(n - r + 1 for n, r in zip(axes, taps, strict=True)) if boundary == "valid" else axes
-    y = y[(..., *(slice(n) for n in places))].reshape(*y.shape[:2], -1)
-    y = jnp.concatenate([y.real, y.imag])[:count] if pairs(count, engine) else y.real
-    y = y.reshape(*x.shape[:-1], *y.shape[1:]).astype(x.dtype)
+    run = FrameRunner(engine.whole_field(), key)
+    planned = plan_correlation(x.shape, kernel.shape, run.engine, shape, boundary)
+    y = _correlate(x, kernel, planned, run, multiply)
     return (y, run.passes) if report else y
 
 
-def _filter(z: Array, kernel: Float[Array, "h ..."], run: FrameRunner, multiply: str) -> Array:
+def _correlate(
+    x: Float[Array, "*b d"],
+    kernel: Float[Array, "h ..."],
+    planned: CorrelationPlan,
+    run: FrameRunner,
+    multiply: str = "digital",
+) -> Float[Array, "*b h _"]:
+    """What `optical_circular_correlate` returns, as planned."""
+    z = _pair(_wide(x).reshape(-1, *planned.axes), run.engine)
+    if planned.boundary == "zero":
+        z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in planned.taps)])
+    if planned.tiles:
+        z = cut(z, planned.tiles, planned.taps, planned.transform.sizes, planned.boundary)
+    y = _filter(z, kernel, planned, run, multiply)
+    if planned.tiles:
+        y = join(y, planned.tiles, planned.taps)
+    y = y[(..., *(slice(n) for n in planned.places))]
+    y = _unpair(y.reshape(*y.shape[:2], -1), planned.vectors)
+    return y.reshape(*x.shape[:-1], *y.shape[1:]).astype(x.dtype)
+
+
+def _filter(
+    z: Array, kernel: Float[Array, "h ..."], planned: CorrelationPlan, run: FrameRunner, multiply: str
+) -> Array:
     """(v, ..., *n) becomes (v, h, ..., *n): forth, times the spectra of the kernels, and back."""
-    axes = kernel.ndim - 1
-    sides, last = z.shape[-axes:], tuple(range(-axes, 0))
-    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(z.real.dtype), sides, last))
-    spectrum = spectrum.reshape(1, len(kernel), *(1,) * (z.ndim - 1 - axes), *sides)
-    if multiply == "modulator" and sides != run.engine.shape:
-        raise ValueError(f"multiply='modulator' needs frames of the aperture {run.engine.shape}, not {sides}")
-    z = run.dft(z, axes)[:, None]
+    sizes = planned.transform.sizes
+    last = tuple(range(-len(sizes), 0))
+    if multiply == "modulator" and not planned.transform.direct:
+        raise ValueError(f"multiply='modulator' needs frames of the aperture {run.engine.shape}, not {sizes}")
+    spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(z.real.dtype), sizes, last))
+    tiles = (1,) * len(planned.tiles)
+    spectrum = spectrum.reshape(1, planned.kernels, *tiles, *sizes)
+    z = run.dft(z, planned.transform)[:, None]
     if multiply == "digital":
-        return backwards(run.dft(z * spectrum, axes), last)
-    whole = jnp.broadcast_shapes(z.shape, spectrum.shape)
-    return backwards(run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum, whole)), last)
+        y = run.dft(z * spectrum, planned.transform)
+    else:
+        whole = jnp.broadcast_shapes(z.shape, spectrum.shape)
+        y = run.send(jnp.broadcast_to(z, whole), factor=jnp.broadcast_to(spectrum, whole))
+    return backwards(y, last)
 
 
 def optical_position_lambda(
@@ -188,19 +219,23 @@ def optical_position_lambda(
     """
     if mask is not None:
         value = jnp.where(mask[..., None, None], value, jnp.zeros((), value.dtype))
-    axes, wide = grid or value.shape[1:2], lambda_axes(value.shape, position.shape, grid)
-    kernels, passes = jnp.moveaxis(position, (-1, -2), (0, 1)), 0  # (u, k, *r)
+    check_field(engine)
+    engine = engine.whole_field()
+    planned = plan_position_lambda(value.shape, position.shape, engine, grid)
+    ends = [(0, w - n) for w, n in zip(planned.wide, planned.axes, strict=True)]
     y = jnp.zeros((*query.shape[:-1], value.shape[2]), _wide(value).dtype)
-    for i, kernel in enumerate(kernels):
-        draw = None if key is None else jax.random.fold_in(key, i)
-        signal = jnp.moveaxis(value[..., i], 1, -1).reshape(len(value), -1, *axes)  # (b, v, *n)
-        ends = [(0, w - n) for w, n in zip(wide, axes, strict=True)]
+    passes = 0
+    for i in range(planned.u):
+        run = FrameRunner(engine, None if key is None else jax.random.fold_in(key, i))
+        kernel = jnp.moveaxis(position[..., i], -1, 0)  # (k, *r)
+        signal = jnp.moveaxis(value[..., i], 1, -1)  # (b, v, t)
+        signal = signal.reshape(*signal.shape[:2], *planned.axes)
         signal = jnp.pad(signal, [(0, 0), (0, 0), *ends]).reshape(*signal.shape[:2], -1)
-        lambdas, used = optical_circular_correlate(
-            signal, kernel, engine, draw, shape=wide if grid else None, boundary="zero", report=True
-        )
-        lambdas = lambdas.reshape(*lambdas.shape[:3], *wide)[(..., *(slice(n) for n in axes))]
-        lambdas = lambdas.reshape(*lambdas.shape[:3], -1)
-        y, passes = y + jnp.einsum("bthk,bvkt->bthv", query, lambdas.astype(query.dtype)), passes + used
+        lambdas = _correlate(signal, kernel, planned.correlation, run)
+        lambdas = lambdas.reshape(*lambdas.shape[:3], *planned.wide)
+        lambdas = lambdas[(..., *(slice(n) for n in planned.axes))]
+        lambdas = lambdas.reshape(*lambdas.shape[:3], -1)  # (b, v, k, t)
+        y = y + jnp.einsum("bthk,bvkt->bthv", query, lambdas.astype(query.dtype))
+        passes += run.passes
     y = y.astype(value.dtype)
     return (y, passes) if report else y

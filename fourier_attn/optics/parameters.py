@@ -1,28 +1,141 @@
-"""The parameters of a Fourier-optical engine, with units."""
+"""The parameters of a Fourier-optical engine: default, unit, range, and how they grow with the noise."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, no_type_check
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, no_type_check
 
 import jax
 
-from fourier_attn.optics.checks import CHOICES, check
-from fourier_attn.optics.detection import DETECTIONS, ELECTRON_C
+from fourier_attn.optics.checks import LARGEST, TINY, check
 
-STATIC = (  # what the compiled program depends on; everything else may be traced
-    "shape",
-    "centered",
-    "dac_bits_amp",
-    "dac_bits_phase",
-    "dac_range",
-    "adc_bits",
-    "adc_range",
-    "averages",
-    "slices",
-    "dc_block",
-    "hardware",
-    *CHOICES,
-)
+ELECTRON_C = 1.602176634e-19  # exact, SI
+
+
+class Detection(NamedTuple):
+    """A way to detect.
+
+    Args:
+      passes: of one frame.
+      detectors: of one pixel.
+      converters: of one pixel in one pass.
+      balanced: whether pairs of detectors are subtracted before they are converted.
+      linear: whether the result is the field, or a part of it, rather than a power.
+      referenced: whether light meets a reference (local oscillator).
+    """
+
+    passes: int
+    detectors: int
+    converters: int
+    balanced: bool
+    linear: bool
+    referenced: bool
+
+
+DETECTIONS: Mapping[str, Detection] = {
+    # E itself: for debugging, and for the ideal engine
+    "field": Detection(1, 0, 0, balanced=True, linear=True, referenced=False),
+    # |E|^2
+    "intensity": Detection(1, 1, 1, balanced=False, linear=False, referenced=False),
+    # |E|, biased where photons are few
+    "amplitude": Detection(1, 1, 1, balanced=False, linear=False, referenced=False),
+    # E from three, four, five phase steps, one pass each
+    "psi3": Detection(3, 1, 1, balanced=False, linear=True, referenced=True),
+    "psi4": Detection(4, 1, 1, balanced=False, linear=True, referenced=True),
+    "psi5": Detection(5, 1, 1, balanced=False, linear=True, referenced=True),
+    # E from four detectors at once, two balanced pairs
+    "hybrid90": Detection(1, 4, 2, balanced=True, linear=True, referenced=True),
+    # Re E from one balanced pair
+    "homodyne_re": Detection(1, 2, 1, balanced=True, linear=True, referenced=True),
+    # E from |E|^2, |E + R|^2 and |E + i R|^2
+    "linear3": Detection(3, 1, 1, balanced=False, linear=True, referenced=True),
+}
+
+
+class Parameter(NamedTuple):
+    """What a parameter can be.
+
+    Args:
+      kind: "number"; "count", whole; "bits", whole or None; "pair" of numbers; "choice" among the words;
+        "full_scale", a number or one of the words; "other".
+      unit: of the value; "" for none.
+      least, most: its range; infinite values switch an effect off.
+      words: that are allowed.
+      noise_power: noise k times as strong is the value times k to this power; None: it is no noise.
+      noise_db_most: noise k times as strong is the value + 20 log10(k) dB, this at most; None: it is no such.
+      static: whether the compiled program depends on it; all others may be traced.
+    """
+
+    kind: str = "number"
+    unit: str = ""
+    least: float | int = -LARGEST
+    most: float | int = LARGEST
+    words: tuple[str, ...] = ()
+    noise_power: int | None = None
+    noise_db_most: float | None = None
+    static: bool = False
+
+
+def _choice(*words: str) -> Parameter:
+    return Parameter("choice", words=words, static=True)
+
+
+def _bits() -> Parameter:
+    return Parameter("bits", "bit", 1, 24, static=True)
+
+
+def _relative(unit: str = "") -> Parameter:
+    """Noise whose amplitude is the value."""
+    return Parameter(unit=unit, least=0, noise_power=1)
+
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "shape": Parameter("pair", "pixel", 1, static=True),
+    "lens": _choice("2d", "1d"),
+    "centered": Parameter("other", static=True),
+    "encode": _choice("complex", "signed", "amplitude", "phase"),
+    "dac_bits_amp": _bits(),
+    "dac_bits_phase": _bits(),
+    "dac_range": Parameter("full_scale", least=TINY, words=("auto",), static=True),
+    "dac_rounding": _choice("nearest", "stochastic"),
+    "extinction_db": Parameter(unit="dB", least=0, most=math.inf),
+    "phase_noise_rms": _relative("rad"),
+    "amp_noise_rms": _relative(),
+    "static_phase_rms": _relative("rad"),
+    "static_gain_rms": _relative(),
+    # four neighbours share the light, so that less than a quarter goes to each
+    "crosstalk_db": Parameter(unit="dB", least=-math.inf, most=-6.1, noise_db_most=-6.2),
+    "shift_pitch": Parameter("pair", "pixel"),
+    "defocus_rad": Parameter(unit="rad"),
+    "fill_factor": Parameter(least=0, most=1.0),
+    "insertion_loss_db": Parameter(unit="dB", least=0),
+    "rin_db_hz": Parameter(unit="dB/Hz", least=-math.inf, noise_db_most=math.inf),
+    "bandwidth_hz": Parameter(unit="Hz", least=TINY),
+    "power_drift_rms": _relative(),
+    "drift_corr": Parameter(unit="pass", least=TINY, most=math.inf),
+    "detection": _choice(*DETECTIONS),
+    "lo_ratio": Parameter(least=TINY),
+    "lo_phase_err": Parameter(unit="rad"),
+    "lo_drift": _relative("rad"),
+    # shot noise is the root of the photons; electrical noise counts against them, so it shrinks by one power
+    "photons_fs": Parameter(unit="electron", least=TINY, most=math.inf, noise_power=-2),
+    "statistics": _choice("gaussian", "poisson"),
+    "responsivity": Parameter(unit="A/W", least=TINY),
+    "dark_current": Parameter(unit="A", least=0, noise_power=-2),
+    "tia_noise": Parameter(unit="A/sqrt(Hz)", least=0, noise_power=-1),
+    "load_ohm": Parameter(unit="Ohm", least=TINY, most=math.inf, noise_power=2),
+    "temperature": Parameter(unit="K", least=TINY),
+    "adc_bits": _bits(),
+    "adc_range": Parameter("full_scale", least=TINY, words=("auto", "fixed"), static=True),
+    "adc_rounding": _choice("nearest", "stochastic"),
+    "averages": Parameter("count", "pass", 1, static=True),
+    "slices": Parameter("count", "pass", 1, static=True),
+    "frame_rate_hz": Parameter(unit="Hz", least=TINY),
+    "device_seed": Parameter("other"),
+    "dc_block": Parameter("other", static=True),
+    "backward": _choice("model", "ideal", "optical", "surrogate"),
+    "hardware": Parameter("other", static=True),
+}
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
@@ -57,7 +170,7 @@ class Engine:
         Hz (None: the frame rate, twice that of a detector that integrates over its pass). One draw for a
         whole pass, on signal and reference.
       power_drift_rms, drift_corr: slow drift of the laser's power, relative, and its correlation, passes.
-      detection: a key of `detection.DETECTIONS`.
+      detection: a key of `DETECTIONS`.
       lo_ratio: power of the reference (local oscillator) over unit intensity; 1 / (rows columns) is that of
         a bright pixel inside the aperture.
       lo_phase_err, lo_drift: error of each phase step, rad (none for "homodyne_re", which has one), and rms
@@ -128,35 +241,44 @@ class Engine:
     hardware: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        check(self)
+        check(self, PARAMETERS)
+
+    @property
+    def detector(self) -> Detection:
+        """The way to detect."""
+        return DETECTIONS[self.detection]
 
     @property
     def passes(self) -> int:
         """Passes that one transform of one aperture takes."""
-        return DETECTIONS[self.detection].passes * self.averages * self.slices
+        return self.detector.passes * self.averages * self.slices
 
     @property
     def noisy(self) -> bool:
         """Whether a pass draws random numbers, so that it needs a key."""
         written = self.dac_bits_amp is not None or self.dac_bits_phase is not None
-        stochastic = (self.dac_rounding == "stochastic" and written) or (
-            self.adc_rounding == "stochastic" and self.adc_bits is not None
-        )
+        if self.dac_rounding == "stochastic" and written:
+            return True
+        if self.adc_rounding == "stochastic" and self.adc_bits is not None:
+            return True
         names = ["phase_noise_rms", "amp_noise_rms", "rin_db_hz", "power_drift_rms", "lo_drift", "photons_fs"]
-        return stochastic or any(getattr(self, name) is not None for name in names)
+        return any(getattr(self, name) is not None for name in names)
 
     @property
     def scale_free(self) -> bool:
         """Whether nothing depends on how large the signal is: no levels, no reference, no noise."""
-        bits = (self.dac_bits_amp, self.dac_bits_phase, self.adc_bits, self.extinction_db)
-        automatic = self.dac_range == self.adc_range == "auto" and self.encode == "complex"
-        referenced = self.linear and not DETECTIONS[self.detection].balanced
-        return automatic and not referenced and not self.noisy and all(value is None for value in bits)
+        levels = (self.dac_bits_amp, self.dac_bits_phase, self.adc_bits, self.extinction_db)
+        if self.noisy or any(value is not None for value in levels):
+            return False
+        if self.encode != "complex" or self.dac_range != "auto" or self.adc_range != "auto":
+            return False
+        # a balanced pair subtracts what the reference adds
+        return self.detector.balanced or not self.detector.referenced
 
     @property
     def linear(self) -> bool:
         """Whether the result is the field, or a part of it, rather than a power."""
-        return self.detection not in ("intensity", "amplitude")
+        return self.detector.linear
 
     def replace(self, **changes: Any) -> "Engine":
         """This engine with other parameters."""
@@ -187,5 +309,6 @@ class Engine:
         )
 
 
-NAMES = tuple(field.name for field in dataclasses.fields(Engine))
-jax.tree_util.register_dataclass(Engine, [name for name in NAMES if name not in STATIC], list(STATIC))
+STATIC = [name for name, parameter in PARAMETERS.items() if parameter.static]
+TRACED = [name for name, parameter in PARAMETERS.items() if not parameter.static]
+jax.tree_util.register_dataclass(Engine, TRACED, STATIC)

@@ -8,31 +8,12 @@ such an engine: no bit depth, no noise, no power, no error.
 """
 
 import contextlib
-import dataclasses
 import math
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fourier_attn.optics.parameters import Engine
-
-UNITS = {
-    **dict.fromkeys(("shape", "shift_pitch"), "pixel"),
-    **dict.fromkeys(("dac_bits_amp", "dac_bits_phase", "adc_bits"), "bit"),
-    **dict.fromkeys(("extinction_db", "crosstalk_db", "insertion_loss_db"), "dB"),
-    **dict.fromkeys(
-        ("phase_noise_rms", "static_phase_rms", "defocus_rad", "lo_phase_err", "lo_drift"), "rad"
-    ),
-    **dict.fromkeys(("bandwidth_hz", "frame_rate_hz"), "Hz"),
-    **dict.fromkeys(("drift_corr", "averages", "slices"), "pass"),
-    "rin_db_hz": "dB/Hz",
-    "photons_fs": "electron",
-    "responsivity": "A/W",
-    "dark_current": "A",
-    "tia_noise": "A/sqrt(Hz)",
-    "load_ohm": "Ohm",
-    "temperature": "K",
-}
+from fourier_attn.optics.parameters import PARAMETERS, Engine
 
 
 class Preset(NamedTuple):
@@ -44,16 +25,21 @@ class Preset(NamedTuple):
 
     def provenance(self) -> dict[str, str]:
         """ "published", "derived" or "assumed" for each parameter that is not off, published ones first."""
-        names = [f.name for f in dataclasses.fields(Engine) if getattr(self.engine, f.name) is not None]
+        given = [name for name in PARAMETERS if getattr(self.engine, name) is not None]
         words = dict.fromkeys(self.published, "published") | dict.fromkeys(self.derived, "derived")
-        return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *names])}
+        return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *given])}
 
     def table(self) -> str:
         """One line for each parameter that is not off: name, value, unit, provenance."""
-        items = self.provenance().items()
-        rows = [(name, str(getattr(self.engine, name)), UNITS.get(name, ""), word) for name, word in items]
-        width = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join("  ".join(f"{row[i]:<{width[i]}}" for i in range(4)).rstrip() for row in rows)
+        rows = []
+        for name, provenance in self.provenance().items():
+            rows.append((name, str(getattr(self.engine, name)), PARAMETERS[name].unit, provenance))
+        widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+        lines = []
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
 
 
 CHIP = Engine(
@@ -161,22 +147,13 @@ def build(config: Any) -> Engine | None:
     if isinstance(config, str):
         return preset(config)
     values: dict[str, Any] = dict(config)
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+    for name, value in values.items():
+        if isinstance(value, list):  # of JSON
+            values[name] = tuple(value)
     for name in ("dac_range", "adc_range"):  # words or numbers
         with contextlib.suppress(KeyError, TypeError, ValueError):
             values[name] = float(values[name])
     return Engine().replace(**values)
-
-
-LINEAR = (
-    "phase_noise_rms",
-    "amp_noise_rms",
-    "static_phase_rms",
-    "static_gain_rms",
-    "power_drift_rms",
-    "lo_drift",
-)
-OTHERS = ("photons_fs", "dark_current", "tia_noise", "load_ohm", "rin_db_hz", "crosstalk_db")
 
 
 def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
@@ -184,24 +161,27 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
 
     Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike;
     electrical noise, which counts against the photons, is divided once. Misalignment and extinction stay.
+    The laws stand in `PARAMETERS`: `noise_power` and `noise_db_most`.
     """
     if noise < 0:
         raise ValueError(f"noise={noise} must be at least 0")
-    changes: dict[str, Any] = {"dac_bits_amp": bits, "dac_bits_phase": bits, "device_seed": device}
-    changes["adc_bits"] = None if engine.detection == "field" else bits
-    for name in LINEAR:
+    changes: dict[str, Any] = {
+        "dac_bits_amp": bits,
+        "dac_bits_phase": bits,
+        "adc_bits": None if engine.detector.detectors == 0 else bits,
+        "device_seed": device,
+    }
+    for name, parameter in PARAMETERS.items():
         value = getattr(engine, name)
-        changes[name] = None if value is None or not noise else value * noise
-    if noise == 0:
-        return engine.replace(**changes, **dict.fromkeys(OTHERS))
-    if engine.photons_fs is not None:
-        changes["photons_fs"] = engine.photons_fs / noise**2
-        for name, factor in (("tia_noise", 1 / noise), ("dark_current", noise**-2), ("load_ohm", noise**2)):
-            value = getattr(engine, name)
-            changes[name] = None if value is None else value * factor
-    for name, most in (("rin_db_hz", math.inf), ("crosstalk_db", -6.2)):
-        value = getattr(engine, name)
-        changes[name] = None if value is None else min(value + 20 * math.log10(noise), most)
+        power, most = parameter.noise_power, parameter.noise_db_most
+        if power is None and most is None:
+            continue
+        if value is None or noise == 0:
+            changes[name] = None
+        elif most is not None:
+            changes[name] = min(value + 20 * math.log10(noise), most)
+        elif power is not None:
+            changes[name] = value * noise**power
     return engine.replace(**changes)
 
 

@@ -1,7 +1,11 @@
-"""What an optical engine would gain: python -m fourier_attn.studies.speedup --config=FILE[:task].
+"""Speed-up and energy that an optical engine would give a network.
 
-Measured on the present device: the share of the transform in a step. Counted: the passes of each preset
-(`fourier_attn.optics.plan`). Projected from both: time, energy (`fourier_attn.optics.cost`) and speed-up.
+    python -m fourier_attn.studies.speedup --config=FILE[:task] [options]
+
+Measured: the time of a step, and of its transforms, on the present device. Counted: the passes that each
+preset takes, by the plan that is executed (`fourier_attn.optics.plan`). Projected from both, with assumed
+prices (`fourier_attn.optics.cost`): time, energy and speed-up with an engine in the place of the transforms.
+Nothing optical is timed.
 """
 
 import json
@@ -23,7 +27,6 @@ from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, model
 from fourier_attn.optics import Engine, cost, presets
-from fourier_attn.optics.detection import DETECTIONS
 from fourier_attn.studies.workload import Work, work
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -66,24 +69,30 @@ def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, d
     "step" is the configured network (without an engine), "explicit" the one that calls the transform as such,
     "no_mixer" the one with identity; "transform" and "after" are those of all layers.
     """
-    exact = {k: None if k in ("engine", "eval_engine") else v for k, v in config.model.mixer.items()}
+    exact = dict(config.model.mixer)
+    for name in ("engine", "eval_engine"):
+        if name in exact:
+            exact[name] = None
     networks = {"step": exact, "no_mixer": {"name": "identity"}}
     if job and job.explicit:
         networks["explicit"] = exact | dict(job.explicit)
     sides = {}
     for name, fields in networks.items():
-        infer, train = step_functions(config, model.build(config.model.to_dict() | {"mixer": fields}))
-        sides |= {("inference", name): infer, ("training", name): train}
-    median, rounds = interleave(sides | (_parts(config, job) if job else {}), budget_s)
+        network = model.build(config.model.to_dict() | {"mixer": fields})
+        sides["inference", name], sides["training", name] = step_functions(config, network)
+    if job:
+        sides |= _parts(config, job)
+    median, rounds = interleave(sides, budget_s)
     result = {}
     for mode in MODES:
-        took = {name: median.get((mode, name), 0.0) for name in ("compute", "without", "after")}
+        compute = median.get((mode, "compute"), 0.0)
+        without = median.get((mode, "without"), 0.0)
         result[mode] = {
             "step": median[mode, "step"],
             "no_mixer": median[mode, "no_mixer"],
             "explicit": median.get((mode, "explicit"), median[mode, "step"]),
-            "transform": max(took["compute"] - took["without"], 0.0),
-            "after": took["after"],
+            "transform": max(compute - without, 0.0),
+            "after": median.get((mode, "after"), 0.0),
         }
     return result, rounds
 
@@ -92,15 +101,17 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
     """One step of inference and one of training on random tokens."""
     if config.model.vocab < 3:
         raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3")
-    draw, b = np.random.default_rng(config.seed), config.data.batch
+    draw = np.random.default_rng(config.seed)
+    b = config.data.batch
     tokens = jnp.asarray(draw.integers(2, config.model.vocab, (b, config.data.length)), jnp.int32)
     batch = {
         "inputs": tokens,
         "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
-    optimizer, (init_key, key) = build_optimizer(config.optim), make_keys(config.seed, 1)
+    optimizer = build_optimizer(config.optim)
     objective = OBJECTIVES["classes"]
+    init_key, key = make_keys(config.seed, 1)
     state = make_init(network, optimizer, objective, model.example(config.model))(init_key)
     params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
     eval_step = make_eval_step(network, objective)
@@ -116,13 +127,19 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
 
 def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
     """The transform of all layers by itself, and what is subtracted from it and added to it."""
+    parts = {
+        "compute": (job.compute, job.arrays),
+        "without": (job.without, job.arrays),
+        "after": (job.after, job.after_arrays),
+    }
     sides = {}
-    for name in ("compute", "without", "after"):
-        function, shapes = getattr(job, name), job.after_arrays if name == "after" else job.arrays
-        if function:
-            arrays = [_normal(shape, config.model.dtype, seed) for seed, shape in enumerate(shapes)]
-            for mode, whole in (("inference", function), ("training", partial(_both, function))):
-                sides[mode, name] = partial(_repeat, jax.jit(whole), config.model.depth, arrays)
+    for name, (function, shapes) in parts.items():
+        if function is None:
+            continue
+        arrays = [_normal(shape, config.model.dtype, seed) for seed, shape in enumerate(shapes)]
+        forward, both = jax.jit(function), jax.jit(partial(_both, function))
+        sides["inference", name] = partial(_repeat, forward, config.model.depth, arrays)
+        sides["training", name] = partial(_repeat, both, config.model.depth, arrays)
     return sides
 
 
@@ -136,6 +153,7 @@ def _repeat(function: Callable[..., Any], times: int, arrays: list[jax.Array]) -
 
 
 def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
+    """Forward and backward."""
     y, pull = jax.vjp(function, *arrays)
     return pull(y)
 
@@ -147,28 +165,31 @@ def interleave(sides: dict[Any, Callable[[], Any]], budget_s: float) -> tuple[di
     """
     for side in sides.values():  # compiles
         jax.block_until_ready(side())
-    taken, start = {name: [] for name in sides}, time.perf_counter()
-    while len(next(iter(taken.values()))) < 3 or time.perf_counter() - start < budget_s:
+    taken = {name: [] for name in sides}
+    rounds, start = 0, time.perf_counter()
+    while rounds < 3 or time.perf_counter() - start < budget_s:
+        rounds += 1
         for name, side in sides.items():
             jax.block_until_ready(side())
             begin = time.perf_counter()
             jax.block_until_ready(side())
             taken[name].append(time.perf_counter() - begin)
-    rounds = len(next(iter(taken.values())))
     return {name: statistics.median(values) for name, values in taken.items()}, rounds
 
 
 def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str, float]]) -> dict[str, Any]:
     """What the configured batch takes on an engine; seconds and joules per step, or the reason why not."""
-    depth, batch = config.model.depth, config.data.batch
+    depth = config.model.depth
     try:
         layer = job.plan(engine)
     except ValueError as error:
         return {"no_plan": str(error)}
     link = cost.LINK._replace(bytes_per_s=LINK.value)
-    result: dict[str, Any] = {"method": layer.method, "passes_per_example": depth * layer.passes / batch}
+    passes = depth * layer.passes / config.data.batch
+    result: dict[str, Any] = {"method": layer.method, "passes_per_example": passes}
     for mode, times in MODES.items():
-        frames, took = depth * times * layer.frames, measured[mode]
+        took = measured[mode]
+        frames = depth * times * layer.frames
         spent = cost.seconds(
             engine,
             frames * engine.passes,
@@ -181,14 +202,20 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
         faster = cost.speedup(share(took), math.inf, added) * took["step"] / took["explicit"]
         result[mode] = {**spent._asdict(), "digital": took["after"], "speedup": faster}
     try:
-        shots = DETECTIONS[engine.detection].passes
-        photons = None if engine.photons_fs is None else shots * engine.photons_fs
-        light = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
-        used = cost.energy(engine, depth * layer.frames, laser=light, static_w=STATIC.value, link=link)
+        used = energy(engine, depth * layer.frames, link)
         result["energy_j"] = {**used._asdict(), "total": used.total}
     except ValueError as error:
         result["no_energy"] = str(error)
     return result
+
+
+def energy(engine: Engine, frames: int, link: cost.Link) -> cost.Energy:
+    """Of so many frames, with the engine's own photons and a reference that loses no light."""
+    photons = None
+    if engine.photons_fs is not None:
+        photons = engine.detector.passes * engine.photons_fs
+    laser = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
+    return cost.energy(engine, frames, laser=laser, static_w=STATIC.value, link=link)
 
 
 def share(took: dict[str, float]) -> float:
@@ -198,85 +225,144 @@ def share(took: dict[str, float]) -> float:
 
 def align(rows: list[list[str]]) -> str:
     """Rows of cells in columns, the first to the left and numbers to the right; a single cell runs on."""
-    width = [max(len(row[i]) for row in rows if len(row) > 2) for i in range(max(map(len, rows)))]
+    full = [row for row in rows if len(row) > 2]
+    widths = [max(len(cell) for cell in column) for column in zip(*full, strict=True)]
     lines = []
     for first, *rest in rows:
-        cells = rest if len(rest) == 1 else [c.rjust(w) for c, w in zip(rest, width[1:], strict=True)]
-        lines.append("  ".join([first.ljust(width[0]), *cells]))
+        cells = rest
+        if len(rest) > 1:
+            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]))
     return "\n".join(lines)
 
 
 def measured_table(measured: dict[str, dict[str, float]], batch: int) -> str:
-    head = ["", "step ms", "no mixer ms", "with transform ms", "transform ms", "share %", "us / example"]
-    rows = [[*head, "limit of speed-up"]]
+    """Times of a step and of its transforms, and the speed-up were the transforms for nothing."""
+    rows = [
+        [
+            "",
+            "step ms",
+            "no mixer ms",
+            "with transform ms",
+            "transform ms",
+            "share %",
+            "us / example",
+            "limit of speed-up",
+        ]
+    ]
     for mode, took in measured.items():
-        names = ("step", "no_mixer", "explicit", "transform")
         rest = took["explicit"] * (1 - share(took))
         limit = took["step"] / rest if rest else math.inf
-        times = [f"{1e3 * took[name]:.3f}" for name in names]
-        example = 1e6 * took["transform"] / batch
-        rows.append([mode, *times, f"{100 * share(took):.1f}", f"{example:.2f}", f"{limit:.3f}"])
+        rows.append(
+            [
+                mode,
+                f"{1e3 * took['step']:.3f}",
+                f"{1e3 * took['no_mixer']:.3f}",
+                f"{1e3 * took['explicit']:.3f}",
+                f"{1e3 * took['transform']:.3f}",
+                f"{100 * share(took):.1f}",
+                f"{1e6 * took['transform'] / batch:.2f}",
+                f"{limit:.3f}",
+            ]
+        )
     return align(rows)
 
 
+ENERGIES = ("dac", "mod.", "adc", "laser", "static", "link", "total")  # in the order of `cost.Energy`
+
+
 def preset_table(results: dict[str, dict[str, Any]], batch: int) -> str:
+    """Passes, projected times, speed-ups and energies of each preset; then how sizes are planned."""
     head = ["per example", "passes", "optics us", "link us", "digital us", "inference x", "training x"]
-    rows = [[*head, "dac uJ", "mod. uJ", "adc uJ", "laser uJ", "static uJ", "link uJ", "total uJ"]]
+    rows = [head + [f"{name} uJ" for name in ENERGIES]]
     for name, result in results.items():
         if "no_plan" in result:
             rows.append([name, f"no plan: {result['no_plan']}"])
-            continue
-        took = result["inference"]
-        times = [took["optics"], took["turnaround"] + took["transfer"], took["digital"]]
-        cells = [f"{result['passes_per_example']:.6g}", *(f"{1e6 * s / batch:.3g}" for s in times)]
-        cells += [f"{result[mode]['speedup']:.3g}" for mode in MODES]
-        joules = result.get("energy_j", {})
-        cells += [f"{1e6 * joule / batch:.3g}" for joule in joules.values()] or ["-"] * 7
-        rows.append([name, *cells])
+        else:
+            rows.append([name, *_preset_cells(result, batch)])
     lines = [align(rows), ""]
     for title, key in (("plan", "method"), ("no energy", "no_energy")):
-        for text in dict.fromkeys(result[key] for result in results.values() if key in result):
-            names = ", ".join(name for name, result in results.items() if result.get(key) == text)
-            lines.append(f"{title:<10}  {text} ({names})")
+        presets_of = {}
+        for name, result in results.items():
+            if key in result:
+                presets_of.setdefault(result[key], []).append(name)
+        for text, names in presets_of.items():
+            lines.append(f"{title:<10}  {text} ({', '.join(names)})")
     return "\n".join(lines)
+
+
+def _preset_cells(result: dict[str, Any], batch: int) -> list[str]:
+    took = result["inference"]
+    times = [took["optics"], took["turnaround"] + took["transfer"], took["digital"]]
+    energies = ["-"] * len(ENERGIES)
+    if "energy_j" in result:
+        energies = [f"{1e6 * joule / batch:.3g}" for joule in result["energy_j"].values()]
+    return [
+        f"{result['passes_per_example']:.6g}",
+        *(f"{1e6 * seconds / batch:.3g}" for seconds in times),
+        *(f"{result[mode]['speedup']:.3g}" for mode in MODES),
+        *energies,
+    ]
 
 
 def report(config: Any) -> dict[str, Any]:
     """Measures, counts, projects, prints; returns all numbers."""
-    fields, data, device = config.model.mixer.to_dict(), config.data, jax.devices()[0]
-    b, t, d = data.batch, data.length, config.model.d
+    fields = config.model.mixer.to_dict()
+    b, t, d, depth = config.data.batch, config.data.length, config.model.d, config.model.depth
+    device = jax.devices()[0]
     where = f"{device.device_kind} ({device.platform}), {os.cpu_count()} CPU cores"
     job = work(fields, b, t, d)
     title = f"{job.title}, in each layer" if job else f"none in mixer {fields['name']!r}"
     print(f"device      {where}")
-    print(f"model       {fields['name']}, {config.model.depth} layers, {b} examples of {t} tokens, d = {d}")
+    print(f"model       {fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}")
     print(f"transform   {title}\n", flush=True)
     measured, rounds = measure(config, job, SECONDS.value)
-    result = {"device": where, "mixer": fields["name"], "batch": b, "length": t, "d": d}
-    result |= {"depth": config.model.depth, "rounds": rounds, "measured_s": measured}
+    result = {
+        "device": where,
+        "mixer": fields["name"],
+        "batch": b,
+        "length": t,
+        "d": d,
+        "depth": depth,
+        "rounds": rounds,
+        "measured_s": measured,
+    }
     if job is None:
         steps_ms = ", ".join(f"{mode} {1e3 * took['step']:.3f} ms" for mode, took in measured.items())
         print(f"A step takes: {steps_ms}.\nNothing for an optical engine to compute: the speed-up is 1.")
         return result
     engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
-    if given := presets.build(fields["engine"]):
-        engines["configured"] = given
-    results = {name: project(config, job, engine, measured) for name, engine in engines.items()}
-    reference = cost.electronic_energy(config.model.depth * 4 * job.values)
-    print(measured_table(measured, b), preset_table(results, b), sep="\n\n")
+    configured = presets.build(fields["engine"])
+    if configured is not None:
+        engines["configured"] = configured
+    projected = {name: project(config, job, engine, measured) for name, engine in engines.items()}
+    reference = cost.electronic_energy(depth * 4 * job.values)
+    print(f"measured on {where}")
+    print(measured_table(measured, b))
+    print("\npasses counted; times, energies and speed-ups (x) projected")
+    print(preset_table(projected, b))
     print(f"A100        {1e6 * reference / b:.3g} uJ per example\n")
-    watts = (
-        f"{STATIC.value:g} W"
-        if STATIC.value
-        else "not counted; each W adds 1 uJ per us of optics (--static_w)"
-    )
-    link = {"link": LINK.value, "turn": cost.LINK.turnaround_s, "byte": cost.LINK.joule_per_byte}
-    print(NOTES.format(rounds=rounds, static=watts, **link))
+    print(notes(rounds))
     assumed = {type(part).__name__: part._asdict() for part in (cost.CONVERTERS, cost.LASER, cost.LINK)}
-    return result | {"presets": results, "a100_j": reference, "assumed": assumed}
+    return result | {"presets": projected, "a100_j": reference, "assumed": assumed}
+
+
+def notes(rounds: int) -> str:
+    """What the numbers mean, and what they leave out."""
+    static = "not counted; each W adds 1 uJ per us of optics (--static_w)"
+    if STATIC.value:
+        static = f"{STATIC.value:g} W"
+    return NOTES.format(
+        rounds=rounds,
+        static=static,
+        link=LINK.value,
+        turn=cost.LINK.turnaround_s,
+        byte=cost.LINK.joule_per_byte,
+    )
 
 
 def main() -> None:
+    """Reports on one configuration."""
     if not isinstance(CONFIG.value, ConfigDict):  # None, or what config_flags could not read
         name = config_flags.get_config_filename(flags.FLAGS["config"]) if CONFIG.value is not None else ""
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")

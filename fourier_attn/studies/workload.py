@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.lambdas import lambda_layer
-from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.plans import Plan, plan
+from fourier_attn.optics import Engine, Plan, plan
 
 
 class Work(NamedTuple):
@@ -46,53 +45,69 @@ def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
 
 def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
     return Work(
-        f"Re F_t F_d of {b} x ({t}, {d})",
-        partial(fourier_mix, method=fields["method"]),
-        [(b, t, d)],
-        lambda engine: plan("fourier_mix", (b, t, d), engine),
-        2 * b * t * d,
+        title=f"Re F_t F_d of {b} x ({t}, {d})",
+        compute=partial(fourier_mix, method=fields["method"]),
+        arrays=[(b, t, d)],
+        plan=lambda engine: plan("fourier_mix", (b, t, d), engine),
+        values=2 * b * t * d,
     )
 
 
 def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
     shape = tuple(fields["shape"] or ()) or None
-    kernel = (3 * fields["heads"], *(fields["kernel"] or shape or (d,)))
+    taps = tuple(fields["kernel"] or shape or (d,))
+    kernel = (3 * fields["heads"], *taps)  # of queries, keys and values
     options = {"shape": shape, "boundary": fields["boundary"]}
     compute = partial(circular_correlate, **options)
-    out = jax.eval_shape(compute, *(jax.ShapeDtypeStruct(s, jnp.float32) for s in ((b, t, d), kernel)))
+    tokens = jax.ShapeDtypeStruct((b, t, d), jnp.float32)
+    out = jax.eval_shape(compute, tokens, jax.ShapeDtypeStruct(kernel, jnp.float32))
     return Work(
-        f"correlations of {b * t} tokens with {kernel[0]} kernels of {' x '.join(map(str, kernel[1:]))} taps",
-        compute,
-        [(b, t, d), kernel],
+        title=f"correlations of {b * t} tokens with {kernel[0]} kernels of {_product(taps)} taps",
+        compute=compute,
+        arrays=[(b, t, d), kernel],
+        plan=lambda engine: plan("circular_correlate", (b, t, d), engine, kernel=kernel, **options),
         values=b * t * d + out.size,
         explicit=(("method", "literal"),),
-        plan=lambda engine: plan("circular_correlate", (b, t, d), engine, kernel=kernel, **options),
     )
 
 
 def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
-    h, k, u, grid = fields["heads"], fields["k"], fields["u"], tuple(fields["grid"])
-    reach = fields["length"] if fields["causal"] else 2 * fields["length"] - 1
-    taps = (fields["context"],) * len(grid or (t,)) if fields["context"] else (reach,)
-    if not fields["context"] and grid:
-        taps = tuple(2 * n - 1 for n in grid)
-    if fields["causal"]:
-        taps = (min(taps[0], t),)
-    v, position = d // h, (*taps, k, u)
-    apply = partial(lambda_layer, grid=grid or None, causal=fields["causal"], method=fields["method"])
+    h, k, u = fields["heads"], fields["k"], fields["u"]
+    v = d // h
+    grid = tuple(fields["grid"]) or None
+    causal = fields["causal"]
+    taps = _lambda_taps(fields, t)
+    position = (*taps, k, u)
+    apply = partial(lambda_layer, grid=grid, causal=causal, method=fields["method"])
 
     def planned(engine: Engine) -> Plan:
-        if fields["causal"]:
+        if causal:
             raise ValueError("causal=True has no optical form")
-        return plan("position_lambda", (b, t, v, u), engine, kernel=position, shape=grid or None)
+        return plan("position_lambda", (b, t, v, u), engine, kernel=position, shape=grid)
 
     return Work(
-        f"lambdas: {b * v * u} signals of {t} with {k} kernels of {' x '.join(map(str, taps))} taps",
-        apply,
-        [(b, t, h, k), (b, t, k, u), (b, t, v, u), position],
+        title=f"lambdas: {b * v * u} signals of {t} with {k} kernels of {_product(taps)} taps",
+        compute=apply,
+        arrays=[(b, t, h, k), (b, t, k, u), (b, t, v, u), position],
+        plan=planned,
+        values=b * t * v * (u + k),
         without=lambda query, key, value, position: apply(query, key, value, None),
         after=partial(jnp.einsum, "bthk,bvktu->bthv"),
         after_arrays=[(b, t, h, k), (b, v, k, t, u)],
-        values=b * t * v * (u + k),
-        plan=planned,
     )
+
+
+def _lambda_taps(fields: dict[str, Any], t: int) -> tuple[int, ...]:
+    """Of the table of positions, as `fourier_attn.layers.lambdas.LambdaLayer` uses it for t tokens."""
+    grid, context, length = tuple(fields["grid"]), fields["context"], fields["length"]
+    if fields["causal"]:
+        return (min(context or length, t),)
+    if context:
+        return (context,) * len(grid or (t,))
+    if grid:
+        return tuple(2 * n - 1 for n in grid)
+    return (2 * length - 1,)
+
+
+def _product(sizes: tuple[int, ...]) -> str:
+    return " x ".join(map(str, sizes))
