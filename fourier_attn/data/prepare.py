@@ -30,8 +30,9 @@ DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets
 def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
     """Builds `dataset` in `data_dir` from `source`; leaves one that is already there as it is.
 
-    Raises: ValueError for a source that is missing, has another form, or holds a row without a label
-      or text in UTF-8. Nothing is left behind then.
+    Raises: ValueError for a source that is missing, has another form, is damaged, holds a row without a
+      label or text in UTF-8, or anything that has no place in a data set: links, devices, texts without
+      end. Nothing is left behind then.
     """
     source = _there(source, dataset)
     builder: Any = tfds_builder(dataset, data_dir)
@@ -40,7 +41,8 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
         return builder
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
-    splits = READERS[dataset](builder, source)
+    # All is read before anything is written.
+    splits = {name: list(examples) for name, examples in READERS[dataset](builder, source).items()}
     builder._split_generators = lambda dl_manager: splits  # TFDS's builder, with another place to read from
     builder.download_and_prepare()
     counts = ", ".join(f"{split.num_examples:,} {name}" for name, split in builder.info.splits.items())
