@@ -23,6 +23,7 @@ REVIEWS = {
     "aclImdb/train/pos/0_9.txt": b"Superb .",
     "aclImdb/test/neg/0_1.txt": b"Weak .",
     "aclImdb/test/pos/0_9.txt": b"Moving .",
+    "aclImdb/train/unsup/0_0.txt": b"Green .",
 }
 ROWS = '{"text": "Dull .", "label": 0}\n{"text": "Superb .", "label": 1}\n'
 
@@ -210,7 +211,7 @@ BAD_MEMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "message"), BAD_MEMBERS, ids=lambda value: str(value)[-40:])
+@pytest.mark.parametrize(("bad", "message"), BAD_MEMBERS, ids=range(len(BAD_MEMBERS)))
 def test_members_that_have_no_place_in_an_archive(bad: tarfile.TarInfo, message: str, tmp_path: Path) -> None:
     path = archive(tmp_path / "source", bad, contents=b"x")
     reject(path, f"member '{bad.name}' {message}")
