@@ -73,7 +73,7 @@ def refused(source: Path, message: str, dataset: str = "imdb_reviews") -> None:
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32)); "
         "from fourier_attn import command; from fourier_attn.data import prepare; "
-        "sys.exit(command.run(prepare.main))"
+        "prepare.define_flags(); sys.exit(command.run(prepare.main))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, *options],

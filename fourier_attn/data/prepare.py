@@ -20,11 +20,6 @@ READERS = {
     "wikitext2": wikitext.splits,  # not one of TFDS's own
     **dict.fromkeys(glue.GLUE, glue.splits),
 }
-DATASET = flags.DEFINE_enum(
-    "dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source"
-)
-SOURCE = flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
-DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
 
 
 def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
@@ -56,15 +51,22 @@ def _there(source: str | Path, dataset: str) -> Path:
     return Path(source)
 
 
+def define_flags() -> None:
+    flags.DEFINE_enum("dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source")
+    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
+
+
 def main() -> None:
-    if not DATASET.value or not SOURCE.value:
+    if not flags.FLAGS.dataset or not flags.FLAGS.source:
         raise ValueError(
             "--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb"
         )
-    source = _there(SOURCE.value, DATASET.value)
-    for dataset in glue.found(source) if DATASET.value == "glue" else [DATASET.value]:
-        prepare(dataset, source, DATA_DIR.value)
+    source = _there(flags.FLAGS.source, flags.FLAGS.dataset)
+    for dataset in glue.found(source) if flags.FLAGS.dataset == "glue" else [flags.FLAGS.dataset]:
+        prepare(dataset, source, flags.FLAGS.data_dir)
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))
