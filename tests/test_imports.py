@@ -9,7 +9,9 @@ from conftest import ROOT
 def test_all_modules_can_be_imported_in_one_process() -> None:
     paths = sorted((ROOT / "fourier_attn").rglob("*.py"))
     modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
-    program = f"import importlib\nfor name in {modules}: importlib.import_module(name.removesuffix('.__init__'))"
+    program = (
+        f"import importlib\nfor name in {modules}: importlib.import_module(name.removesuffix('.__init__'))"
+    )
     result = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -58,13 +58,14 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    if not flags.FLAGS.dataset or not flags.FLAGS.source:
+    given = flags.FLAGS
+    if not given.dataset or not given.source:
         raise ValueError(
             "--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb"
         )
-    source = _there(flags.FLAGS.source, flags.FLAGS.dataset)
-    for dataset in glue.found(source) if flags.FLAGS.dataset == "glue" else [flags.FLAGS.dataset]:
-        prepare(dataset, source, flags.FLAGS.data_dir)
+    source = _there(given.source, given.dataset)
+    for dataset in glue.found(source) if given.dataset == "glue" else [given.dataset]:
+        prepare(dataset, source, given.data_dir)
 
 
 if __name__ == "__main__":

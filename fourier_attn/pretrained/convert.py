@@ -26,12 +26,13 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    if not flags.FLAGS.source:
+    given = flags.FLAGS
+    if not given.source:
         raise ValueError("--source is needed, for example --source=f_net_checkpoint --to=model.safetensors")
-    if flags.FLAGS.to:
-        rewrite(flags.FLAGS.source, flags.FLAGS.to, flags.FLAGS.mixer, flags.FLAGS.head)
+    if given.to:
+        rewrite(given.source, given.to, given.mixer, given.head)
     else:
-        print(pretrained.read(flags.FLAGS.source, flags.FLAGS.mixer, flags.FLAGS.head).report())
+        print(pretrained.read(given.source, given.mixer, given.head).report())
 
 
 if __name__ == "__main__":

@@ -35,15 +35,6 @@ from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
 
-WORKDIR = flags.DEFINE_string("workdir", None, "directory of a trained run")
-AGAINST = flags.DEFINE_string("against", None, "directory of another run on the same task")
-BITS = flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
-NOISE = flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
-DEVICES = flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
-PRESET = flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
-DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
-EXAMPLES = flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
-
 
 def own_engine(directory: Path, config: Config) -> Engine | None:
     """The engine that a run was trained on, None for the exact transform."""
@@ -73,18 +64,18 @@ def accuracies(
         return metrics.mean(total)["accuracy"]
 
     yield {"run": directory.name, "accuracy": accuracy(None)}
-    for b, noise, device in itertools.product(bits, noises, range(DEVICES.value)):
+    for b, noise, device in itertools.product(bits, noises, range(flags.FLAGS.devices)):
         row = {"run": directory.name, "bits": b, "noise": noise, "device": device}
         yield row | {"accuracy": accuracy(presets.scaled(engine, b, noise, device), device)}
 
 
 def test_set(config: Config, directory: Path) -> Split:
     """The run's test set, or the beginning of it."""
-    splits = predict.load(config, directory, DATA_DIR.value)
+    splits = predict.load(config, directory, flags.FLAGS.data_dir)
     test, pad = splits.test, special(splits.tokenizer).pad
-    if not EXAMPLES.value:
+    if not flags.FLAGS.examples:
         return test
-    rows, labels = test.rows[: EXAMPLES.value], test.labels[: EXAMPLES.value]
+    rows, labels = test.rows[: flags.FLAGS.examples], test.labels[: flags.FLAGS.examples]
     return Batches(rows, labels, buckets=data.padded_lengths(config.data), batch=test.batch, pad=pad)
 
 
@@ -123,24 +114,37 @@ def draw(rows: list[dict[str, Any]], bits: list[int], noises: list[float]) -> Fi
     return figure
 
 
+def define_flags() -> None:
+    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    flags.DEFINE_string("against", None, "directory of another run on the same task")
+    flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
+    flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
+    flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
+    flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+
+
 def main() -> None:
     """Sweeps one run, or two."""
-    if WORKDIR.value is None:
+    if flags.FLAGS.workdir is None:
         raise ValueError("--workdir is needed: the directory of a trained run")
-    bits = [number("bits", b, int) for b in BITS.value]
-    noises = [number("noise", n, float) for n in NOISE.value]
+    bits = [number("bits", b, int) for b in flags.FLAGS.bits]
+    noises = [number("noise", n, float) for n in flags.FLAGS.noise]
     if not bits or not noises or min(bits) < 2 or max(bits) > 24 or min(noises) < 0:
         raise ValueError(
             f"--bits={bits} must lie from 2 to 24, --noise={noises} from 0 up, one of each at least"
         )
-    directories = [Path(name).resolve() for name in (WORKDIR.value, AGAINST.value) if name]
+    directories = [Path(name).resolve() for name in (flags.FLAGS.workdir, flags.FLAGS.against) if name]
     if len({directory.name for directory in directories}) < len(directories):
-        raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
-    given = None if PRESET.value is None else presets.preset(PRESET.value)
+        raise ValueError(
+            f"--against={flags.FLAGS.against} has the name of --workdir; rows could not be told apart"
+        )
+    given = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
     own = {d: own_engine(d, predict.restore(d)[0]) for d in directories}
     other = next(filter(None, own.values()), None) or presets.preset("chip_11x11")
     engines = {d: given or own[d] or other for d in directories}
-    rows, total = [], len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
+    rows, total = [], len(directories) * (1 + len(bits) * len(noises) * flags.FLAGS.devices)
     for directory in directories:
         pixels = " x ".join(map(str, engines[directory].shape))
         print(f"{directory.name}: on {pixels} pixels, {engines[directory].detection}")
@@ -182,4 +186,5 @@ def print_table(rows: list[dict[str, Any]], bits: list[int], noises: list[float]
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

@@ -29,17 +29,6 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
-CONFIG = config_flags.DEFINE_config_file(
-    "config", help_string="configuration, for example configs/fnet.py:imdb"
-)
-JSON = flags.DEFINE_string("json", None, "file that gets all numbers, per step and in SI units")
-ENGINES = flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
-STATIC = flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
-LINK = flags.DEFINE_float(
-    "link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s", lower_bound=1
-)
-SECONDS = flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
-
 MODES = {"inference": 1, "training": 2}  # transforms, over those of a forward pass: the backward has as many
 NOTES = """\
 measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
@@ -165,14 +154,14 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
         layer = job.plan(engine)
     except ValueError as error:
         return {"no_plan": str(error)}
-    link = cost.LINK._replace(bytes_per_s=LINK.value)
+    link = cost.LINK._replace(bytes_per_s=flags.FLAGS.link_bytes_per_s)
     result: dict[str, Any] = {"method": layer.method, "passes_per_example": depth * layer.passes / batch}
     for mode, times in MODES.items():
         frames, took = depth * times * layer.frames, measured[mode]
         spent = cost.seconds(
             engine,
             frames * engine.passes,
-            engines=ENGINES.value,
+            engines=flags.FLAGS.engines,
             stages=depth * times * layer.stages,
             transfer_bytes=cost.link_bytes(engine, frames),
             link=link,
@@ -184,7 +173,9 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
         shots = DETECTIONS[engine.detection].passes
         photons = None if engine.photons_fs is None else shots * engine.photons_fs
         light = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
-        used = cost.energy(engine, depth * layer.frames, laser=light, static_w=STATIC.value, link=link)
+        used = cost.energy(
+            engine, depth * layer.frames, laser=light, static_w=flags.FLAGS.static_w, link=link
+        )
         result["energy_j"] = {**used._asdict(), "total": used.total}
     except ValueError as error:
         result["no_energy"] = str(error)
@@ -251,7 +242,7 @@ def report(config: Any) -> dict[str, Any]:
     print(f"device      {where}")
     print(f"model       {fields['name']}, {config.model.depth} layers, {b} examples of {t} tokens, d = {d}")
     print(f"transform   {title}\n", flush=True)
-    measured, rounds = measure(config, job, SECONDS.value)
+    measured, rounds = measure(config, job, flags.FLAGS.seconds)
     result = {"device": where, "mixer": fields["name"], "batch": b, "length": t, "d": d}
     result |= {"depth": config.model.depth, "rounds": rounds, "measured_s": measured}
     if job is None:
@@ -266,24 +257,42 @@ def report(config: Any) -> dict[str, Any]:
     print(measured_table(measured, b), preset_table(results, b), sep="\n\n")
     print(f"A100        {1e6 * reference / b:.3g} uJ per example\n")
     watts = (
-        f"{STATIC.value:g} W"
-        if STATIC.value
+        f"{flags.FLAGS.static_w:g} W"
+        if flags.FLAGS.static_w
         else "not counted; each W adds 1 uJ per us of optics (--static_w)"
     )
-    link = {"link": LINK.value, "turn": cost.LINK.turnaround_s, "byte": cost.LINK.joule_per_byte}
+    link = {
+        "link": flags.FLAGS.link_bytes_per_s,
+        "turn": cost.LINK.turnaround_s,
+        "byte": cost.LINK.joule_per_byte,
+    }
     print(NOTES.format(rounds=rounds, static=watts, **link))
     assumed = {type(part).__name__: part._asdict() for part in (cost.CONVERTERS, cost.LASER, cost.LINK)}
     return result | {"presets": results, "a100_j": reference, "assumed": assumed}
 
 
+def define_flags() -> None:
+    config_flags.DEFINE_config_file("config", help_string="configuration, for example configs/fnet.py:imdb")
+    flags.DEFINE_string("json", None, "file that gets all numbers, per step and in SI units")
+    flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
+    flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
+    flags.DEFINE_float(
+        "link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s", lower_bound=1
+    )
+    flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
+
+
 def main() -> None:
-    if not isinstance(CONFIG.value, ConfigDict):  # None, or what config_flags could not read
-        name = config_flags.get_config_filename(flags.FLAGS["config"]) if CONFIG.value is not None else ""
+    if not isinstance(flags.FLAGS.config, ConfigDict):  # None, or what config_flags could not read
+        name = (
+            config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
+        )
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
-    numbers = report(CONFIG.value)
-    if JSON.value:
-        Path(JSON.value).write_text(json.dumps(numbers, indent=1) + "\n")
+    numbers = report(flags.FLAGS.config)
+    if flags.FLAGS.json:
+        Path(flags.FLAGS.json).write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))
