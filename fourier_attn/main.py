@@ -10,18 +10,20 @@ from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command
 
-CONFIG = config_flags.DEFINE_config_file(
-    "config",
-    help_string="configuration, for example configs/fnet.py:imdb; `python -m fourier_attn.config` "
-    "prints every knob",
-)
-WORKDIR = flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
-MODE = flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
-TEXT = flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
-TEXT_PAIR = flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
-ALLOW_DRIFT = flags.DEFINE_list(
-    "allow_drift", [], "what may differ from the beginning of a run that goes on: data, tokenizer, code"
-)
+
+def define_flags() -> None:
+    config_flags.DEFINE_config_file(
+        "config",
+        help_string="configuration, for example configs/fnet.py:imdb; `python -m fourier_attn.config` "
+        "prints every knob",
+    )
+    flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
+    flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
+    flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
+    flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
+    flags.DEFINE_list(
+        "allow_drift", [], "what may differ from the beginning of a run that goes on: data, tokenizer, code"
+    )
 
 
 def main() -> None:
@@ -30,26 +32,26 @@ def main() -> None:
     from fourier_attn.train.evaluate import show
 
     config = given_config()
-    if MODE.value == "train":
-        if unknown := set(ALLOW_DRIFT.value) - set(workdir.DRIFT):
+    if flags.FLAGS.mode == "train":
+        if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
             raise ValueError(
                 f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
             )
-        if config is None and WORKDIR.value:  # go on with what the directory says
-            config = workdir.load(Path(WORKDIR.value))
+        if config is None and flags.FLAGS.workdir:  # go on with what the directory says
+            config = workdir.load(Path(flags.FLAGS.workdir))
         config = config or missing("--config=configs/fnet.py")
-        train.run(config, WORKDIR.value or new_workdir(), ALLOW_DRIFT.value)
+        train.run(config, flags.FLAGS.workdir or new_workdir(), flags.FLAGS.allow_drift)
         return
-    directory = Path(WORKDIR.value or missing("--workdir=DIR, the directory of a trained run"))
+    directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
         workdir.check(directory, init_from.load(config, directory).config)
-    if MODE.value == "eval":
+    if flags.FLAGS.mode == "eval":
         for split, values in predict.evaluate(directory, config and config.data.dir).items():
             names = sorted(values, key=lambda name: ("loss" not in name, name))
             means = [name for name in names if not name.endswith(("_seeds", "_std"))]
             print(split, *(f"{name} {show(values, name)}" for name in means))
     else:
-        for answer, value in predict.predict(directory, TEXT.value or "", TEXT_PAIR.value):
+        for answer, value in predict.predict(directory, flags.FLAGS.text or "", flags.FLAGS.text_pair):
             print(f"{answer} {value:.4f}")
 
 
@@ -57,22 +59,23 @@ def given_config() -> Any:
     """The configuration of the command line, or None if there is none."""
     from fourier_attn.train import init_from
 
-    if CONFIG.value is not None and not isinstance(CONFIG.value, ConfigDict):
+    if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
         raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
-    if CONFIG.value is not None:
-        init_from.check_overrides(CONFIG.value, config_flags.get_override_values(flags.FLAGS["config"]))
-    return CONFIG.value
+    if flags.FLAGS.config is not None:
+        init_from.check_overrides(flags.FLAGS.config, config_flags.get_override_values(flags.FLAGS["config"]))
+    return flags.FLAGS.config
 
 
 def missing(option: str):
-    raise ValueError(f"--mode={MODE.value} needs {option}")
+    raise ValueError(f"--mode={flags.FLAGS.mode} needs {option}")
 
 
 def new_workdir() -> Path:
     name = Path(config_flags.get_config_filename(flags.FLAGS["config"]).partition(":")[0]).stem
-    return Path("runs") / f"{name}-{CONFIG.value.data.task}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return Path("runs") / f"{name}-{flags.FLAGS.config.data.task}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

@@ -51,8 +51,7 @@ def archive(where: Path) -> Path:
     path = where / "aclImdb_v1.tar.gz"
     with tarfile.open(path, "w:gz") as file:
         file.add(folder(where / "unpacked") / "aclImdb", "aclImdb")
-        stray = tarfile.TarInfo("../aclImdb/train/pos/9_9.txt.sh")
-        file.addfile(stray, io.BytesIO())
+        file.addfile(tarfile.TarInfo("aclImdb/train/pos/9_9.txt.sh"), io.BytesIO())
     return path
 
 

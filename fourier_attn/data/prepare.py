@@ -20,18 +20,14 @@ READERS = {
     "wikitext2": wikitext.splits,  # not one of TFDS's own
     **dict.fromkeys(glue.GLUE, glue.splits),
 }
-DATASET = flags.DEFINE_enum(
-    "dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source"
-)
-SOURCE = flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
-DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
 
 
 def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
     """Builds `dataset` in `data_dir` from `source`; leaves one that is already there as it is.
 
-    Raises: ValueError for a source that is missing, has another form, or holds a row without a label
-      or text in UTF-8. Nothing is left behind then.
+    Raises: ValueError for a source that is missing, has another form, is damaged, holds a row without a
+      label or text in UTF-8, or anything that has no place in a data set: links, devices, texts without
+      end. Nothing is left behind then.
     """
     source = _there(source, dataset)
     builder: Any = tfds_builder(dataset, data_dir)
@@ -40,7 +36,8 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
         return builder
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
-    splits = READERS[dataset](builder, source)
+    # All is read before anything is written.
+    splits = {name: list(examples) for name, examples in READERS[dataset](builder, source).items()}
     builder._split_generators = lambda dl_manager: splits  # TFDS's builder, with another place to read from
     builder.download_and_prepare()
     counts = ", ".join(f"{split.num_examples:,} {name}" for name, split in builder.info.splits.items())
@@ -54,15 +51,23 @@ def _there(source: str | Path, dataset: str) -> Path:
     return Path(source)
 
 
+def define_flags() -> None:
+    flags.DEFINE_enum("dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source")
+    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
+
+
 def main() -> None:
-    if not DATASET.value or not SOURCE.value:
+    given = flags.FLAGS
+    if not given.dataset or not given.source:
         raise ValueError(
             "--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb"
         )
-    source = _there(SOURCE.value, DATASET.value)
-    for dataset in glue.found(source) if DATASET.value == "glue" else [DATASET.value]:
-        prepare(dataset, source, DATA_DIR.value)
+    source = _there(given.source, given.dataset)
+    for dataset in glue.found(source) if given.dataset == "glue" else [given.dataset]:
+        prepare(dataset, source, given.data_dir)
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

@@ -8,9 +8,13 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from tokenizers import decoders as decoding
 
+from fourier_attn.data import tokenizer_checks
+from fourier_attn.data.sources import files
+
 KINDS = ("words", "bytes", "bpe", "unigram")
 # of a subword tokenizer, with FNet's ids: 0 to 6
 SUBWORD_TOKENS = ["<unk>", "<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[MASK]"]
+LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
 
 
 class Special(NamedTuple):
@@ -114,10 +118,7 @@ def fit(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
 
 
 def check_kind(kind: str, vocab: int) -> None:
-    """Finds what is wrong with the choice of a tokenizer: a kind, or the path of a file.
-
-    Raises: ValueError.
-    """
+    """Checks the choice of a tokenizer: a kind, or the path of a file. Raises: ValueError."""
     if kind.endswith((".json", ".model")):
         return
     if kind not in KINDS:
@@ -131,7 +132,7 @@ def check_kind(kind: str, vocab: int) -> None:
 
 
 def check_file(kind: str) -> None:
-    """Sees that a tokenizer that is named by its file is there and can be read. Raises: ValueError."""
+    """Checks that a tokenizer that is named by its file is there and can be used. Raises: ValueError."""
     if kind.endswith((".json", ".model")):
         if not Path(kind).is_file():
             raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
@@ -141,17 +142,21 @@ def check_file(kind: str) -> None:
 class SentencePiece:
     """A SentencePiece model with the methods of `tokenizers.Tokenizer` that are used here.
 
-    Raises: ValueError for a file that is no such model.
+    Raises: ValueError for a file that is no such model, or whose normaliser multiplies texts.
     """
 
     def __init__(self, contents: bytes):
         import sentencepiece
+        from sentencepiece import sentencepiece_model_pb2
 
         self.processor: Any = sentencepiece.SentencePieceProcessor()
         try:
             self.processor.LoadFromSerializedProto(contents)
         except RuntimeError as error:
             raise ValueError("it is no SentencePiece model") from error
+        messages: Any = sentencepiece_model_pb2  # made at run time
+        model = messages.ModelProto.FromString(contents)
+        tokenizer_checks.check_table(model.normalizer_spec.precompiled_charsmap)
 
     def get_vocab_size(self) -> int:
         return self.processor.GetPieceSize()
@@ -183,18 +188,38 @@ def tokenizer_file(directory: Path) -> Path:
 def load_tokenizer(path: Path) -> Any:
     """Reads a saved tokenizer.
 
-    Raises: ValueError where there is none or it cannot be read.
+    Raises: ValueError where there is none, it cannot be read, or is of no use to a model: ids without a row
+      in it, texts that grow without measure or become all the same, no token for padding or the unknown.
     """
+    contents = _read(path)
     try:
-        if path.suffix == ".model":
-            return SentencePiece(path.read_bytes())
-        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        tokenizer.no_padding()  # published files may ask for these; batches see to them here
-        tokenizer.no_truncation()
-        tokenizer.encode_special_tokens = True
+        tokenizer = SentencePiece(contents) if path.suffix == ".model" else _from_json(contents)
+        special(tokenizer)
+        tokenizer_checks.check_use(tokenizer)
         return tokenizer
-    except Exception as error:  # the library raises nothing more special for a damaged file
-        raise ValueError(f"{path} is missing or damaged ({error}); give another tokenizer") from error
+    except Exception as error:  # the libraries raise nothing more special for a damaged file
+        raise ValueError(f"{path} cannot be used: {error}; give another tokenizer") from error
+
+
+def _read(path: Path) -> bytes:
+    with files.open_regular(path, path) as file:
+        contents = file.read(LARGEST_FILE + 1)
+    if len(contents) > LARGEST_FILE:
+        raise ValueError(
+            f"{path} has more than {LARGEST_FILE:,} bytes, which is no tokenizer; give another one"
+        )
+    return contents
+
+
+def _from_json(contents: bytes) -> Tokenizer:
+    text = contents.decode("utf-8")
+    tokenizer_checks.check_normaliser(text)
+    tokenizer = Tokenizer.from_str(text)
+    tokenizer_checks.check_ids(tokenizer, tokenizer.get_vocab())
+    tokenizer.no_padding()  # published files may ask for these; batches see to them here
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def save_tokenizer(tokenizer: Any, directory: Path) -> None:
@@ -209,7 +234,7 @@ def copy_tokenizer(source: Path, directory: Path) -> None:
     """
     load_tokenizer(source)
     name = "tokenizer.model" if source.suffix == ".model" else "tokenizer.json"
-    _write(directory / name, source.read_bytes())
+    _write(directory / name, _read(source))
 
 
 def _write(path: Path, contents: bytes) -> None:

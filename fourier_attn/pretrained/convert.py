@@ -12,22 +12,29 @@ from fourier_attn import command, pretrained
 from fourier_attn.pretrained import architecture, names
 from fourier_attn.pretrained.rewrite import rewrite
 
-SOURCE = flags.DEFINE_string("source", None, "weights: a file, or a folder with model.safetensors")
-TO = flags.DEFINE_string("to", None, "the file to write, NAME.safetensors or NAME.msgpack")
-MIXER = flags.DEFINE_enum(
-    "mixer", None, architecture.PARAMETERLESS, "of blocks without parameters, where the file does not say it"
-)
-HEAD = flags.DEFINE_enum("head", None, tuple(names.HEADS), "of the model, where the file does not say it")
+
+def define_flags() -> None:
+    flags.DEFINE_string("source", None, "weights: a file, or a folder with model.safetensors")
+    flags.DEFINE_string("to", None, "the file to write, NAME.safetensors or NAME.msgpack")
+    flags.DEFINE_enum(
+        "mixer",
+        None,
+        architecture.PARAMETERLESS,
+        "of blocks without parameters, where the file does not say it",
+    )
+    flags.DEFINE_enum("head", None, tuple(names.HEADS), "of the model, where the file does not say it")
 
 
 def main() -> None:
-    if not SOURCE.value:
+    given = flags.FLAGS
+    if not given.source:
         raise ValueError("--source is needed, for example --source=f_net_checkpoint --to=model.safetensors")
-    if TO.value:
-        rewrite(SOURCE.value, TO.value, MIXER.value, HEAD.value)
+    if given.to:
+        rewrite(given.source, given.to, given.mixer, given.head)
     else:
-        print(pretrained.read(SOURCE.value, MIXER.value, HEAD.value).report())
+        print(pretrained.read(given.source, given.mixer, given.head).report())
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

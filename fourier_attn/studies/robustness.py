@@ -27,28 +27,30 @@ from fourier_attn import command, predict
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import sweep
 
-WORKDIR = flags.DEFINE_string("workdir", None, "directory of a trained run")
-AGAINST = flags.DEFINE_string("against", None, "directory of another run on the same task")
-BITS = flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
-NOISE = flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
-DEVICES = flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
-PRESET = flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
-DATA_DIR = flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
-EXAMPLES = flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
-OUT = flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .csv, .png")
+
+def define_flags() -> None:
+    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    flags.DEFINE_string("against", None, "directory of another run on the same task")
+    flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
+    flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
+    flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
+    flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .csv, .png")
 
 
 def main() -> None:
     """Sweeps one run, or two."""
     bits, noises = grid()
     directories = run_directories()
-    table, picture = new_files(directories[0], OUT.value)
+    table, picture = new_files(directories[0], flags.FLAGS.out)
     engines = choose_engines(directories)
     for directory, engine in engines.items():
         rows, columns = engine.shape
         print(f"{directory.name}: on {rows} x {columns} pixels, {engine.detection}")
     rows = []
-    total = len(directories) * (1 + len(bits) * len(noises) * DEVICES.value)
+    total = len(directories) * (1 + len(bits) * len(noises) * flags.FLAGS.devices)
     with tqdm(total=total, unit="engine") as bar:
         for directory, engine in engines.items():
             for row in sweep.accuracies(
@@ -56,9 +58,9 @@ def main() -> None:
                 engine,
                 bits,
                 noises,
-                DEVICES.value,
-                data_dir=DATA_DIR.value,
-                examples=EXAMPLES.value,
+                flags.FLAGS.devices,
+                data_dir=flags.FLAGS.data_dir,
+                examples=flags.FLAGS.examples,
             ):
                 rows.append(row)
                 bar.update()
@@ -74,8 +76,8 @@ def main() -> None:
 
 def grid() -> tuple[list[int], list[float]]:
     """Bits and factors on the noise, as given."""
-    bits = [number("bits", b, int) for b in BITS.value]
-    noises = [number("noise", n, float) for n in NOISE.value]
+    bits = [number("bits", b, int) for b in flags.FLAGS.bits]
+    noises = [number("noise", n, float) for n in flags.FLAGS.noise]
     if not bits or not noises or min(bits) < 2 or max(bits) > 24 or min(noises) < 0:
         raise ValueError(
             f"--bits={bits} must lie from 2 to 24, --noise={noises} from 0 up, one of each at least"
@@ -92,11 +94,13 @@ def number(option: str, text: str, kind: type) -> Any:
 
 def run_directories() -> list[Path]:
     """Of the one run, or of both."""
-    if WORKDIR.value is None:
+    if flags.FLAGS.workdir is None:
         raise ValueError("--workdir is needed: the directory of a trained run")
-    directories = [Path(name).resolve() for name in (WORKDIR.value, AGAINST.value) if name]
+    directories = [Path(name).resolve() for name in (flags.FLAGS.workdir, flags.FLAGS.against) if name]
     if len({directory.name for directory in directories}) < len(directories):
-        raise ValueError(f"--against={AGAINST.value} has the name of --workdir; rows could not be told apart")
+        raise ValueError(
+            f"--against={flags.FLAGS.against} has the name of --workdir; rows could not be told apart"
+        )
     return directories
 
 
@@ -116,7 +120,7 @@ def new_files(directory: Path, name: str) -> tuple[Path, Path]:
 
 def choose_engines(directories: list[Path]) -> dict[Path, Engine]:
     """The engine that each run is evaluated through."""
-    given = None if PRESET.value is None else presets.preset(PRESET.value)
+    given = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
     own = {}
     for directory in directories:
         config, _, _ = predict.restore(directory)
@@ -127,4 +131,5 @@ def choose_engines(directories: list[Path]) -> dict[Path, Engine]:
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

@@ -32,17 +32,6 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
-CONFIG = config_flags.DEFINE_config_file(
-    "config", help_string="configuration, for example configs/fnet.py:imdb"
-)
-JSON = flags.DEFINE_string("json", None, "file that gets all numbers, per step and in SI units")
-ENGINES = flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
-STATIC = flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
-LINK = flags.DEFINE_float(
-    "link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s", lower_bound=1
-)
-SECONDS = flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
-
 MODES = {"inference": 1, "training": 2}  # transforms, over those of a forward pass: the backward has as many
 NOTES = """\
 measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
@@ -184,7 +173,7 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
         layer = job.plan(engine)
     except ValueError as error:
         return {"no_plan": str(error)}
-    link = cost.LINK._replace(bytes_per_s=LINK.value)
+    link = cost.LINK._replace(bytes_per_s=flags.FLAGS.link_bytes_per_s)
     passes = depth * layer.passes / config.data.batch
     result: dict[str, Any] = {"method": layer.method, "passes_per_example": passes}
     for mode, times in MODES.items():
@@ -193,7 +182,7 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
         spent = cost.seconds(
             engine,
             frames * engine.passes,
-            engines=ENGINES.value,
+            engines=flags.FLAGS.engines,
             stages=depth * times * layer.stages,
             transfer_bytes=cost.link_bytes(engine, frames),
             link=link,
@@ -215,7 +204,7 @@ def energy(engine: Engine, frames: int, link: cost.Link) -> cost.Energy:
     if engine.photons_fs is not None:
         photons = engine.detector.passes * engine.photons_fs
     laser = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
-    return cost.energy(engine, frames, laser=laser, static_w=STATIC.value, link=link)
+    return cost.energy(engine, frames, laser=laser, static_w=flags.FLAGS.static_w, link=link)
 
 
 def share(took: dict[str, float]) -> float:
@@ -316,7 +305,7 @@ def report(config: Any) -> dict[str, Any]:
     print(f"device      {where}")
     print(f"model       {fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}")
     print(f"transform   {title}\n", flush=True)
-    measured, rounds = measure(config, job, SECONDS.value)
+    measured, rounds = measure(config, job, flags.FLAGS.seconds)
     result = {
         "device": where,
         "mixer": fields["name"],
@@ -350,26 +339,40 @@ def report(config: Any) -> dict[str, Any]:
 def notes(rounds: int) -> str:
     """What the numbers mean, and what they leave out."""
     static = "not counted; each W adds 1 uJ per us of optics (--static_w)"
-    if STATIC.value:
-        static = f"{STATIC.value:g} W"
+    if flags.FLAGS.static_w:
+        static = f"{flags.FLAGS.static_w:g} W"
     return NOTES.format(
         rounds=rounds,
         static=static,
-        link=LINK.value,
+        link=flags.FLAGS.link_bytes_per_s,
         turn=cost.LINK.turnaround_s,
         byte=cost.LINK.joule_per_byte,
     )
 
 
+def define_flags() -> None:
+    config_flags.DEFINE_config_file("config", help_string="configuration, for example configs/fnet.py:imdb")
+    flags.DEFINE_string("json", None, "file that gets all numbers, per step and in SI units")
+    flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
+    flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
+    flags.DEFINE_float(
+        "link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s", lower_bound=1
+    )
+    flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
+
+
 def main() -> None:
     """Reports on one configuration."""
-    if not isinstance(CONFIG.value, ConfigDict):  # None, or what config_flags could not read
-        name = config_flags.get_config_filename(flags.FLAGS["config"]) if CONFIG.value is not None else ""
+    if not isinstance(flags.FLAGS.config, ConfigDict):  # None, or what config_flags could not read
+        name = (
+            config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
+        )
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
-    numbers = report(CONFIG.value)
-    if JSON.value:
-        Path(JSON.value).write_text(json.dumps(numbers, indent=1) + "\n")
+    numbers = report(flags.FLAGS.config)
+    if flags.FLAGS.json:
+        Path(flags.FLAGS.json).write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

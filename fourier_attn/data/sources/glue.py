@@ -37,26 +37,79 @@ class Glue(NamedTuple):
         return ("train", *self.validations, *self.tests)
 
 
-ONE, TWO, QUESTIONS = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
-YES_NO = ("entailment", "not_entailment")
-# fmt: off
+ONE = ("sentence",)
+TWO = ("sentence1", "sentence2")
+ENTAILED_OR_NOT = ("entailment", "not_entailment")
 GLUE = {  # by the name in TFDS
-    "glue/cola": Glue("CoLA", ONE, ("unacceptable", "acceptable"), ("matthews", "accuracy"), ("CoLA.tsv",)),
-    "glue/sst2": Glue("SST-2", ONE, ("negative", "positive"), ("accuracy",), ("SST-2.tsv",)),
-    "glue/mrpc": Glue("MRPC", TWO, ("not_equivalent", "equivalent"), ("f1", "accuracy"), ("MRPC.tsv",)),
-    "glue/qqp": Glue("QQP", QUESTIONS, ("not_duplicate", "duplicate"), ("f1", "accuracy"), ("QQP.tsv",)),
-    "glue/stsb": Glue("STS-B", TWO, (), ("spearman", "pearson"), ("STS-B.tsv",)),
+    "glue/cola": Glue(
+        folder="CoLA",
+        texts=ONE,
+        labels=("unacceptable", "acceptable"),
+        metrics=("matthews", "accuracy"),
+        submissions=("CoLA.tsv",),
+    ),
+    "glue/sst2": Glue(
+        folder="SST-2",
+        texts=ONE,
+        labels=("negative", "positive"),
+        metrics=("accuracy",),
+        submissions=("SST-2.tsv",),
+    ),
+    "glue/mrpc": Glue(
+        folder="MRPC",
+        texts=TWO,
+        labels=("not_equivalent", "equivalent"),
+        metrics=("f1", "accuracy"),
+        submissions=("MRPC.tsv",),
+    ),
+    "glue/qqp": Glue(
+        folder="QQP",
+        texts=("question1", "question2"),
+        labels=("not_duplicate", "duplicate"),
+        metrics=("f1", "accuracy"),
+        submissions=("QQP.tsv",),
+    ),
+    "glue/stsb": Glue(
+        folder="STS-B",
+        texts=TWO,
+        labels=(),
+        metrics=("spearman", "pearson"),
+        submissions=("STS-B.tsv",),
+    ),
     "glue/mnli": Glue(
-        "MNLI", ("premise", "hypothesis"), ("entailment", "neutral", "contradiction"), ("accuracy",),
-        ("MNLI-m.tsv", "MNLI-mm.tsv"), named=True,
+        folder="MNLI",
+        texts=("premise", "hypothesis"),
+        labels=("entailment", "neutral", "contradiction"),
+        metrics=("accuracy",),
+        submissions=("MNLI-m.tsv", "MNLI-mm.tsv"),
+        named=True,
         validations=("validation_matched", "validation_mismatched"),
         tests=("test_matched", "test_mismatched"),
     ),
-    "glue/qnli": Glue("QNLI", ("question", "sentence"), YES_NO, ("accuracy",), ("QNLI.tsv",), named=True),
-    "glue/rte": Glue("RTE", TWO, YES_NO, ("accuracy",), ("RTE.tsv",), named=True),
-    "glue/wnli": Glue("WNLI", TWO, ("not_entailment", "entailment"), ("accuracy",), ("WNLI.tsv",)),
+    "glue/qnli": Glue(
+        folder="QNLI",
+        texts=("question", "sentence"),
+        labels=ENTAILED_OR_NOT,
+        metrics=("accuracy",),
+        submissions=("QNLI.tsv",),
+        named=True,
+    ),
+    "glue/rte": Glue(
+        folder="RTE",
+        texts=TWO,
+        labels=ENTAILED_OR_NOT,
+        metrics=("accuracy",),
+        submissions=("RTE.tsv",),
+        named=True,
+    ),
+    "glue/wnli": Glue(
+        folder="WNLI",
+        texts=TWO,
+        labels=("not_entailment", "entailment"),
+        metrics=("accuracy",),
+        submissions=("WNLI.tsv",),
+    ),
 }
-# fmt: on
 MRPC_COLUMNS = {"sentence1": "#1 String", "sentence2": "#2 String"}  # TFDS reads another form of its files
 NUMBER = re.compile(r"\d+(\.\d*)?")
 COLA_HEADER = ["source", "is_acceptable", "mark", "sentence"]  # test.tsv has one of its own
@@ -80,31 +133,43 @@ def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
     name = f"glue/{config.name}"
     task = GLUE[name]
     folder = source / task.folder if (source / task.folder).is_dir() else source
-    wanted = {split: f"{split.replace('validation', 'dev')}.tsv" for split in task.splits}
-    paths = {split: path for split, file in wanted.items() if (path := files.find(folder, file))}
-    if missing := [wanted[split] for split in task.splits if split not in paths]:
+    file_of = {split: f"{split.replace('validation', 'dev')}.tsv" for split in task.splits}
+    paths = {split: path for split, file in file_of.items() if (path := files.find(folder, file))}
+    missing = [file for split, file in file_of.items() if split not in paths]
+    if missing:
         raise ValueError(
-            f"source={source} is no copy of {name}; expected {task.folder} with {', '.join(wanted.values())} "
-            f"(or .tsv.xz), but there is no {', no '.join(missing)}"
+            f"source={source} is no copy of {name}; expected {task.folder} with "
+            f"{', '.join(file_of.values())} (or .tsv.xz), but there is no {', no '.join(missing)}"
         )
-    made = {split: _examples(config, path, labelled=split not in task.tests) for split, path in paths.items()}
+    made = {}
+    for split, path in paths.items():
+        made[split] = _examples(config, path, source, labelled=split not in task.tests)
     answers = files.find(folder, "test_labeled.tsv")
     if name == "glue/sst2" and answers:
         print(
             f"note: the labels of the split 'test' of {name} are those of {answers.name}, from the original "
             "SST test set; TFDS itself has -1 there"
         )
-        made["test"] = _answered(made["test"], _examples(config, answers, labelled=True), answers)
+        made["test"] = _answered(made["test"], _examples(config, answers, source, labelled=True), answers)
     return made
 
 
-def _examples(config: tfds_glue.GlueConfig, path: Path, *, labelled: bool) -> Iterator[tuple[int, dict]]:
+def _examples(
+    config: tfds_glue.GlueConfig, path: Path, source: Path, *, labelled: bool
+) -> Iterator[tuple[int, dict]]:
     """What TFDS reads from the file; `idx` counts its rows, those that are left out too."""
-    columns = MRPC_COLUMNS if config.name == "mrpc" else config.text_features
-    rows = ((where, line.split("\t")) for where, line in files.lines(path) if line)
-    where, header = ("", COLA_HEADER) if config.name == "cola" and labelled else next(rows, (f"{path}", []))
-    if missing := {*columns.values(), *[config.label_column] * labelled} - {*header}:
-        raise ValueError(f"{where} has no column {', '.join(sorted(missing))}; the first line must name them")
+    column_of = MRPC_COLUMNS if config.name == "mrpc" else config.text_features
+    rows = _rows(path, source)
+    if config.name == "cola" and labelled:
+        where, header = "", COLA_HEADER
+    else:
+        where, header = next(rows, (f"{path}", []))
+    wanted = set(column_of.values())
+    if labelled:
+        wanted.add(config.label_column)
+    missing = sorted(wanted.difference(header))
+    if missing:
+        raise ValueError(f"{where} has no column {', '.join(missing)}; the first line must name them")
     kept = broken = 0
     for index, (where, row) in enumerate(rows):
         if config.name == "qqp" and len(row) < len(header):
@@ -113,14 +178,24 @@ def _examples(config: tfds_glue.GlueConfig, path: Path, *, labelled: bool) -> It
         if len(row) != len(header):
             raise ValueError(f"{where} has {len(row)} columns instead of {len(header)}; mend or remove it")
         fields = dict(zip(header, row, strict=True))
-        label = _label(config, fields[config.label_column], where) if config.label_column in fields else -1
-        texts = {feature: fields[column] for feature, column in columns.items()}
-        yield index, texts | {"label": label, "idx": index}
+        example: dict[str, Any] = {feature: fields[column] for feature, column in column_of.items()}
+        example["label"] = -1
+        if config.label_column in fields:
+            example["label"] = _label(config, fields[config.label_column], where)
+        example["idx"] = index
+        yield index, example
         kept += 1
     if broken:
         print(f"note: {broken} rows of {path} with too few columns are left out, as in TFDS")
     if not kept:
         raise ValueError(f"{path} has no examples; check the copy")
+
+
+def _rows(path: Path, source: Path) -> Iterator[tuple[str, list[str]]]:
+    """Where a row stands, and its columns; empty lines are none."""
+    for where, line in files.lines(path, source):
+        if line:
+            yield where, line.split("\t")
 
 
 def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
@@ -133,13 +208,16 @@ def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
     if not names and NUMBER.fullmatch(text) and 0 <= float(text) <= 5:
         return float(text)
     expected = f"one of {', '.join([*numbers, *names])}" if names else "a number from 0 to 5"
-    raise ValueError(f"{where} has the label {text!r}; expected {expected}")
+    raise ValueError(f"{where} has the label {text!r:.40}; expected {expected}")
 
 
 def _answered(unlabelled: Iterator, labelled: Iterator, path: Path) -> Iterator[tuple[int, dict]]:
     """The first with the labels of the second, whose sentences may differ in details such as brackets."""
-    examples, answers = list(unlabelled), list(labelled)
-    same = sum(_letters(a) == _letters(b) for (_, a), (_, b) in zip(examples, answers, strict=False))
+    examples = list(unlabelled)
+    answers = list(labelled)
+    same = 0
+    for (_, example), (_, answer) in zip(examples, answers, strict=False):
+        same += _letters(example) == _letters(answer)
     if len(answers) != len(examples) or same < 0.9 * len(examples):
         raise ValueError(
             f"{path} has {len(answers)} sentences of which {same} are those of test.tsv, which has "

@@ -4,94 +4,143 @@ import io
 import json
 import re
 import tarfile
-import zlib
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fourier_attn.data.sources import files
 
-File = tuple[str, bytes]  # name inside the original archive, contents
+File = tuple[str, str, bytes]  # where it stands, its name inside the original archive, its contents
 SPLITS = {"train": ("train", True), "test": ("test", True), "unsupervised": ("train", False)}
 NAME = re.compile(r"(?:.*/)?(aclImdb/(train|test)/(neg|pos|unsup)/\d+_\d+\.txt)")
+FOLDERS = ("train/neg", "train/pos", "train/unsup", "test/neg", "test/pos")
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
     """The splits of imdb_reviews from the folder aclImdb, its tar.gz, or {train,test,unsup}.jsonl[.xz]."""
-    tar = [source] if source.is_file() else sorted(source.glob("aclImdb*.tar.gz"))
-    rows = {
-        name: path for name in ("train", "test", "unsup") if (path := files.find(source, f"{name}.jsonl"))
-    }
-    folders = [p for p in (source, source / "aclImdb") if (p / "train").is_dir() and (p / "test").is_dir()]
-    if folders:
-        read = partial(_folder, folders[0])
-    elif {"train", "test"} <= rows.keys():
-        read = partial(_rows, rows)
-    elif tar and tarfile.is_tarfile(tar[0]):
-        read = partial(_archive, tar[0])
-    else:
-        raise ValueError(
-            f"source={source} is no copy of imdb_reviews; expected the unpacked folder aclImdb, "
-            "aclImdb_v1.tar.gz, or a folder with train.jsonl and test.jsonl (or .jsonl.xz)"
-        )
+    reviews = _checked(_reviews(source), source)
     made = {}
     for split, (directory, labelled) in SPLITS.items():
-        if read.func is _rows and not labelled and "unsup" not in rows:
-            print("note: there is no unsup.jsonl, so the data set gets no split 'unsupervised'")
-            continue
-        reviews = _checked(read(split), f"split {split!r} in {source}")
-        made[split] = builder._generate_examples(reviews, f"aclImdb/{directory}", labelled)
+        folder = f"aclImdb/{directory}"
+        labels = ("neg", "pos") if labelled else ("unsup",)
+        names = [name for name in reviews if name.startswith(tuple(f"{folder}/{label}/" for label in labels))]
+        if names:
+            archive = [(name, io.BytesIO(reviews[name])) for name in names]
+            made[split] = builder._generate_examples(archive, folder, labelled)
+        elif labelled:
+            raise ValueError(f"split {split!r} in {source} has no reviews; check the copy")
+        else:
+            print(f"note: {source} has no unlabelled reviews, so the data set gets no split {split!r}")
     return made
 
 
-def _folder(folder: Path, split: str) -> Iterator[File]:
-    directory, labelled = SPLITS[split]
-    for label in ("neg", "pos") if labelled else ("unsup",):
-        for path in sorted((folder / directory / label).glob("*.txt")):
-            yield f"aclImdb/{directory}/{label}/{path.name}", path.read_bytes()
+def _reviews(source: Path) -> Iterator[File]:
+    """The reviews of all splits, in whatever form they are."""
+    rows = {
+        name: path for name in ("train", "test", "unsup") if (path := files.find(source, f"{name}.jsonl"))
+    }
+    archives = [source] if source.is_file() else sorted(source.glob("aclImdb*.tar.gz"))
+    for folder in (source, source / "aclImdb"):
+        if (folder / "train").is_dir() and (folder / "test").is_dir():
+            return _folder(folder, source)
+    if {"train", "test"} <= rows.keys():
+        return _all_rows(rows, source)
+    if archives:
+        return _archive(archives[0], source)
+    raise ValueError(
+        f"source={source} is no copy of imdb_reviews; expected the unpacked folder aclImdb, "
+        "aclImdb_v1.tar.gz, or a folder with train.jsonl and test.jsonl (or .jsonl.xz)"
+    )
 
 
-def _archive(path: Path, split: str) -> Iterator[File]:
-    """The reviews of all splits; nothing is unpacked, and names are only compared with a pattern."""
-    with tarfile.open(path) as archive:
-        for member in archive:
-            match, file = NAME.fullmatch(member.name), archive.extractfile(member)
-            if match and file:
-                yield match[1], file.read()
+def _folder(folder: Path, source: Path) -> Iterator[File]:
+    for name in FOLDERS:
+        for path in sorted((folder / name).glob("*.txt")):
+            yield f"{path}", f"aclImdb/{name}/{path.name}", files.read_text(path, source)
 
 
-def _rows(paths: dict[str, Path], split: str) -> Iterator[File]:
+def _archive(path: Path, source: Path) -> Iterator[File]:
+    """Nothing is unpacked onto the disk. The archive is read to its end, where its checksum stands.
+
+    Raises: ValueError for a damaged archive, and for members that have no place in this one.
+    """
+    try:
+        with files.unpacked(path, source) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            for member in archive:
+                where = f"{path}, member {member.name[:200]!r}"
+                if member.name.startswith("/") or ".." in PurePosixPath(member.name).parts:
+                    raise ValueError(f"{where} points out of the archive; get the original one")
+                if not (member.isfile() or member.isdir()):
+                    kind = "a link" if member.islnk() or member.issym() else "neither file nor folder"
+                    raise ValueError(f"{where} is {kind}; get the original archive")
+                match = NAME.fullmatch(member.name)
+                contents = archive.extractfile(member)
+                if not match or not contents:
+                    continue
+                if member.size > files.TEXT:
+                    raise ValueError(f"{where} has more than {files.TEXT:,} bytes, which is no text")
+                yield where, match[1], contents.read()
+            _read_to_the_end(archive.fileobj, path)
+    except (*files.DAMAGED, tarfile.TarError) as error:
+        raise ValueError(f"{path} cannot be read as a tar archive ({error}); get the copy again") from error
+
+
+def _read_to_the_end(rest: Any, path: Path) -> None:
+    """Checks that only zeros follow the last member: tarfile takes a damaged one for the end."""
+    while block := rest.read(files.TEXT):
+        if block.strip(b"\0"):
+            raise ValueError(f"{path} is damaged: more follows what seems to be its end; get the copy again")
+
+
+def _all_rows(paths: dict[str, Path], source: Path) -> Iterator[File]:
+    for name, path in paths.items():
+        yield from _rows(path, name, source)
+
+
+def _rows(path: Path, name: str, source: Path) -> Iterator[File]:
     """One JSON object per line: text, label (0 or 1; not in unsup), and id and rating where known."""
-    directory, labelled = SPLITS[split]
-    for number, (where, line) in enumerate(
-        files.lines(paths["unsup" if split == "unsupervised" else split]), 1
-    ):
+    directory = "test" if name == "test" else "train"
+    for number, (where, line) in enumerate(files.lines(path, source), 1):
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{where} is not a JSON object ({error}); mend or remove that line") from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             raise ValueError(f"{where} has no text; give every row a 'text'")
-        if labelled and (type(row.get("label")) is not int or row["label"] not in (0, 1)):
-            raise ValueError(f"{where} has label={row.get('label')!r}; give every row a 'label' of 0 or 1")
-        label = ("neg", "pos")[row["label"]] if labelled else "unsup"
-        name = f"{row.get('id', number)}_{row.get('rating', 0)}.txt"
-        yield f"aclImdb/{directory}/{label}/{name}", row["text"].encode()
+        label = "unsup"
+        if name != "unsup":
+            if type(row.get("label")) is not int or row["label"] not in (0, 1):
+                raise ValueError(
+                    f"{where} has label={row.get('label')!r:.40}; give every row a 'label' of 0 or 1"
+                )
+            label = ("neg", "pos")[row["label"]]
+        file = f"{row.get('id', number)}_{row.get('rating', 0)}.txt"
+        # half of a surrogate pair, which JSON can hold, is refused with what else is not UTF-8
+        yield where, f"aclImdb/{directory}/{label}/{file}", row["text"].encode("utf-8", "surrogatepass")
 
 
-def _checked(reviews: Iterator[File], what: str) -> Iterator[tuple[str, io.BytesIO]]:
-    """Refuses text that is not UTF-8, files that cannot be read and a split without a review."""
-    name = None
-    try:
-        for name, contents in reviews:
-            contents.decode("utf-8")
-            yield name, io.BytesIO(contents)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name} is not UTF-8 ({error.reason} at byte {error.start}); convert or remove it"
-        ) from error
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise ValueError(f"{what} cannot be read ({error}); get the copy again") from error
-    if name is None:
-        raise ValueError(f"{what} has no reviews; check the copy")
+def _checked(reviews: Iterator[File], source: Path) -> dict[str, bytes]:
+    """All reviews by their names.
+
+    Raises: ValueError for text that is not UTF-8, a review that is there twice, and for too much of them.
+    """
+    contents, places, size = {}, {}, 0
+    for where, name, text in reviews:
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{where} is not UTF-8 ({error.reason} at byte {error.start}); convert or remove it"
+            ) from error
+        if name in contents:
+            raise ValueError(
+                f"{where} is the review {name[:200]}, and so is {places[name]}; remove one of them"
+            )
+        contents[name], places[name] = text, where
+        size += len(text)
+        if size > files.UNPACKED or len(contents) > files.ROWS:
+            raise ValueError(
+                f"source={source} has more than {files.UNPACKED:,} bytes or {files.ROWS:,} reviews, "
+                "which is not imdb_reviews; check the copy"
+            )
+    return contents

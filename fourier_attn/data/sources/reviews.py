@@ -16,24 +16,69 @@ import tensorflow_datasets as tfds
 LABELS = ("negative", "positive")
 SPLITS = {"train": 8_000, "validation": 1_000, "test": 2_000}
 
-# fmt: off
-GOOD = ["brilliant", "charming", "clever", "delightful", "funny", "gripping", "inspired", "moving", "superb",
-        "witty"]
+GOOD = [
+    "brilliant",
+    "charming",
+    "clever",
+    "delightful",
+    "funny",
+    "gripping",
+    "inspired",
+    "moving",
+    "superb",
+    "witty",
+]
 BAD = ["awful", "boring", "clumsy", "dreary", "dull", "flat", "lifeless", "stale", "tedious", "weak"]
-ASPECTS = ["the film", "the movie", "the acting", "the script", "the direction", "the dialogue",
-           "the camera work", "the ending"]
+ASPECTS = [
+    "the film",
+    "the movie",
+    "the acting",
+    "the script",
+    "the direction",
+    "the dialogue",
+    "the camera work",
+    "the ending",
+]
 OTHERS = ["the critics", "my friends", "most people", "the papers", "my neighbours"]
-PEOPLE = ["a captain", "a detective", "a farmer", "a nurse", "a pianist", "a young girl", "an old man",
-          "two brothers", "a thief", "a teacher"]
+PEOPLE = [
+    "a captain",
+    "a detective",
+    "a farmer",
+    "a nurse",
+    "a pianist",
+    "a young girl",
+    "an old man",
+    "two brothers",
+    "a thief",
+    "a teacher",
+]
 DEEDS = ["finds", "hides", "steals", "loses", "paints", "sells", "remembers", "follows"]
 UNDONE = ["does not find", "never sees", "hardly knows", "does not trust", "never leaves"]
-LOOKS = ["small", "large", "old", "new", "red", "blue", "white", "wooden", "hidden", "broken", "empty",
-         "distant"]
+LOOKS = [
+    "small",
+    "large",
+    "old",
+    "new",
+    "red",
+    "blue",
+    "white",
+    "wooden",
+    "hidden",
+    "broken",
+    "empty",
+    "distant",
+]
 THINGS = ["letter", "island", "violin", "house", "horse", "map", "painting", "village", "train", "garden"]
-PLACES = ["in paris", "by the sea", "before the war", "one winter", "in the mountains", "at night",
-          "on a small farm"]
+PLACES = [
+    "in paris",
+    "by the sea",
+    "before the war",
+    "one winter",
+    "in the mountains",
+    "at night",
+    "on a small farm",
+]
 NEGATIONS = ["not", "never", "hardly"]
-# fmt: on
 
 
 def review(draw: random.Random) -> tuple[str, int]:

@@ -50,27 +50,30 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
             f"source={source} is no copy of wikitext2; expected a folder with {', '.join(FILES.values())} "
             f"(or .tokens.xz), but there is no {', no '.join(missing)}"
         )
-    return {split: _examples(path) for split, path in paths.items() if path}
+    return {split: _examples(path, source) for split, path in paths.items() if path}
 
 
-def _examples(path: Path) -> Iterator[tuple[int, dict]]:
-    for number, article in enumerate(articles(path)):
+def _examples(path: Path, source: Path) -> Iterator[tuple[int, dict]]:
+    for number, article in enumerate(articles(path, source)):
         yield number, {"text": article}
 
 
-def articles(path: Path) -> Iterator[str]:
-    """Yields the articles, which joined with newlines are the file.
+def articles(path: Path, source: Path) -> Iterator[str]:
+    """Yields the articles of a file in the folder `source`, which joined with newlines are the file.
 
     A title is a line ` = Title = ` between two empty ones. Lines ` = = Section = = ` are headings in an
     article; text may hold ` = x = ` on a line of its own, but not between empty lines.
 
-    Raises: ValueError for a file that cannot be read or does not begin with a title.
+    Raises: ValueError for a file that cannot be read, does not begin with a title or has too long an article.
     """
-    lines = [line for _, line in files.lines(path)]
+    lines = [line for _, line in files.lines(path, source)]
     empty = [True, *(not line.strip() for line in lines), True]
     starts = [i for i, line in enumerate(lines) if TITLE.fullmatch(line) and empty[i] and empty[i + 2]]
     if not starts or not all(empty[: starts[0] + 1]):
         raise ValueError(f"{path} does not begin with a title, a line ' = Title = '; check the copy")
     starts[0] = 0  # the empty line before the first title
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        yield "\n".join(lines[start:end])
+        article = "\n".join(lines[start:end])
+        if len(article) > files.TEXT:
+            raise ValueError(f"{path} has an article of more than {files.TEXT:,} characters; check the copy")
+        yield article

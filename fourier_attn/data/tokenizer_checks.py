@@ -1,0 +1,139 @@
+"""What a tokenizer's file must hold to be of use to a model, checked without running into what it may do.
+
+Such a file comes from strangers. Its normaliser runs on every text, and the library ends the process where
+memory does not suffice; its ids are rows of the embedding, and one that is too large reads NaN.
+"""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tokenizers import Tokenizer
+
+STEPS = 256  # of a normaliser, the rules in it: published ones have up to 20
+LONGEST = 100  # characters of a rule, bytes of what one character becomes: NFKC has 33
+GROWTH = 64  # characters or tokens that one character may become: NFKC makes 18 of one
+SAMPLE = 64  # tokens of a vocabulary that are tried
+TEXTS = (
+    "",
+    "a",
+    "A",
+    "1",
+    " ",
+    ".",
+    "\n",
+    "é",
+    "中",
+    "the film was GOOD , 10 / 10 .",
+    "aaaaaaaa",
+    "  \t \n ",
+)
+BARE = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+
+
+def check_normaliser(contents: str) -> None:
+    """Checks that the normaliser in a tokenizer.json does not multiply texts.
+
+    Runs it alone, a step at a time, on short texts and on the patterns and replacements of its rules, so that
+    nothing grows far before it is seen to. Reading the whole file would run it as a whole, on added tokens.
+
+    Raises: ValueError.
+    """
+    settings = json.loads(contents)
+    if not isinstance(settings, dict):
+        raise ValueError("it is no tokenizer.json")
+    normaliser = settings.get("normalizer")
+    if normaliser is None:
+        return
+    steps = list(_steps(normaliser))
+    if len(steps) > STEPS:
+        raise ValueError(f"its normaliser has {len(steps):,} steps, more than {STEPS}")
+    rules = [rule for step in steps for rule in _strings(step)]
+    for rule in rules:
+        if len(rule) > LONGEST:
+            raise ValueError(
+                f"a rule of its normaliser, {rule[:20]!r}, has {len(rule):,} characters, more than {LONGEST}"
+            )
+    empty = dict.fromkeys(("truncation", "padding", "pre_tokenizer", "post_processor", "decoder"))
+    flat = {"type": "Sequence", "normalizers": steps}
+    alone = {"version": "1.0", "added_tokens": [], **empty, "normalizer": flat, "model": BARE}
+    sequence: Any = Tokenizer.from_str(json.dumps(alone)).normalizer
+    for text in (*TEXTS, *rules):
+        grown = text
+        for index in range(len(steps)):
+            grown = sequence[index].normalize_str(grown)
+            if len(grown) > GROWTH * (len(text) + 1):
+                raise ValueError(
+                    f"its normaliser makes {len(grown):,} characters of {text!r}; remove the rule that does"
+                )
+
+
+def _steps(normaliser: Any) -> Iterator[Any]:
+    if isinstance(normaliser, dict) and normaliser.get("type") == "Sequence":
+        for step in normaliser.get("normalizers") or []:
+            yield from _steps(step)
+    else:
+        yield normaliser
+
+
+def _strings(part: Any) -> Iterator[str]:
+    """What a step holds, such as pattern and replacement; the table of Precompiled is looked at here."""
+    if isinstance(part, dict) and part.get("type") == "Precompiled":
+        check_table(base64.b64decode(part.get("precompiled_charsmap") or ""))
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            if key != "type":
+                yield from _strings(value)
+    elif isinstance(part, str):
+        yield part
+
+
+def check_table(table: bytes) -> None:
+    """Checks that no character becomes a long text by SentencePiece's table of replacements.
+
+    The table is the size of a trie in 4 bytes, the trie, and the replacements, each ended by a zero.
+
+    Raises: ValueError.
+    """
+    replacements = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
+    longest = max(map(len, replacements))
+    if longest > LONGEST:
+        raise ValueError(f"its normaliser makes {longest:,} bytes of a character, more than {LONGEST}")
+
+
+def check_ids(tokenizer: Any, vocabulary: dict[str, int]) -> None:
+    """Checks that the tokens have the ids 0 to n - 1, which a model has rows for, one each.
+
+    Raises: ValueError.
+    """
+    size, owner = tokenizer.get_vocab_size(), {}
+    for token, index in vocabulary.items():
+        if index >= size:
+            raise ValueError(
+                f"it has {size:,} tokens, and {token[:40]!r} the id {index}; the ids must be 0 to {size - 1}"
+            )
+        if index in owner:
+            raise ValueError(
+                f"{owner[index][:40]!r} and {token[:40]!r} both have the id {index}; give each token its own"
+            )
+        owner[index] = token
+
+
+def check_use(tokenizer: Any) -> None:
+    """Checks that a tokenizer tells texts apart and makes few tokens of them, on its own tokens and `TEXTS`.
+
+    Raises: ValueError.
+    """
+    size = tokenizer.get_vocab_size()
+    tokens = [tokenizer.id_to_token(index) for index in range(0, size, max(1, size // SAMPLE))]
+    texts = [*TEXTS, *tokens]
+    rows = [row.ids for row in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    for text, row in zip(texts, rows, strict=True):
+        if len(row) > GROWTH * (len(text) + 1):
+            raise ValueError(f"it makes {len(row):,} tokens of {text[:40]!r}")
+    ids = {index for row in rows for index in row}
+    if len(ids) < 2:
+        raise ValueError(f"it makes the same of all texts, the ids {sorted(ids)}")
+    if max(ids) >= size:
+        raise ValueError(f"it has {size:,} tokens and gives the id {max(ids)}")
