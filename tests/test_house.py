@@ -12,7 +12,7 @@ PACKAGE = ROOT / "fourier_attn"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A module imports from lower levels only, or from its own room; "a/b" is a level of its own within a room.
 LEVEL = {
-    **{"ops": 0, "command": 0, "data": 1, "optics": 1, "layers": 2, "model": 3, "config": 4},
+    **{"ops": 0, "command": 0, "provenance": 0, "data": 1, "optics": 1, "layers": 2, "model": 3, "config": 4},
     **{"pretrained": 5, "family": 5, "train": 6, "predict": 7, "studies": 8, "main": 9},
 }
 COMMANDS = {"main", "command", "data/prepare", "pretrained/convert", "studies"}

@@ -3,25 +3,13 @@
 import contextlib
 import fcntl
 import json
-import platform
-import subprocess
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = (
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "orbax-checkpoint",
-    "safetensors",
-    "tensorflow-datasets",
-    "grain",
-    "tokenizers",
-    "numpy",
-)
+from fourier_attn import provenance
+
+PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # set by the machine or by the run itself
 FREE = ("data.dir", "model.vocab", "model.classes", "model.head", "optim.steps", "model.mixer.lengths")
 
@@ -41,7 +29,7 @@ def check(workdir: Path, config: Mapping[str, Any]) -> None:
                 f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
             )
         return
-    there, given = _flat(load(workdir)), _flat(json.loads(json.dumps(config)))
+    there, given = flat(load(workdir)), flat(json.loads(json.dumps(config)))
     differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
     if differing := [key for key in differing if key not in FREE]:
         listed = "; ".join(
@@ -71,8 +59,8 @@ def load(workdir: Path) -> dict[str, Any]:
 
 def save(workdir: Path, config: Mapping[str, Any]) -> None:
     """Writes `config.json`: the resolved configuration, the versions and the commit."""
-    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
-    text = json.dumps({"config": config, "versions": versions, "commit": _commit()}, indent=2)
+    facts = {"versions": provenance.versions(*PACKAGES), "commit": provenance.commit()}
+    text = json.dumps({"config": config, **facts}, indent=2)
     temporary = workdir / "config.json.tmp"
     temporary.write_text(text + "\n")
     temporary.replace(workdir / "config.json")
@@ -95,24 +83,9 @@ def lock(workdir: Path) -> Iterator[None]:
         yield
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as one mapping, `a.b.c` to value."""
+    result = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return flat
-
-
-def _commit() -> str | None:
-    """The commit of the source tree, where the package is used from one; with "+" if it was changed since."""
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", Path(__file__).name)
-        return git("rev-parse", "HEAD") + (
-            "+" if git("status", "--porcelain", "--untracked-files=no") else ""
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
+        result |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return result
