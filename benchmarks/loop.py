@@ -75,24 +75,22 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
     save_interval = config.train.save_every * statistics.median(run.bare) / run.per_epoch
     rows = [
-        {
-            "what": f"loop over bare step, {run.per_epoch} steps an epoch",
-            "median": f"{100 * statistics.median(ratios):+.2f} %",
-            "range": f"{100 * min(ratios):+.2f} .. {100 * max(ratios):+.2f} %",
-        },
-        {
-            "what": "share of the loop's time spent waiting for data",
-            "median": f"{100 * statistics.median(run.waits[1:]):.2f} %",
-            "range": f"{100 * min(run.waits[1:]):.2f} .. {100 * max(run.waits[1:]):.2f} %",
-        },
-        {
-            "what": f"a save holds up the loop; share of its interval, {config.train.save_every} steps",
-            "median": f"{1e3 * statistics.median(run.saves):.0f} ms",
-            "range": f"{100 * statistics.median(run.saves) / save_interval:.2f} %",
-        },
-        {"what": "compilations after the first epoch", "median": str(sum(run.compilations[1:]))},
+        percent(f"loop over bare step, {run.per_epoch} steps an epoch", ratios),
+        percent("share of the loop's time spent waiting for data", run.waits[1:]),
+        {"what": "a checkpoint holds up the loop", "unit": "ms"}
+        | {"value": round(1e3 * statistics.median(run.saves))},
+        percent(
+            f"the same, share of its interval of {config.train.save_every} steps",
+            [save / save_interval for save in run.saves],
+        ),
+        {"what": "compilations after the first epoch", "unit": "", "value": sum(run.compilations[1:])},
     ]
     return rows, run
+
+
+def percent(what: str, shares: list[float]) -> dict[str, Any]:
+    values = {"value": statistics.median(shares), "lowest": min(shares), "highest": max(shares)}
+    return {"what": what, "unit": "%"} | {name: round(100 * share, 2) for name, share in values.items()}
 
 
 def buckets(run: Run) -> list[dict[str, Any]]:
@@ -116,13 +114,9 @@ def buckets(run: Run) -> list[dict[str, Any]]:
     bucketed = data.padded_lengths(config.data)
     seconds = interleave({"buckets": one_pass(bucketed), "padded": one_pass((config.data.length,))}, rounds=3)
     result = compare(seconds, "buckets", "padded")
-    return [
-        {
-            "what": f"an epoch in buckets {bucketed} against padding to {config.data.length}",
-            "median": f"{result['times_faster']} times faster",
-            "range": f"{result['lowest']} .. {result['highest']}",
-        }
-    ]
+    what = f"an epoch in buckets {bucketed} against padding to {config.data.length}"
+    row = {"what": what, "unit": "times faster", "value": result["times_faster"]}
+    return [row | {"lowest": result["lowest"], "highest": result["highest"]}]
 
 
 def main(argv: list[str]) -> None:

@@ -5,7 +5,6 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -64,7 +63,7 @@ def hardware() -> dict[str, Any]:
     on_cpu = devices[0].platform == "cpu"
     return {
         "cpu": _processor(),
-        "cores": _cores(),
+        "cores": cores(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "accelerator": None if on_cpu else devices[0].device_kind,
         "accelerators": 0 if on_cpu else len(devices),
@@ -79,13 +78,13 @@ def versions(*packages: str) -> dict[str, str]:
     }
 
 
+def cores() -> int:
+    """Cores that this process may use: those it is bound to, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
-
-
-def _cores() -> int:
-    """Fewer than the machine has, where the process is bound to some; not every system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
