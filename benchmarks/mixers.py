@@ -210,7 +210,9 @@ def peers(rounds: int, t: int) -> list[dict[str, Any]]:
             for a, b in zip(sides["ours"].result, sides["torch"].result, strict=True):
                 np.testing.assert_allclose(a, b, atol=2e-4 * float(np.abs(b).max()), err_msg=what)
             ratio = compare(race(sides, rounds), "ours", "torch")
-        row = {"what": f"{what} / PyTorch", "pass": "forward + backward", "rounds": rounds} | ratio
+        size = f"b{B} d64 k{K}" if what.startswith("lambda") else f"b{B} t{t} d{D}"
+        row = {"what": f"{what} / PyTorch", "size": size, "pass": "forward + backward"}
+        row |= {"rounds": rounds} | ratio
         print(f"  {row['what']}: {row['times_faster']} times faster", flush=True)
         rows.append(row)
     return rows

@@ -84,10 +84,14 @@ def race(sides: dict[str, Side], rounds: int, calls: int = 1) -> dict[str, list[
 
 
 def serve(pipe: Connection, make: Callable[[], Step]) -> None:
-    """What a side's process does: builds it, sends its result, then times calls, as many as it is asked for."""
+    """What a side's process does: builds it, sends its result, then times calls whenever it is asked to.
+
+    A call before the timed ones wakes the threads and fills the caches, which the other side has emptied.
+    """
     step = make()
     pipe.send([numpy_of(array) for array in step()])
     while calls := pipe.recv():
+        step()
         begin = time.perf_counter()
         for _ in range(calls):
             step()

@@ -1,6 +1,5 @@
 """Side-by-side timing in one process, medians and ratios; and the file that results are written to."""
 
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -65,13 +64,5 @@ def report(
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     facts = provenance.record(*peers) | {"commit": COMMIT} | ({"setting": setting} if setting else {})
     path = RESULTS / f"{name}-{jax.default_backend()}.json"
-    write(path, facts | {"rows": rows})
+    provenance.write(path, facts | {"rows": rows})
     print(f"written to results/{path.name}")
-
-
-def write(path: Path, document: dict[str, Any]) -> None:
-    """At once, so that an interruption leaves the old file or the new one."""
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(document, indent=1) + "\n")
-    temporary.replace(path)

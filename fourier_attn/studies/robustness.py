@@ -4,13 +4,12 @@ The network is evaluated on its test set through an engine (--engine=PRESET; els
 other run's; else chip_11x11) with every number of bits, strength of noise and device seed in turn, and draws
 of its own for each device. Noise is a factor on the engine's strengths, per shot and static, light and
 electrical; the bits are those of all converters.
-Written into the run's directory: robustness.csv, robustness.png.
+Written into the run's directory: robustness.json, robustness.png.
 
 `--against=OTHER` puts a second run, trained otherwise on the same task, beside the first: one trained exactly
 beside one trained through the engine.
 """
 
-import csv
 import itertools
 import json
 import sys
@@ -24,7 +23,7 @@ from absl import flags
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from fourier_attn import command, data, model, predict
+from fourier_attn import command, data, model, predict, provenance
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Batches, Split
 from fourier_attn.data.text import special
@@ -150,13 +149,10 @@ def main() -> None:
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
-    with (directories[0] / "robustness.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["run", "bits", "noise", "device", "accuracy"])
-        writer.writeheader()
-        writer.writerows(rows)
+    provenance.write(directories[0] / "robustness.json", provenance.record() | {"rows": rows})
     draw(rows, bits, noises).savefig(directories[0] / "robustness.png", dpi=120)
     print_table(rows, bits, noises)
-    print(f"written to {directories[0]}/robustness.csv and robustness.png")
+    print(f"written to {directories[0]}/robustness.json and robustness.png")
 
 
 def number(option: str, text: str, kind: type) -> Any:
