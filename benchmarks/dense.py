@@ -34,7 +34,8 @@ def main() -> None:
             step = jax.jit(jax.grad(lambda p, x, m=module: jnp.sum(jnp.sin(m.apply(p, x))), (0, 1)))
             sides[side] = lambda step=step, params=params, x=x: step(params, x)
         seconds = interleave(sides, rounds=15)
-        rows.append({"layer, forward + backward": name} | compare(seconds, "ours", "flax"))
+        row = {"what": "dense layer / Flax's", "size": name, "pass": "forward + backward"}
+        rows.append(row | compare(seconds, "ours", "flax"))
     report("dense", rows)
 
 

@@ -57,7 +57,7 @@ class Side:
         network, optimizer = model.build(c.model), build_optimizer(c.optim)
         init_key, self.key = make_keys(0, 1)
         objective = OBJECTIVES["pretraining"]
-        self.state = make_init(network, optimizer, objective)(init_key)
+        self.state = make_init(network, optimizer, objective, model.example(c.model))(init_key)
         self.step, self.data = make_train_step(network, optimizer, objective), data
         inputs = model_inputs(data)
         self.loss = lambda params: objective.loss(
@@ -82,24 +82,29 @@ def measure(depth: int, d: int, b: int, t: int, rounds: int) -> list[dict[str, A
     memory = {name: side.memory() for name, side in sides.items()}
     rows = []
     for name in SIDES[:-1]:
-        row = {"layers, d, b, t": f"({depth}, {d}, {b}, {t})", "side": name}
-        row |= compare({"it": seconds[name], "bert": seconds["bert"]}, "it", "bert")
-        rows.append(row | {"temporary_memory": f"{memory[name] / memory['bert']:.2f}x"})
+        row = {"what": f"{name} / bert", "size": f"{depth} layers, d{d} b{b} t{t}", "pass": "training step"}
+        row |= compare(seconds, name, "bert")
+        rows.append(row | {"temporary_memory": round(memory[name] / memory["bert"], 2)})
     return rows
 
 
+def depth() -> list[dict[str, Any]]:
+    return [row for d, b, t, rounds in DEPTH for row in measure(12, d, b, t, rounds)]
+
+
+def growth() -> list[dict[str, Any]]:
+    return [row for t, rounds in GROWTH for row in measure(4, 256, 1, t, rounds)]
+
+
+PARTS = {"depth": depth, "growth": growth}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=("depth", "growth"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, help="one part")
     only = parser.parse_args().only
-    rows = []
-    if only in (None, "depth"):
-        for d, b, t, rounds in DEPTH:
-            rows += measure(12, d, b, t, rounds)
-    if only in (None, "growth"):
-        for t, rounds in GROWTH:
-            rows += measure(4, 256, 1, t, rounds)
-    report(f"encoder-{only}" if only else "encoder", rows)
+    for part in [only] if only else PARTS:
+        report(f"encoder-{part}", PARTS[part]())
 
 
 if __name__ == "__main__":

@@ -45,18 +45,25 @@ def forward_and_backward(mix):
     return both
 
 
-def side_by_side(functions: dict[str, Any], *arguments: Array, calls: int = 3) -> dict[str, Any]:
-    """Times of the first one against each of the others."""
+def side_by_side(
+    facts: dict[str, str], functions: dict[str, Any], *arguments: Array, calls: int = 3
+) -> list[dict[str, Any]]:
+    """A row for the first one against each of the others."""
     compiled = {name: jax.jit(function) for name, function in functions.items()}
     sides = {name: lambda f=f: f(*arguments) for name, f in compiled.items()}
     ours, *others = functions
-    seconds, row = interleave(sides, rounds=25, calls=calls), {}
-    for name in others:
-        result = compare(seconds, ours, name)
-        spread = f"{result['times_faster']} [{result['lowest']}-{result['highest']}]"
-        row |= {f"{ours}_ms": result[f"{ours}_ms"], f"{name}_ms": result[f"{name}_ms"]}
-        row |= {f"{name} / {ours}": spread}
-    return row
+    seconds, rows = interleave(sides, rounds=25, calls=calls), []
+    memory = {name: temporary_bytes(function, *arguments) for name, function in functions.items()}
+    for other in others:
+        row = {"what": f"{ours} / {other}"} | facts | compare(seconds, ours, other)
+        if memory[other]:
+            row["temporary_memory"] = round(memory[ours] / memory[other], 2)
+        rows.append(row)
+    return rows
+
+
+def written(b: int, t: int, d: int) -> str:
+    return f"b{b} t{t} d{d}"
 
 
 def complex_forms() -> list[dict[str, Any]]:
@@ -64,13 +71,11 @@ def complex_forms() -> list[dict[str, Any]]:
     for size in SIZES:
         x = jax.random.normal(jax.random.key(0), size)
         for passes, wrap in (("forward", lambda mix: mix), ("forward + backward", forward_and_backward)):
-            functions = {"ours": wrap(fourier_mix), "fftn": wrap(plain)}
-            row = {"part": "complex", "b, t, d": str(size), "pass": passes} | side_by_side(functions, x)
-            memory = {name: temporary_bytes(function, x) for name, function in functions.items()}
-            row["temporary_memory"] = f"{memory['ours'] / memory['fftn']:.2f}x"
+            facts = {"size": written(*size), "pass": passes}
+            rows += side_by_side(facts, {"ours": wrap(fourier_mix), "fftn().real": wrap(plain)}, x)
             if passes == "forward":
-                row |= side_by_side({"ours": fourier_mix, "published": published}, x, calls=1)
-            rows.append(row)
+                functions = {"ours": fourier_mix, "published complex matrices": published}
+                rows += side_by_side(facts, functions, x, calls=1)
     return rows
 
 
@@ -81,8 +86,8 @@ def methods() -> list[dict[str, Any]]:
         for dtype in ("float32", "bfloat16"):
             x = jax.random.normal(jax.random.key(0), size).astype(dtype)
             functions = {name: partial(fourier_mix, method=name) for name in names}
-            row = {"part": "methods", "b, t, d": str(size), "dtype": dtype, "pass": "forward"}
-            rows.append(row | side_by_side(functions, x, calls=1))
+            facts = {"size": written(*size), "pass": "forward", "dtype": dtype}
+            rows += side_by_side(facts, functions, x, calls=1)
     return rows
 
 
@@ -96,27 +101,25 @@ def lengths() -> list[dict[str, Any]]:
     for size in LONG:
         x, n = jax.random.normal(jax.random.key(0), size), random_lengths(size)
         functions = {"chirps": lambda x, n: fourier_mix(x, lengths=n), "plain": lambda x, n: fourier_mix(x)}
-        row = {"part": "lengths", "b, t, d": str(size), "pass": "forward"} | side_by_side(functions, x, n)
-        memory = {name: temporary_bytes(function, x, n) for name, function in functions.items()}
-        rows.append(row | {"temporary_memory": f"{memory['chirps'] / memory['plain']:.2f}x"})
+        rows += side_by_side({"size": written(*size), "pass": "forward"}, functions, x, n)
     return rows
 
 
 def short() -> list[dict[str, Any]]:
     """What `auto` is chosen from."""
     rows = []
+    functions = {
+        "rfft": lambda x, n: fourier_mix(x, method="rfft"),
+        "matmul": lambda x, n: fourier_mix(x, method="matmul"),
+        "chirps": lambda x, n: fourier_mix(x, lengths=n, method="rfft"),
+        "masked": lambda x, n: fourier_mix(x, lengths=n, method="matmul"),
+    }
     for b, d in ((32, 64), (8, 128), (32, 256)):
         for t in (4, 8, 16, 32, 64, 128):
             x, n = jax.random.normal(jax.random.key(0), (b, t, d)), random_lengths((b, t, d))
             for dtype in ("float32", "bfloat16"):
-                functions = {
-                    "rfft": lambda x, n: fourier_mix(x, method="rfft"),
-                    "matmul": lambda x, n: fourier_mix(x, method="matmul"),
-                    "chirps": lambda x, n: fourier_mix(x, lengths=n, method="rfft"),
-                    "masked": lambda x, n: fourier_mix(x, lengths=n, method="matmul"),
-                }
-                row = {"part": "short", "b, t, d": str((b, t, d)), "dtype": dtype, "pass": "forward"}
-                rows.append(row | side_by_side(functions, x.astype(dtype), n, calls=20))
+                facts = {"size": written(b, t, d), "pass": "forward", "dtype": dtype}
+                rows += side_by_side(facts, functions, x.astype(dtype), n, calls=20)
     return rows
 
 
@@ -124,11 +127,11 @@ PARTS = {"complex": complex_forms, "methods": methods, "lengths": lengths, "shor
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=PARTS, help="one part; otherwise all, which are written")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, help="one part")
     only = parser.parse_args().only
-    rows = [row for name, part in PARTS.items() if only in (None, name) for row in part()]
-    report("fourier" if only is None else f"fourier-{only}", rows)
+    for part in [only] if only else PARTS:
+        report(f"fourier-{part}", PARTS[part]())
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def main(quick: bool = False) -> None:
     report(name, rows)
     path = RESULTS / f"{name}-{jax.default_backend()}.png"
     draw(rows).savefig(path, dpi=100)
-    print(f"drawn in {path.relative_to(RESULTS.parent.parent)}")
+    print(f"drawn in results/{path.name}")
 
 
 if __name__ == "__main__":

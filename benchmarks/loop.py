@@ -4,6 +4,7 @@ The training loop against the bare jitted step on the same batches, waiting for 
 length buckets against padding everything to 512 tokens. `--data_dir=DIR` as in `data.prepare`.
 """
 
+import shutil
 import statistics
 import sys
 import tempfile
@@ -17,8 +18,10 @@ from absl import app, flags
 
 from benchmarks.timing import compare, interleave, report
 from configs import fnet
-from fourier_attn import data
+from fourier_attn import data, model
 from fourier_attn.data.batches import Batches
+from fourier_attn.train.checkpoint import Name
+from fourier_attn.train.init_from import Start
 from fourier_attn.train.loop import Clock, Run, StopSignals
 from fourier_attn.train.step import make_init, make_keys
 
@@ -45,7 +48,7 @@ class Interleaved(Run):
         self.waits.append(self.clock.waited / self.loop[-1])
         super().close_epoch()
         self.compilations.append(self.compiled)
-        self.checkpoints.manager.wait_until_finished()  # else it would write beside the bare steps
+        self.checkpoints.wait()  # else it would write beside the bare steps
         first = self.step - self.per_epoch
         batches = [self.data.train[i] for i in range(first, self.step)]
         state = jax.tree.map(lambda x: x.copy(), self.state)
@@ -56,11 +59,11 @@ class Interleaved(Run):
         jax.block_until_ready(state)
         self.bare.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        self.checkpoints.save(self.step + 1_000_000, self.state)
+        self.checkpoints.save(Name(self.step + 1_000_000), self.state)
         self.saves.append(time.perf_counter() - begin)
-        self.checkpoints.manager.wait_until_finished()
-        self.checkpoints.delete(self.step + 1_000_000)
-        self.clock, self.compiled = Clock(self.step, self.clock.start), 0
+        self.checkpoints.wait()
+        shutil.rmtree(self.checkpoints.directory / str(Name(self.step + 1_000_000)))
+        self.clock, self.compiled = Clock(self.step), 0
 
 
 def loop() -> tuple[list[dict[str, Any]], Run]:
@@ -68,38 +71,36 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     config.data.dir, config.data.train_examples = DATA_DIR.value, EXAMPLES.value
     config.train.epochs, config.train.patience = EPOCHS.value, 0
     with tempfile.TemporaryDirectory() as directory:
-        run = Interleaved(config, Path(directory), StopSignals())
+        run = Interleaved(Start(config), Path(directory), StopSignals())
         run.train()
         run.checkpoints.close()
         run.writer.close()
     ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
     save_interval = config.train.save_every * statistics.median(run.bare) / run.per_epoch
     rows = [
-        {
-            "what": f"loop over bare step, {run.per_epoch} steps an epoch",
-            "median": f"{100 * statistics.median(ratios):+.2f} %",
-            "range": f"{100 * min(ratios):+.2f} .. {100 * max(ratios):+.2f} %",
-        },
-        {
-            "what": "share of the loop's time spent waiting for data",
-            "median": f"{100 * statistics.median(run.waits[1:]):.2f} %",
-            "range": f"{100 * min(run.waits[1:]):.2f} .. {100 * max(run.waits[1:]):.2f} %",
-        },
-        {
-            "what": f"a save holds up the loop; share of its interval, {config.train.save_every} steps",
-            "median": f"{1e3 * statistics.median(run.saves):.0f} ms",
-            "range": f"{100 * statistics.median(run.saves) / save_interval:.2f} %",
-        },
-        {"what": "compilations after the first epoch", "median": str(sum(run.compilations[1:]))},
+        percent(f"loop over bare step, {run.per_epoch} steps an epoch", ratios),
+        percent("share of the loop's time spent waiting for data", run.waits[1:]),
+        {"what": "a checkpoint holds up the loop", "unit": "ms"}
+        | {"value": round(1e3 * statistics.median(run.saves))},
+        percent(
+            f"the same, share of its interval of {config.train.save_every} steps",
+            [save / save_interval for save in run.saves],
+        ),
+        {"what": "compilations after the first epoch", "unit": "", "value": sum(run.compilations[1:])},
     ]
     return rows, run
+
+
+def percent(what: str, shares: list[float]) -> dict[str, Any]:
+    values = {"value": statistics.median(shares), "lowest": min(shares), "highest": max(shares)}
+    return {"what": what, "unit": "%"} | {name: round(100 * share, 2) for name, share in values.items()}
 
 
 def buckets(run: Run) -> list[dict[str, Any]]:
     """One pass over the same examples: in length buckets, and all padded to the full length."""
     train, config = run.data.train, run.config
     init_key, key = make_keys(0, 1)
-    state = make_init(run.network, run.optimizer, run.objective)(init_key)
+    state = make_init(run.network, run.optimizer, run.objective, model.example(config.model))(init_key)
 
     def one_pass(lengths: tuple[int, ...]) -> Callable[[], Any]:
         batches = Batches(train.rows, train.labels, buckets=lengths, batch=config.data.batch, seed=0)
@@ -116,13 +117,9 @@ def buckets(run: Run) -> list[dict[str, Any]]:
     bucketed = data.padded_lengths(config.data)
     seconds = interleave({"buckets": one_pass(bucketed), "padded": one_pass((config.data.length,))}, rounds=3)
     result = compare(seconds, "buckets", "padded")
-    return [
-        {
-            "what": f"an epoch in buckets {bucketed} against padding to {config.data.length}",
-            "median": f"{result['times_faster']} times faster",
-            "range": f"{result['lowest']} .. {result['highest']}",
-        }
-    ]
+    what = f"an epoch in buckets {bucketed} against padding to {config.data.length}"
+    row = {"what": what, "unit": "times faster", "value": result["times_faster"]}
+    return [row | {"lowest": result["lowest"], "highest": result["highest"]}]
 
 
 def main(argv: list[str]) -> None:

@@ -3,7 +3,8 @@
 `python -m benchmarks.mixers [--quick] [--only=PART]`.
 
 Both sides run in turn in one process; rows give medians, the ratio with its range, and how temporary
-memory and compilation time compare. With PyTorch installed, the layers are also timed against it.
+memory and compilation time compare. With PyTorch installed, the layers are also raced against it, each side
+in a process of its own.
 """
 
 import argparse
@@ -18,16 +19,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import growth, literal
+from benchmarks import growth, literal, ours
+from benchmarks.inputs import LAYERS, B, D, H, K
+from benchmarks.race import SETTING, Step, race, started
 from benchmarks.timing import compare, interleave, report
 from fourier_attn.layers.attention import Attention
-from fourier_attn.layers.tokens import Linear
 from fourier_attn.ops.circular import circular_attention, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
-from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.ops.tokens import token_convolve
 
-B, D, H, K = 4, 128, 8, 16
 LOCAL = [  # grid, width, taps, rounds of the slow side
     ((256,), 64, (3,), 15),
     ((256,), 64, (23,), 7),
@@ -65,7 +65,7 @@ def side_by_side(
 ) -> list[dict[str, Any]]:
     """A row for the forward pass and one for forward + backward of two functions, each with its arguments."""
     rows = []
-    ours, other = sides
+    first, second = sides
     for name, wrap in (("forward", fresh), ("forward + backward", forward_and_backward)):
         compiled, compile_s = {}, {}
         for side, (function, arguments) in sides.items():
@@ -76,13 +76,13 @@ def side_by_side(
         if same and name == "forward":
             for a, b in zip(*(jax.tree.leaves(calls[side]()) for side in sides), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-4 * float(jnp.abs(b).max()), err_msg=what)
-        ratio = compare(interleave(calls, rounds=rounds), ours, other)
+        ratio = compare(interleave(calls, rounds=rounds), first, second)
         memory = {side: c.memory_analysis().temp_size_in_bytes for side, c in compiled.items()}
         row = {"what": what, "size": size, "pass": name, "rounds": rounds}
-        row |= {"ours_ms": ratio.pop(f"{ours}_ms"), "other_ms": ratio.pop(f"{other}_ms")} | ratio
-        if memory[other]:
-            row["temporary_memory"] = f"{memory[ours] / memory[other]:.3f}x"
-        row["compile_time"] = f"{compile_s[ours] / compile_s[other]:.1f}x"
+        row |= ratio
+        if memory[second]:
+            row["temporary_memory"] = round(memory[first] / memory[second], 3)
+        row["compile_time"] = round(compile_s[first] / compile_s[second], 1)
         print(f"  {what}, {size}, {name}: {row['times_faster']} times faster", flush=True)
         rows.append(row)
     return rows
@@ -103,10 +103,10 @@ def circular(rounds: int, t: int) -> list[dict[str, Any]]:
         size = f"b{B} t{t} d{' x '.join(map(str, shape))} h{H}"
         sides = {"ours": (project, arguments), "articles": (literal.three_projections, arguments)}
         rows += side_by_side("three projections / articles' form", size, sides, rounds)
-        ours = partial(circular_attention, **options), arguments
-        sides = {"ours": ours, "articles": (literal.circular_attention, arguments)}
+        attention = partial(circular_attention, **options), arguments
+        sides = {"ours": attention, "articles": (literal.circular_attention, arguments)}
         rows += side_by_side("convolutional attention / articles' form", size, sides, rounds)
-        sides = {"ours": ours, "dense": (dense.apply, (params, x))}
+        sides = {"ours": attention, "dense": (dense.apply, (params, x))}
         rows += side_by_side("convolutional attention / our dense attention", size, sides, rounds, same=False)
     return rows
 
@@ -138,36 +138,30 @@ def lambda_arguments(n: int, d: int, taps: tuple[int, ...], b: int = B) -> tuple
     return normal(0, b, n, K), normal(1, b, n, K), normal(2, b, n, d), normal(3, *taps, K, scale=0.2)
 
 
-def ours_lambda(query, key, value, table, **options):
-    """`lambda_layer` for one head and u = 1."""
-    y = lambda_layer(query[:, :, None], key[..., None], value[..., None], table[..., None], **options)
-    return y[:, :, 0]
-
-
 def lambdas(rounds: int, quick: bool) -> list[dict[str, Any]]:
     rows = []
     for grid, d, taps, most in LOCAL[:1] if quick else LOCAL:
         arguments = lambda_arguments(math.prod(grid), d, taps)
         options = {"grid": grid if len(grid) == 2 else None}
         size = f"b{B} n{' x '.join(map(str, grid))} d{d} k{K} r{' x '.join(map(str, taps))}"
-        ours = partial(ours_lambda, **options), arguments
-        sides = {"ours": ours, "grouped": (partial(literal.lambda_layer, grid=grid), arguments)}
+        layer = partial(ours.lambdas, **options), arguments
+        sides = {"ours": layer, "grouped": (partial(literal.lambda_layer, grid=grid), arguments)}
         rows += side_by_side("lambda / grouped convolution", size, sides, min(rounds, most))
         if math.prod(taps) <= 25:
-            sides = {m: (partial(ours_lambda, method=m, **options), arguments) for m in ("shift", "matrix")}
+            sides = {m: (partial(ours.lambdas, method=m, **options), arguments) for m in ("shift", "matrix")}
             rows += side_by_side("lambda: shift / matrix", size, sides, rounds)
         if len(grid) == 1:
-            sides = {"causal": (partial(ours_lambda, causal=True), arguments), "not causal": ours}
+            sides = {"causal": (partial(ours.lambdas, causal=True), arguments), "not causal": layer}
             rows += side_by_side("lambda: causal / not causal", size, sides, rounds, same=False)
     n = 256 if quick else 1024
     arguments = lambda_arguments(n, 64, (2 * n - 1,), b=2)
     for method in ("matrix", "fft"):
-        ours = partial(ours_lambda, method=method), arguments
-        sides = {"ours": ours, "materialised": (literal.global_lambda, arguments)}
+        layer = partial(ours.lambdas, method=method), arguments
+        sides = {"ours": layer, "materialised": (literal.global_lambda, arguments)}
         rows += side_by_side(f"global lambda, {method} / materialised", f"b2 n{n} d64 k{K}", sides, rounds)
     for n in (256,) if quick else (1024, 4096, 8192):
         arguments = lambda_arguments(n, 64, (2 * n - 1,), b=1)
-        sides = {m: (partial(ours_lambda, method=m), arguments) for m in ("matrix", "fft")}
+        sides = {m: (partial(ours.lambdas, method=m), arguments) for m in ("matrix", "fft")}
         rows += side_by_side("global lambda: matrix / fft", f"b1 n{n} d64 k{K}", sides, min(rounds, 3))
     return rows
 
@@ -178,12 +172,12 @@ def others(rounds: int, t: int) -> list[dict[str, Any]]:
     kernels = [normal(i, D, H, D, scale=D**-0.5) for i in (1, 2, 3)]
     pairs = {
         "attention / einsums and softmax": (
-            ours_dense,
+            ours.dense,
             literal.attention,
             (x, *kernels, normal(4, H, D, D) / 30),
         ),
         "fourier / fftn().real": (fourier_mix, lambda x: jnp.fft.fftn(x, axes=(1, 2)).real, (x,)),
-        "linear / one einsum": (ours_linear, literal.linear, (x, *weights)),
+        "linear / one einsum": (ours.linear, literal.linear, (x, *weights)),
         "token_conv / XLA's convolution": (token_convolve, literal.token_convolve, (x, normal(1, 3))),
     }
     rows = []
@@ -193,23 +187,35 @@ def others(rounds: int, t: int) -> list[dict[str, Any]]:
     return rows
 
 
-def ours_linear(x, tokens, features):
-    return Linear(length=len(tokens)).apply({"params": {"tokens": tokens, "features": features}}, x)
+def our_layer(what: str, t: int) -> Step:
+    return ours.step(what, t)
 
 
-def ours_dense(x, query, key, value, out):
-    params = {"query": {"kernel": query}, "key": {"kernel": key}, "value": {"kernel": value}}
-    params["out"] = {"kernel": out, "bias": jnp.zeros(x.shape[-1])}
-    return Attention(heads=query.shape[1]).apply({"params": params}, x)
+def torch_layer(what: str, t: int, device: str) -> Step:
+    from benchmarks import peer_torch  # here, in the process of this side
+
+    return peer_torch.step(what, t, device)
 
 
 def peers(rounds: int, t: int) -> list[dict[str, Any]]:
+    """Forward + backward on JAX's device; first both sides' gradients are held equal."""
     if not importlib.util.find_spec("torch"):
         print("PyTorch is not installed: its side is skipped")
         return []
-    from benchmarks import peer_torch
-
-    return peer_torch.rows(min(rounds, 7), t)
+    device = "cuda" if jax.default_backend() == "gpu" else "cpu"
+    rows = []
+    for what in LAYERS:
+        makers = {"ours": partial(our_layer, what, t), "torch": partial(torch_layer, what, t, device)}
+        with started(makers) as sides:
+            for a, b in zip(sides["ours"].result, sides["torch"].result, strict=True):
+                np.testing.assert_allclose(a, b, atol=2e-4 * float(np.abs(b).max()), err_msg=what)
+            ratio = compare(race(sides, rounds), "ours", "torch")
+        size = f"b{B} d64 k{K}" if what.startswith("lambda") else f"b{B} t{t} d{D}"
+        row = {"what": f"{what} / PyTorch", "size": size, "pass": "forward + backward"}
+        row |= {"rounds": rounds} | ratio
+        print(f"  {row['what']}: {row['times_faster']} times faster", flush=True)
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
@@ -227,14 +233,15 @@ def main() -> None:
         ),
         "lambda": lambda: lambdas(rounds, options.quick),
         "others": lambda: others(rounds, t),
-        "torch": lambda: peers(rounds, t),
+        "torch": lambda: peers(min(rounds, 7), t),
         "growth": lambda: growth.main(options.quick),
     }
     if options.only and options.only not in parts:
         parser.error(f"--only={options.only} is unknown; choose one of {', '.join(parts)}")
     for part in [options.only] if options.only else parts:
+        raced = {"peers": ("torch",), "setting": SETTING} if part == "torch" else {}
         if rows := parts[part]():
-            report(f"mixers-{part}{end}", rows)
+            report(f"mixers-{part}{end}", rows, **raced)
 
 
 if __name__ == "__main__":

@@ -81,8 +81,7 @@ def library_floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
 def ratio(what: str, sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
     """A row of two sides; the ratio says how many times faster the first one is."""
     ours, other = sides
-    row = compare(interleave(sides, rounds), ours, other)
-    row = {"what": what, "ours_ms": row.pop(f"{ours}_ms"), "other_ms": row.pop(f"{other}_ms")} | row
+    row = {"what": what, "rounds": rounds} | compare(interleave(sides, rounds), ours, other)
     print(f"  {what}: {row['times_faster']} times faster", flush=True)
     return row
 
@@ -106,7 +105,8 @@ def chip(rounds: int) -> list[dict[str, Any]]:
 
     both = {"ours": lambda: optical_dft2(few, engine, key), "loop": loop}
     rows.append(ratio("256 apertures at once / in a Python loop", both, min(rounds, 5)))
-    return [*rows, {"what": "compilations for 20 more strengths of noise and devices", "count": sweep(few)}]
+    compilations = {"what": "compilations for 20 more strengths of noise and devices", "unit": ""}
+    return [*rows, compilations | {"value": sweep(few)}]
 
 
 def sweep(x: jax.Array) -> int:

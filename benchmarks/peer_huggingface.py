@@ -1,22 +1,23 @@
-"""FNet-base against Hugging Face's in PyTorch, same weights and batch.
+"""FNet-base against Hugging Face's in PyTorch, same weights and batch, each side in a process of its own.
 
-`python -m benchmarks.peer_huggingface` needs torch and transformers, which are no dependencies. First both
-sides are held equal.
+`python -m benchmarks.peer_huggingface [--quick]` needs torch and transformers, which are no dependencies.
+Before the forward passes are timed both sides are held equal. Training is a step of AdamW with dropout 0.1;
+ours computes the language model at the masked positions only.
 """
 
-import os
+import argparse
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
-import transformers
 
-from benchmarks.timing import compare, interleave, report
-from fourier_attn import model, pretrained
+from benchmarks.race import SETTING, Step, race, started
+from benchmarks.timing import compare, report
+from fourier_attn import model, pretrained, provenance
 from fourier_attn.family import family
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -25,92 +26,125 @@ from fourier_attn.train.step import make_init, make_keys, make_train_step
 B, T, P = 4, 512, 77
 
 
-def main() -> None:
-    torch.set_num_threads(os.cpu_count() or 1)
+def batch() -> dict[str, np.ndarray]:
     draw = np.random.default_rng(0)
-    tokens, types = draw.integers(7, 32_000, (B, T)), draw.integers(0, 2, (B, T))
-    places = np.sort(draw.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1)
-    label, order = draw.integers(7, 32_000, (B, P)), draw.integers(0, 2, B)
-    theirs = transformers.FNetForPreTraining(transformers.FNetConfig()).eval()
-    with tempfile.TemporaryDirectory() as folder:
-        theirs.save_pretrained(folder)
-        settings, params = pretrained.load(Path(folder) / "model.safetensors")
-    network = model.build(settings)
-    rows = [
-        forward(theirs, network, params, tokens, types),
-        training(theirs, params, tokens, types, places, label, order),
-    ]
-    for row in rows:
-        row |= {"torch": torch.__version__, "transformers": transformers.__version__}
-    report("peer-huggingface", rows)
+    return {
+        "tokens": draw.integers(7, 32_000, (B, T)),
+        "types": draw.integers(0, 2, (B, T)),
+        "mlm_positions": np.sort(draw.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1),
+        "mlm_labels": draw.integers(7, 32_000, (B, P)),
+        "label": draw.integers(0, 2, B),
+    }
 
 
-def forward(theirs: Any, network: Any, params: Any, tokens: np.ndarray, types: np.ndarray) -> dict[str, Any]:
-    """Both heads, the language model's at all places."""
-    ids, segments = torch.as_tensor(tokens), torch.as_tensor(types)
-    mine = jnp.asarray(tokens, jnp.int32), jnp.asarray(types, jnp.int32)
-    apply = jax.jit(lambda p, x, s: network.apply({"params": p}, x, types=s))
-    params = jax.tree.map(jnp.asarray, params)
+def torch_network(folder: str) -> Any:
+    """Their model, whose random weights the folder gets."""
+    import torch
+    import transformers
 
-    def torch_side() -> Any:
+    torch.set_num_threads(provenance.cores())
+    torch.manual_seed(0)
+    network = transformers.FNetForPreTraining(transformers.FNetConfig())
+    network.save_pretrained(folder)
+    return network
+
+
+def torch_forward(folder: str) -> Step:
+    """Both heads, the language model's at all positions, whose logits are returned."""
+    import torch
+
+    network, data = torch_network(folder).eval(), batch()
+    tokens, types = torch.as_tensor(data["tokens"]), torch.as_tensor(data["types"])
+
+    def run() -> list[Any]:
         with torch.inference_mode():
-            return theirs(input_ids=ids, token_type_ids=segments).prediction_logits
+            return [network(input_ids=tokens, token_type_ids=types).prediction_logits]
 
-    difference = np.abs(np.asarray(apply(params, *mine)["mlm"]) - torch_side().numpy()).max()
-    if difference > 1e-3:
-        raise SystemExit(f"both sides differ by {difference}")
-    seconds = interleave({"ours": lambda: apply(params, *mine), "torch": torch_side}, rounds=7)
-    return {"what": f"forward b{B} t{T}, all logits"} | compare(seconds, "ours", "torch")
+    return run
 
 
-def training(
-    theirs: Any,
-    params: Any,
-    tokens: np.ndarray,
-    types: np.ndarray,
-    places: np.ndarray,
-    label: np.ndarray,
-    order: np.ndarray,
-) -> dict[str, Any]:
-    """A step of AdamW with dropout 0.1; ours computes the language model at the masked places only."""
-    theirs.train()
-    optimiser = torch.optim.AdamW(theirs.parameters(), lr=1e-4, weight_decay=0.01)
-    labels = np.full(tokens.shape, -100)
-    np.put_along_axis(labels, places, label, 1)
-    ids, segments = torch.as_tensor(tokens), torch.as_tensor(types)
-    given = {"labels": torch.as_tensor(labels), "next_sentence_label": torch.as_tensor(order)}
+def our_forward(folder: str) -> Step:
+    """The same, with the folder's weights."""
+    settings, params = pretrained.load(Path(folder) / "model.safetensors")
+    network, data = model.build(settings), batch()
+    params = jax.tree.map(jnp.asarray, params)
+    tokens, types = (jnp.asarray(data[name], jnp.int32) for name in ("tokens", "types"))
+    apply = jax.jit(lambda p, x, s: network.apply({"params": p}, x, types=s))
+    return lambda: [jax.block_until_ready(apply(params, tokens, types))["mlm"]]
 
-    def torch_side() -> float:
+
+def torch_training(folder: str) -> Step:
+    import torch
+
+    network, data = torch_network(folder).train(), batch()
+    optimiser = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=0.01)
+    labels = np.full((B, T), -100)
+    np.put_along_axis(labels, data["mlm_positions"], data["mlm_labels"], 1)
+    given = {
+        "input_ids": torch.as_tensor(data["tokens"]),
+        "token_type_ids": torch.as_tensor(data["types"]),
+        "labels": torch.as_tensor(labels),
+        "next_sentence_label": torch.as_tensor(data["label"]),
+    }
+
+    def run() -> list[Any]:
         optimiser.zero_grad(set_to_none=True)
-        loss = theirs(input_ids=ids, token_type_ids=segments, **given).loss
+        loss = network(**given).loss
         loss.backward()
         optimiser.step()
-        return float(loss.detach())
+        return [loss.detach()]
 
+    return run
+
+
+def our_training(folder: str) -> Step:
+    _, params = pretrained.load(Path(folder) / "model.safetensors")
     c = family("fnet", "base")
     c.model.mixer.padding, c.optim.clip_norm = "tokens", 0.0
     transformation, objective = build_optimizer(c.optim), OBJECTIVES["pretraining"]
     init_key, key = make_keys(0, 1)
     network = model.build(c.model)
-    state = make_init(network, transformation, objective)(init_key, params)
+    state = make_init(network, transformation, objective, model.example(c.model))(init_key, params)
     step = make_train_step(network, transformation, objective)
-    batch = {
-        "inputs": jnp.asarray(tokens, jnp.int32),
-        "types": jnp.asarray(types, jnp.int32),
-        "mlm_positions": jnp.asarray(places, jnp.int32),
-        "mlm_labels": jnp.asarray(label, jnp.int32),
-        "mlm_weights": jnp.ones((B, P)),
-        "label": jnp.asarray(order, jnp.int32),
-        "weight": jnp.ones(B),
-    }
+    given = {name: jnp.asarray(values, jnp.int32) for name, values in batch().items()}
+    given |= {"mlm_weights": jnp.ones((B, P)), "weight": jnp.ones(B)}
 
-    def our_side() -> Any:
+    def run() -> list[Any]:
         nonlocal state
-        state = step(state, batch, key)
-        return state.step
+        state = step(state, given, key)
+        return [jax.block_until_ready(state).step]
 
-    seconds = interleave({"ours": our_side, "torch": torch_side}, rounds=5)
-    return {"what": f"training step b{B} t{T}, {P} masked places"} | compare(seconds, "ours", "torch")
+    return run
+
+
+def forward(rounds: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        makers = {"torch": partial(torch_forward, folder), "ours": partial(our_forward, folder)}
+        with started(makers) as sides:  # theirs first, since ours reads its weights
+            (mine,), (theirs,) = sides["ours"].result, sides["torch"].result
+            np.testing.assert_allclose(mine, theirs, atol=1e-3, rtol=0)
+            seconds = race(sides, rounds)
+    row = {"what": "FNet-base, all logits / Hugging Face", "size": f"b{B} t{T}", "pass": "forward"}
+    return row | {"rounds": rounds} | compare(seconds, "ours", "torch")
+
+
+def training(rounds: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        makers = {"torch": partial(torch_training, folder), "ours": partial(our_training, folder)}
+        with started(makers) as sides:
+            seconds = race(sides, rounds)
+    what = f"FNet-base, {P} masked positions / Hugging Face"
+    row = {"what": what, "size": f"b{B} t{T}", "pass": "training step", "rounds": rounds}
+    return row | compare(seconds, "ours", "torch")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few rounds, to see it work")
+    quick = parser.parse_args().quick
+    rows = [forward(2 if quick else 7), training(2 if quick else 5)]
+    name = f"peer-huggingface{'-quick' if quick else ''}"
+    report(name, rows, peers=("torch", "transformers"), setting=SETTING)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,19 @@ from absl import app, flags, logging
 HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
 
 
-def run(main: Callable[[], None]) -> int:
-    """Parses the flags, calls `main` and returns the exit code."""
+def run(main: Callable[..., None], arguments: bool = False) -> int:
+    """Parses the flags, calls `main` and returns the exit code.
+
+    With `arguments`, `main` gets what is no flag; otherwise that is an error.
+    """
     app.define_help_flags()
     try:
-        if rest := _parse():
+        rest = _parse()
+        if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
         if not _verbose():
             logging.set_verbosity(logging.ERROR)
-        main()
+        main(*rest)
         return 0
     except SystemExit:  # --help has been answered
         return 0

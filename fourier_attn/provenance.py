@@ -1,10 +1,12 @@
-"""Where a number comes from: the command, the commit, the hardware, the versions and the date."""
+"""Where a number comes from: command, commit, hardware, versions and date; and the file it is written to."""
 
+import json
 import os
 import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -26,14 +28,13 @@ def record(*packages: str) -> dict[str, Any]:
     }
 
 
-def command() -> str:
-    """The command line of this process; of absolute paths, which say nothing elsewhere, the last part."""
-    return " ".join(["python", *(shlex.quote(_portable(word)) for word in sys.orig_argv[1:])])
+def command(words: Sequence[str] | None = None) -> str:
+    """A command line, this process's if none is given, as it can be given elsewhere.
 
-
-def _portable(word: str) -> str:
-    option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    return f"{option}{equals}.../{Path(value).name}" if value.startswith("/") else word
+    Of absolute paths, which mean nothing on another machine, only the last part is kept.
+    """
+    words = sys.orig_argv if words is None else words
+    return " ".join(["python", *(shlex.quote(_portable(word)) for word in words[1:])])
 
 
 def commit() -> str | None:
@@ -63,16 +64,11 @@ def hardware() -> dict[str, Any]:
     on_cpu = devices[0].platform == "cpu"
     return {
         "cpu": _processor(),
-        "cores": _cores(),
+        "cores": cores(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "accelerator": None if on_cpu else devices[0].device_kind,
         "accelerators": 0 if on_cpu else len(devices),
     }
-
-
-def memory_bytes() -> int:
-    """Of the machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -83,13 +79,31 @@ def versions(*packages: str) -> dict[str, str]:
     }
 
 
+def memory_bytes() -> int:
+    """Of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def cores() -> int:
+    """Cores that this process may use: those it is bound to, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _portable(word: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    return f"{option}{equals}.../{Path(value).name}" if value.startswith("/") else word
+
+
+def write(path: Path, document: dict[str, Any]) -> None:
+    """Writes a file of results at once: an interruption leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(document, indent=1) + "\n")
+    temporary.replace(path)
+
+
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
-
-
-def _cores() -> int:
-    """Fewer than the machine has, where the process is bound to some; not every system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,6 @@
 """Layers on an engine: exact in the ideal limit, noise with a stream of its own, knobs that can be set."""
 
-import csv
+import json
 import subprocess
 import sys
 from functools import partial
@@ -152,8 +152,8 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert swept.returncode == 0, swept.stderr
     assert "exact: on 8 x 8 pixels, hybrid90" in swept.stdout  # it takes the other's engine
-    rows = list(csv.DictReader((tmp_path / "exact" / "robustness.csv").open()))
-    assert [(row["run"], row["bits"]) for row in rows] == list(product(("exact", "run"), ("", "24", "24")))
+    rows = json.loads((tmp_path / "exact" / "robustness.json").read_text())["rows"]
+    assert [(row["run"], row.get("bits")) for row in rows] == list(product(("exact", "run"), (None, 24, 24)))
     for whole, fine in ((rows[0], rows[1]), (rows[3], rows[4])):  # of 64 reviews; the extinction is left
-        assert abs(float(whole["accuracy"]) - float(fine["accuracy"])) < 0.1
+        assert abs(whole["accuracy"] - fine["accuracy"]) < 0.1
     assert (tmp_path / "exact" / "robustness.png").stat().st_size > 1000

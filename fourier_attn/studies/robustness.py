@@ -11,11 +11,10 @@ The engine is --engine=PRESET, or else the run's own, or else the other run's, o
 `--against=OTHER` puts a second run on the same task beside the first: one trained exactly beside one trained
 through the engine.
 
-Writes NAME.csv, a row for each evaluation, and NAME.png into the run's directory, for --out=NAME. Files of an
-earlier sweep are not overwritten.
+Writes NAME.json, a row for each evaluation, and NAME.png into the run's directory, for --out=NAME. Files of
+an earlier sweep are not overwritten.
 """
 
-import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from fourier_attn import command, predict
+from fourier_attn import command, predict, provenance
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import sweep
 
@@ -37,7 +36,7 @@ def define_flags() -> None:
     flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
     flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
-    flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .csv, .png")
+    flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .json, .png")
 
 
 def main() -> None:
@@ -65,10 +64,7 @@ def main() -> None:
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
-    with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, sweep.COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    provenance.write(table, provenance.record() | {"rows": rows})
     sweep.draw(rows, bits, noises).savefig(picture, dpi=120)
     sweep.print_table(rows, bits, noises)
     print(f"written to {table} and {picture.name}")
@@ -109,7 +105,7 @@ def new_files(directory: Path, name: str) -> tuple[Path, Path]:
 
     Raises: ValueError where an earlier sweep has written them.
     """
-    files = directory / f"{name}.csv", directory / f"{name}.png"
+    files = directory / f"{name}.json", directory / f"{name}.png"
     for path in files:
         if path.exists():
             raise ValueError(

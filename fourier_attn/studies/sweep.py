@@ -20,7 +20,6 @@ from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
 
-COLUMNS = ("run", "split", "bits", "noise", "device", "accuracy")
 MARKERS = "osD^vP*X"
 LINES = ("-", "--", ":", "-.")
 WIDTH = 0.3  # bits, over which curves stand side by side

@@ -1,0 +1,109 @@
+"""Finished runs as rows of results: python -m fourier_attn.studies.collect --out=results/imdb.json runs/*
+
+One row for each run's directory, with everything that its number depends on: configuration, seeds, commit,
+hardware, versions. Rows of the file that have another run's name stay.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from fourier_attn import command, provenance
+from fourier_attn.config import default
+from fourier_attn.data import TASKS
+from fourier_attn.train import workdir
+from fourier_attn.train.writer import read_lines
+
+OUT = flags.DEFINE_string("out", None, "file that gets the rows, for example results/imdb.json")
+
+APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
+
+
+def row(directory: Path) -> dict[str, Any]:
+    """The row of a finished run; what its files do not say is None.
+
+    Returns:
+      `knobs` are those that differ from the defaults of its mixer and task; `validation` has the metric that
+      chose the best weights, after each epoch.
+
+    Raises: ValueError for a directory that holds no run, or an unfinished one.
+    """
+    flat = workdir.flat(workdir.load(directory))
+    lines = read_lines(directory)
+    if not lines or lines[-1]["split"] != "test":
+        raise ValueError(
+            f"{directory} is not finished; give its directory to fourier_attn.main to go on, or leave it out"
+        )
+    test, task = dict(lines[-1]), flat["data.task"]
+    facts = json.loads((directory / "config.json").read_text())
+    words = facts.get("argv")
+    line = words if isinstance(words, str) or words is None else provenance.command(words)
+    metric = TASKS[task].metrics[0]
+    return {
+        "run": directory.name,
+        "config": config_name(line),
+        "task": task,
+        "mixer": flat["model.mixer.name"],
+        "knobs": differing(flat),
+        "seed": flat["seed"],
+        "split_seed": flat["data.split_seed"],
+        "metric": metric,
+        "epochs": test.pop("epoch"),
+        "seconds": test.pop("seconds", None),
+        "parameters": test.pop("parameters", None),
+        "test": {name: value for name, value in test.items() if name not in ("split", "step")},
+        "validation": [entry[metric] for entry in lines if entry["split"] == "validation"],
+        "command": line,
+        "commit": facts.get("commit"),
+        "hardware": facts.get("hardware"),
+        "versions": facts.get("versions"),
+        "date": facts.get("date"),
+    }
+
+
+def config_name(line: str | None) -> str | None:
+    """The configuration file of a command line, with its argument, like configs/fnet.py:imdb."""
+    found = re.search(r"--config[= ](\S+)", line or "")
+    return f"configs/{Path(found[1]).name}" if found else None
+
+
+def differing(flat: dict[str, Any]) -> dict[str, Any]:
+    """Knobs that are not the defaults of the run's mixer and task, without those that the run sets itself."""
+    usual = default(flat["model.mixer.name"], flat["data.task"]).to_dict()
+    usual = workdir.flat(json.loads(json.dumps(usual)))
+    parts = tuple(f"{name}." for name in usual)  # an engine is None, or has parameters of its own
+    known = {name for name in flat if name in usual or name.startswith(parts)}
+    return {
+        name: flat[name]
+        for name in sorted(known - {*APART, *workdir.FREE})
+        if name not in usual or flat[name] != usual[name]
+    }
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """Those of a file of results, none where there is no file."""
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def merge(path: Path, new: list[dict[str, Any]]) -> None:
+    """Writes rows to a file of results, in place of those that it has of the same runs."""
+    merged = {entry["run"]: entry for entry in [*rows(path), *new]}
+    provenance.write(path, {"rows": list(merged.values())})
+
+
+def main(*directories: str) -> None:
+    if OUT.value is None or not directories:
+        raise ValueError("--out and directories are needed, like --out=results/imdb.json runs/fnet-imdb-0")
+    new = [row(Path(name).resolve()) for name in directories]
+    merge(Path(OUT.value), new)
+    for entry in new:
+        print(f"{entry['run']}: test {entry['metric']} {entry['test'].get(entry['metric'])}")
+    print(f"written to {OUT.value}")
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main, arguments=True))

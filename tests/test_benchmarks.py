@@ -1,0 +1,184 @@
+"""What benchmarks write, how they race, and that no module imports itself by a detour."""
+
+import ast
+import graphlib
+import json
+import os
+import re
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.race import ENVIRONMENT, Step, race, started
+from fourier_attn import provenance
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(
+    path for room in ("benchmarks", "configs", "fourier_attn") for path in ROOT.glob(f"{room}/**/*.py")
+)
+RESULTS = sorted((ROOT / "results").glob("*.json"))
+PEERS = {"torch", "transformers", "aihwkit"}
+
+
+def module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module(path): path for path in SOURCES}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of this repository that a file imports anywhere, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in MODULES else node.module or "" for name in whole}
+    return {name for name in names if name in MODULES}
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    graph = {name: imports(path) - {name} for name, path in MODULES.items()}
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/*.py")), ids=lambda path: path.name)
+def test_peers_are_imported_where_they_run(path: Path) -> None:
+    """At the head of peer_torch only, which is imported inside a function, in the process of its side."""
+    heads = [
+        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {alias.name for node in heads for alias in node.names}
+    names |= {node.module or "" for node in heads if isinstance(node, ast.ImportFrom)}
+    if path.name != "peer_torch.py":
+        assert not {name.split(".")[0] for name in names} & PEERS
+        assert not names & {"peer_torch", "benchmarks.peer_torch"}
+
+
+# Results
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
+def test_results_say_where_they_come_from(path: Path) -> None:
+    document = json.loads(path.read_text())
+    rows = document["rows"]
+    assert rows
+    for holder in [document] if "command" in document else rows:
+        assert holder.keys() >= {"command", "commit", "hardware", "versions", "date"}
+        assert holder["commit"] is None or re.fullmatch(r"[0-9a-f]{40}\+?", holder["commit"])
+
+
+def test_a_report_has_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import timing
+
+    monkeypatch.setattr(timing, "RESULTS", tmp_path)
+    rows = [{"what": "a / b"} | timing.compare({"a": [1.0, 2.0], "b": [3.0, 3.0]}, "a", "b")]
+    timing.report("name", rows, peers=("scipy",), setting="alone")
+    document = json.loads((tmp_path / "name-cpu.json").read_text())
+    assert list(document) == ["command", "commit", "hardware", "versions", "date", "setting", "rows"]
+    assert document["rows"][0]["times_faster"] == 2.25
+    assert document["hardware"]["cores"] == len(os.sched_getaffinity(0))
+    assert document["hardware"]["accelerator"] is None
+    assert {"python", "jax", "jaxlib", "flax", "optax", "numpy", "scipy"} == document["versions"].keys()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["date"])
+
+
+def test_the_commit_says_whether_sources_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        program = ["git", "-C", str(tmp_path), *who, *words]
+        return subprocess.run(program, check=True, capture_output=True, text=True).stdout.strip()
+
+    source, result = tmp_path / "package" / "provenance.py", tmp_path / "results" / "a.json"
+    for path in (source, result):
+        path.parent.mkdir()
+        path.write_text("1\n")
+    monkeypatch.setattr(provenance, "__file__", str(source))
+    assert provenance.commit() is None
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "x")
+    commit = git("rev-parse", "HEAD")
+    result.write_text("2\n")
+    assert provenance.commit() == commit
+    source.write_text("2\n")
+    assert provenance.commit() == commit + "+"
+
+
+def test_a_command_names_no_place_of_this_machine() -> None:
+    words = ["/usr/bin/python3", "-m", "a.b", "--dir=/home/x/data", "/tmp/runs/one", "--n=3", "a b"]
+    assert provenance.command(words) == "python -m a.b --dir=.../data .../one --n=3 'a b'"
+
+
+# Races
+
+
+def side(number: float) -> Step:
+    """Returns its number, its process, and whether its environment is that of a race."""
+    fits = all(os.environ.get(name) == value for name, value in ENVIRONMENT.items())
+    return lambda: [np.array([number, os.getpid(), fits])]
+
+
+def broken() -> Step:
+    raise OSError("no such library")
+
+
+def test_each_side_has_a_process_of_its_own() -> None:
+    with started({"a": partial(side, 1.0), "b": partial(side, 2.0)}) as sides:
+        (a,), (b,) = sides["a"].result, sides["b"].result
+        seconds = race(sides, rounds=3, calls=2)
+        running = [side.process for side in sides.values()]
+    assert (a[0], b[0], a[2], b[2]) == (1, 2, 1, 1)
+    assert len({a[1], b[1], os.getpid()}) == 3
+    assert [len(seconds[name]) for name in "ab"] == [3, 3]
+    assert min(*seconds["a"], *seconds["b"]) > 0
+    assert not any(process.is_alive() for process in running)
+    assert os.environ.get("KMP_BLOCKTIME") is None
+
+
+def test_a_side_that_fails() -> None:
+    with pytest.raises(RuntimeError, match="the side 'b' has failed"), started({"b": broken}):
+        pass
+
+
+# The reviews
+
+
+def test_reviews_resume_and_say_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import reviews
+
+    trained = []
+
+    def result(name: str, seed: int, folder: str) -> dict[str, Any]:
+        trained.append(name)
+        if name == "linear":
+            raise ValueError("out of luck")
+        return {"run": reviews.run_name(name, seed), "commit": reviews.COMMIT}
+
+    def run(commit: str, *options: str) -> tuple[int, list[str]]:
+        monkeypatch.setattr(reviews, "COMMIT", commit)
+        monkeypatch.setattr("sys.argv", ["reviews", *options])
+        trained.clear()
+        return reviews.main(), list(trained)
+
+    monkeypatch.setattr(reviews, "RESULTS", tmp_path)
+    monkeypatch.setattr(reviews, "result", result)
+    monkeypatch.setattr(reviews.reviews, "SPLITS", {"train": 2, "validation": 2, "test": 2})
+    assert {"fnet", "identity", "optical_fnet"} < set(reviews.names())
+    assert not {"pretrain", "finetune"} & set(reviews.names())
+    code, first = run("a" * 40)
+    assert code == 1  # linear
+    assert {"fnet", "linear", "identity"} < set(first)
+    assert not any(name.startswith("optical") for name in first)
+    assert run("a" * 40) == (1, ["linear"])
+    assert run("a" * 40, "--only=fnet", "--again") == (0, ["fnet"])
+    assert run("b" * 40, "--only=fnet") == (0, ["fnet"])
+    assert run("b" * 40, "--only=fnet", "--seeds=2") == (0, ["fnet"])  # seed 1
+    for _ in range(2):
+        assert run("c" * 40 + "+", "--only=fnet") == (0, ["fnet"])

@@ -1,0 +1,219 @@
+"""Runs as rows of results, and the tables that README shows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+from fourier_attn import config
+from fourier_attn.studies import collect, tables
+from fourier_attn.studies.tables import Results, fill
+
+FACTS = {
+    "command": "python -m benchmarks.dense",
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "hardware": {"cpu": "Some CPU", "cores": 2, "memory_gib": 8, "accelerator": None, "accelerators": 0},
+    "versions": {"python": "3.11.7", "jax": "0.10.2"},
+    "date": "2026-01-02T03:04:05Z",
+}
+ENCODER = [
+    {"what": "fnet / bert", "pass": "training step", "ours_ms": 10.0, "other_ms": 26.4}
+    | {"times_faster": 2.64, "lowest": 2.1, "highest": 3.26},
+    {"what": "linear / bert", "pass": "training step", "ours_ms": 10.0, "other_ms": 4.7}
+    | {"times_faster": 0.47, "lowest": 0.38, "highest": 0.92},
+]
+
+
+def block(name: str, body: str = "") -> str:
+    return f"<!-- table: {name} -->\n{body}<!-- /table -->"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Sources with one page, one table and one file of results."""
+    (tmp_path / "results").mkdir()
+    save(tmp_path, "encoder-depth-cpu", ENCODER)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "speed.md").write_text(f"# Speed\n\n{block('speed-encoder')}\n\nThe end.\n")
+    return tmp_path
+
+
+def save(root: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    (root / "results" / f"{name}.json").write_text(json.dumps(FACTS | {"rows": rows}))
+
+
+def call(root: Path, *options: str) -> tuple[int, str]:
+    program = [sys.executable, "-m", "fourier_attn.studies.tables", f"--root={root}", *options]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_fills_and_checks(root: Path) -> None:
+    page = root / "docs" / "speed.md"
+    empty = page.read_text()
+    code, said = call(root, "--check")
+    assert (code, page.read_text()) == (1, empty)
+    assert "docs/speed.md: speed-encoder" in said
+    assert call(root) == (0, "docs/speed.md: speed-encoder\n")
+    filled = page.read_text()
+    assert filled.startswith("# Speed\n\n<!-- table: speed-encoder -->\n| what")
+    assert filled.endswith("<!-- /table -->\n\nThe end.\n")
+    assert call(root) == (0, "")  # idempotent
+    assert page.read_text() == filled
+    assert call(root, "--check") == (0, "")
+    page.write_text(filled.replace("2.6 (", "2.7 ("))
+    code, said = call(root, "--check")
+    assert code == 1
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert "docs/speed.md: speed-encoder" in said
+
+
+def test_a_comparison_in_words(root: Path) -> None:
+    text, changed = fill(block("speed-encoder"), Results(root), "x.md")
+    assert changed == ["speed-encoder"]
+    lines = text.splitlines()
+    assert (
+        lines[1] == "| what / against what | pass | ms | other's ms | times faster (lowest to highest) |"
+    )  # no empty columns
+    assert lines[3] == "| fnet / bert | training step | 10 | 26 | 2.6 (2.1 to 3.3) |"
+    assert lines[4].endswith("| 0.47 (0.38 to 0.92): the other is faster |")
+    assert lines[-2] == (
+        "<sub>`python -m benchmarks.dense` (results/encoder-depth-cpu.json): Some CPU, 2 cores, 8 GiB; "
+        "python 3.11.7, jax 0.10.2; commit 012345678; 2026-01-02</sub>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (block("sped"), "x.md: table 'sped' is unknown; choose one of reviews, imdb"),
+        (block("peer"), "results/peer-huggingface-cpu.json is missing"),
+        ("<!-- table: peer -->\n", "x.md has a table that is not closed"),
+        (f"<!-- table: peer -->\n{block('peer')}", "x.md has a table that is not closed"),
+    ],
+)
+def test_what_cannot_be_filled(root: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fill(text, Results(root), "x.md")
+
+
+def test_an_unknown_table_is_an_error_of_the_command(root: Path) -> None:
+    (root / "README.md").write_text(block("sped") + "\n")
+    code, said = call(root)
+    assert code == 2
+    assert said.startswith("error: README.md: table 'sped' is unknown")
+    assert "what" not in (root / "docs" / "speed.md").read_text()  # nothing is half written
+
+
+def test_every_table_of_this_repository_can_be_made() -> None:
+    results = Results(ROOT)
+    files = {path.stem for path in (ROOT / "results").glob("*.json")}
+    for name, make in tables.TABLES.items():
+        if name == "imdb" and "imdb" not in files:
+            continue
+        text = make(results)
+        assert text.startswith("| "), name
+        assert "\n<sub>" in text, name
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1.3249, "1.32"), (2.64, "2.6"), (14.22, "14"), (203.4, "203"), (1477, "1,480"), (0.4712, "0.471")],
+)
+def test_significant_digits(number: float, text: str) -> None:
+    assert tables.significant(number) == text
+
+
+# Runs
+
+
+def write_run(directory: Path, finished: bool = True, **more: Any) -> Path:
+    """The files of a run of fnet on IMDb, as the loop writes them."""
+    c = config.default("fourier", "imdb")
+    c.seed, c.data.split_seed, c.model.depth = 5, 6, 4
+    c.model.vocab, c.model.mixer.lengths = 123, (128, 512)  # the run's own doing
+    directory.mkdir(parents=True)
+    facts = {"config": c.to_dict(), "versions": {"jax": "0.10.2"}, "commit": "abc", **more}
+    (directory / "config.json").write_text(json.dumps(facts))
+    lines: list[dict[str, Any]] = [
+        {"step": 2, "epoch": 1, "split": "train", "accuracy": 0.7},
+        {"step": 2, "epoch": 1, "split": "validation", "accuracy": 0.8},
+        {"step": 4, "epoch": 2, "split": "validation", "accuracy": 0.875},
+    ]
+    if finished:
+        lines.append({"step": 4, "epoch": 2.0, "split": "test", "accuracy": 0.85, "loss": 0.4})
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return directory
+
+
+def test_a_run_as_a_row(tmp_path: Path) -> None:
+    row = collect.row(write_run(tmp_path / "fnet-5"))
+    assert row["knobs"] == {"model.depth": 4}
+    assert (row["run"], row["task"], row["mixer"], row["seed"], row["split_seed"]) == (
+        *("fnet-5", "imdb", "fourier"),
+        *(5, 6),
+    )
+    assert row["test"] == {"accuracy": 0.85, "loss": 0.4}
+    assert (row["metric"], row["validation"], row["epochs"]) == ("accuracy", [0.8, 0.875], 2)
+    assert (row["commit"], row["versions"]) == ("abc", {"jax": "0.10.2"})
+    for unknown in ("config", "seconds", "parameters", "command", "hardware", "date"):
+        assert row[unknown] is None
+
+
+def test_what_newer_runs_record(tmp_path: Path) -> None:
+    line = ["/usr/bin/python3", "-m", "fourier_attn.main", "--config=configs/fnet.py:imdb", "--workdir=/a/b"]
+    row = collect.row(write_run(tmp_path / "run", argv=line, hardware=FACTS["hardware"]))
+    assert row["config"] == "configs/fnet.py:imdb"
+    assert row["command"] == "python -m fourier_attn.main --config=configs/fnet.py:imdb --workdir=.../b"
+    assert row["hardware"] == FACTS["hardware"]
+
+
+def collected(out: Path, *directories: Path) -> subprocess.CompletedProcess:
+    program = [sys.executable, "-m", "fourier_attn.studies.collect", f"--out={out}", *map(str, directories)]
+    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_collecting(tmp_path: Path) -> None:
+    out = tmp_path / "results" / "imdb.json"
+    one, two = write_run(tmp_path / "one"), write_run(tmp_path / "two")
+    done = collected(out, one, two)
+    assert done.returncode == 0, done.stderr
+    text = (one / "metrics.jsonl").read_text().replace("0.85,", "0.86,")
+    (one / "metrics.jsonl").write_text(text)
+    collect.merge(out, [collect.row(one)])
+    assert [(row["run"], row["test"]["accuracy"]) for row in collect.rows(out)] == [
+        ("one", 0.86),
+        ("two", 0.85),
+    ]
+    before = out.read_text()
+    done = collected(out, one, write_run(tmp_path / "three", finished=False))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {tmp_path / 'three'} is not finished")
+    assert out.read_text() == before
+
+
+def test_a_table_of_runs(root: Path) -> None:
+    """Seeds of one configuration stand together; a configuration that was not run says so."""
+    rows = []
+    for seed, accuracy in ((1, 0.88), (0, 0.86)):
+        row = collect.row(write_run(root / "runs" / f"run-{seed}")) | FACTS
+        line = f"python -m fourier_attn.main --config=configs/fnet.py:imdb --config.seed={seed}"
+        row |= {"seed": seed, "config": "configs/fnet.py:imdb", "command": line, "seconds": 100.0}
+        row["test"] = row["test"] | {"accuracy": accuracy}
+        rows.append(row)
+    other = collect.row(write_run(root / "runs" / "old")) | FACTS
+    collect.merge(root / "results" / "imdb.json", [*rows, other])
+    (root / "configs").mkdir()
+    for name in ("fnet", "identity"):
+        (root / "configs" / f"{name}.py").write_text("def get_config(task='reviews'): ...\n")
+    (root / "configs" / "pretrain.py").write_text("def get_config(name='fnet-mini'): ...\n")
+    text = tables.TABLES["imdb"](Results(root))
+    assert "| `configs/fnet.py:imdb` | 86.00, 88.00 | 87.00 | 1.41 | 2 | 100 |\n" in text
+    assert "| `configs/identity.py:imdb` | not yet run |  |  |  |  |\n" in text
+    assert "| fourier: model.depth=4 | 85.00 | 85.00 |  | 2 | not recorded |\n" in text
+    assert "pretrain" not in text
