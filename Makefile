@@ -1,26 +1,40 @@
-# make train: set-up and the main job.  make test: set-up, lint, types and the whole test suite.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# make train: set-up and the main job.  make test: set-up, lint, types and tests.  make test-slow: the tests that take long.
+# make pins: renews requirements/, the exact versions of all dependencies and the hashes of their files.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: train test clean
+.PHONY: train test test-slow pins clean
 
 train: .venv/installed
 	$(BIN)/python -m fourier_attn.main --config=configs/fnet.py
 
-test: .venv/installed-test
+test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
 
-.venv/installed: pyproject.toml constraints.txt
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -m slow
+
+# build.txt first and no build isolation: what is built from source is built with the pinned setuptools.
+.venv/installed: pyproject.toml requirements/build.txt requirements/all.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or \
+	sys.exit("error: Python %d.%d has no pinned set: make PYTHON=python3.11, or 3.12, or 3.13" % v)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(INSTALL) --require-hashes -r requirements/build.txt
+	$(INSTALL) --require-hashes --no-build-isolation -r requirements/all.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	touch $@
 
-.venv/installed-test: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	touch $@
+# One set for all platforms; where the newest release leaves out the oldest Python, a line for each with its marker.
+PINS := --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
+pins:
+	tools=$$(mktemp -d) && trap 'rm -r "$$tools"' EXIT && $(PYTHON) -m venv "$$tools" && \
+	"$$tools/bin/python" -m pip install --quiet --disable-pip-version-check uv && \
+	echo setuptools | "$$tools/bin/uv" pip compile $(PINS) -o requirements/build.txt - && \
+	"$$tools/bin/uv" pip compile $(PINS) --extra test --extra notebooks -o requirements/all.txt pyproject.toml
 
 clean:
 	rm -rf .venv

@@ -1,7 +1,7 @@
 """Fast Fourier transforms of trailing axes that leave a sharded batch where it is.
 
-XLA gathers the whole batch on every device for a transform of sharded arrays, although each transform
-needs one example only. Here the partitioner is told so; on one device nothing changes.
+Up to JAX 0.11, XLA gathers the whole batch on every device for a transform of sharded arrays, although each
+transform needs one example only. Here the partitioner is told so; on one device nothing changes.
 """
 
 from collections.abc import Callable
