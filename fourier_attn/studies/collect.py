@@ -13,7 +13,7 @@ from typing import Any
 from absl import flags
 
 from fourier_attn import command, provenance
-from fourier_attn.config import default
+from fourier_attn.config import Config, default
 from fourier_attn.data import TASKS
 from fourier_attn.train import workdir
 from fourier_attn.train.writer import read_lines
@@ -32,7 +32,7 @@ def row(directory: Path) -> dict[str, Any]:
 
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
-    flat = workdir.flat(workdir.load(directory))
+    flat = workdir.flat(as_json(workdir.load(directory)))
     lines = read_lines(directory)
     if not lines or lines[-1]["split"] != "test":
         raise ValueError(
@@ -40,8 +40,9 @@ def row(directory: Path) -> dict[str, Any]:
         )
     test, task = dict(lines[-1]), flat["data.task"]
     facts = json.loads((directory / "config.json").read_text())
-    words = facts.get("argv")
-    line = words if isinstance(words, str) or words is None else provenance.command(words)
+    line, words = facts.get("command"), facts.get("argv")  # earlier runs have the words
+    if line is None and words is not None:
+        line = words if isinstance(words, str) else provenance.command(words)
     metric = TASKS[task].metrics[0]
     return {
         "run": directory.name,
@@ -73,8 +74,7 @@ def config_name(line: str | None) -> str | None:
 
 def differing(flat: dict[str, Any]) -> dict[str, Any]:
     """Knobs that are not the defaults of the run's mixer and task, without those that the run sets itself."""
-    usual = default(flat["model.mixer.name"], flat["data.task"]).to_dict()
-    usual = workdir.flat(json.loads(json.dumps(usual)))
+    usual = workdir.flat(as_json(default(flat["model.mixer.name"], flat["data.task"])))
     parts = tuple(f"{name}." for name in usual)  # an engine is None, or has parameters of its own
     known = {name for name in flat if name in usual or name.startswith(parts)}
     return {
@@ -82,6 +82,11 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
         for name in sorted(known - {*APART, *workdir.FREE})
         if name not in usual or flat[name] != usual[name]
     }
+
+
+def as_json(config: Config) -> dict[str, Any]:
+    """The configuration as config.json has it, with lists for tuples."""
+    return json.loads(json.dumps(config.to_dict()))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
