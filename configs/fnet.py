@@ -1,7 +1,7 @@
 """FNet-style text classifier: Fourier mixing (Lee-Thorpe et al., arXiv 2105.03824) instead of attention.
 
-`python -m fourier_attn.main --config=configs/fnet.py` (synthetic reviews) or `configs/fnet.py:imdb`: two blocks,
-an embedding of the 20,000 most frequent words, and dropout, chosen on IMDb's validation split. Results: README.
+`python -m fourier_attn.main --config=configs/fnet.py` (synthetic reviews) or `configs/fnet.py:imdb`: two
+blocks, an embedding of the 20,000 most frequent words, and dropout, chosen on IMDb's validation split.
 """
 
 from fourier_attn.config import Config, default

@@ -25,6 +25,7 @@ def get_config(name: str = "fnet-mini") -> Config:
     config.train.patience = 0
     if size in ("base", "large"):
         config.data.length, config.data.batch = 512, 256
+        config.train.accumulate = 16  # parts, so that a step of base fits into 24 GB
         config.optim.learning_rate, config.train.epochs = 1e-4, 40
     else:
         config.data.length, config.data.batch, config.data.vocab = 128, 32, 8_000
