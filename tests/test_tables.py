@@ -166,8 +166,8 @@ def test_a_run_as_a_row(tmp_path: Path) -> None:
 
 
 def test_what_newer_runs_record(tmp_path: Path) -> None:
-    line = ["/usr/bin/python3", "-m", "fourier_attn.main", "--config=configs/fnet.py:imdb", "--workdir=/a/b"]
-    row = collect.row(write_run(tmp_path / "run", argv=line, hardware=FACTS["hardware"]))
+    line = "python -m fourier_attn.main --config=configs/fnet.py:imdb --workdir=.../b"
+    row = collect.row(write_run(tmp_path / "run", command=line, hardware=FACTS["hardware"]))
     assert row["config"] == "configs/fnet.py:imdb"
     assert row["command"] == "python -m fourier_attn.main --config=configs/fnet.py:imdb --workdir=.../b"
     assert row["hardware"] == FACTS["hardware"]

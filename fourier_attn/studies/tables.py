@@ -23,9 +23,6 @@ from absl import flags
 
 from fourier_attn import command
 
-CHECK = flags.DEFINE_bool("check", False, "change nothing; fail where a block differs from the results")
-ROOT = flags.DEFINE_string("root", ".", "directory with README.md, docs, configs and results")
-
 Row = dict[str, Any]
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
@@ -314,8 +311,13 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
     return BLOCK.sub(replace, text), changed
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("check", False, "change nothing; fail where a block differs from the results")
+    flags.DEFINE_string("root", ".", "directory with README.md, docs, configs and results")
+
+
 def main() -> None:
-    root = Path(ROOT.value)
+    root = Path(flags.FLAGS.root)
     pages = [path for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if path.exists()]
     if not pages:
         raise ValueError(f"--root={root} has neither README.md nor docs/*.md; name the root of the sources")
@@ -324,7 +326,7 @@ def main() -> None:
         where = str(path.relative_to(root))
         text, changed = fill(path.read_text(), results, where)
         filled += [(path, where, text, changed)] if changed else []
-    if CHECK.value:
+    if flags.FLAGS.check:
         if filled:
             named = "; ".join(f"{where}: {', '.join(changed)}" for _, where, _, changed in filled)
             raise RuntimeError(f"these tables are not what results say: {named}; run without --check")
@@ -335,4 +337,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))
