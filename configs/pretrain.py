@@ -7,7 +7,6 @@ by `--config.data.corpora="('texts/*.txt',)" --config.data.exclude="()"`. They a
 a small part of what base and large were published with. Tiny and mini read windows of 128 tokens: what is
 fine-tuned from them should be no longer, since the positions after these are not trained.
 `python -m fourier_attn.main --config=configs/pretrain.py:fnet-mini`
-Measured: README, The FNet family. Other sizes and architectures: not yet run.
 """
 
 from fourier_attn.config import Config
@@ -25,6 +24,7 @@ def get_config(name: str = "fnet-mini") -> Config:
     config.train.patience = 0
     if size in ("base", "large"):
         config.data.length, config.data.batch = 512, 256
+        config.train.accumulate = 16  # parts, so that a step of base fits into 24 GB
         config.optim.learning_rate, config.train.epochs = 1e-4, 40
     else:
         config.data.length, config.data.batch, config.data.vocab = 128, 32, 8_000

@@ -4,6 +4,8 @@
 n. With --verbosity=1 an error also shows where it came from.
 """
 
+import ast
+import contextlib
 import errno
 import os
 import sys
@@ -80,12 +82,17 @@ def _full(error: BaseException | None) -> bool:
 def _fail(error: Exception, code: int) -> int:
     if flags.FLAGS.is_parsed() and _verbose():
         traceback.print_exc()
-    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    message = str(error)
+    with contextlib.suppress(ValueError, SyntaxError):  # a KeyError shows a repr
+        message = str(ast.literal_eval(message))
+    lines = [line.strip() for line in message.strip().splitlines()] or [type(error).__name__]
     if "Traceback (most recent call last):" in lines:  # config_flags puts a whole one into its message
         lines = lines[-1:]
     text = " ".join(line for line in lines if line)
     for prefix in ("ValueError: ", "KeyError: "):
         text = text.removeprefix(prefix)
+    if "Did you mean" in text:
+        text = f"there is no knob {text} `python -m fourier_attn.config` prints them all"
     if _full(error):
         text = f"the disk is full ({text[:200]}); make room, and give --workdir again to go on"
     print("error:", text, file=sys.stderr)

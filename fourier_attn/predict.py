@@ -92,7 +92,7 @@ def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int)
     mlm_positions = np.flatnonzero(batch["inputs"][0] == special(tokenizer).mask)
     if not len(mlm_positions):
         raise ValueError(
-            f"the text has no [MASK] among its first {batch['tokens'].shape[1]} tokens; "
+            f"the text has no [MASK] among its first {batch['inputs'].shape[1]} tokens; "
             "put one where a token is to be found"
         )
     probability = np.zeros((len(mlm_positions), tokenizer.get_vocab_size()))

@@ -163,8 +163,8 @@ def test_a_run_as_a_row(tmp_path: Path) -> None:
 
 
 def test_what_newer_runs_record(tmp_path: Path) -> None:
-    line = ["/usr/bin/python3", "-m", "fourier_attn.main", "--config=configs/fnet.py:imdb", "--workdir=/a/b"]
-    row = collect.row(write_run(tmp_path / "run", argv=line, hardware=FACTS["hardware"]))
+    line = "python -m fourier_attn.main --config=configs/fnet.py:imdb --workdir=.../b"
+    row = collect.row(write_run(tmp_path / "run", command=line, hardware=FACTS["hardware"]))
     assert row["config"] == "configs/fnet.py:imdb"
     assert row["command"] == "python -m fourier_attn.main --config=configs/fnet.py:imdb --workdir=.../b"
     assert row["hardware"] == FACTS["hardware"]
@@ -251,3 +251,9 @@ def test_the_summary_has_each_configuration_as_it_stands(root: Path) -> None:
         rows.append(row | {"test": {"accuracy": accuracy}})
     collect.merge(root / "results" / "imdb.json", rows)
     assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | 87.00 ± 1.41 (2) |\n")
+    variants = "VARIANTS = ('1d', '2d')\ndef get_config(task='reviews'): ...\n"
+    (root / "configs" / "fnet.py").write_text(variants)
+    expected = "| `fnet-1d` | not yet run | 87.00 ± 1.41 (2) |\n| `fnet-2d` | not yet run | not yet run |\n"
+    assert tables.TABLES["summary"](Results(root)).endswith(expected)
+    assert "`configs/fnet.py:imdb-1d`" not in tables.TABLES["imdb"](Results(root))
+    assert "| `configs/fnet.py:imdb-2d` | not yet run" in tables.TABLES["imdb"](Results(root))

@@ -13,12 +13,10 @@ from typing import Any
 from absl import flags
 
 from fourier_attn import command, provenance
-from fourier_attn.config import Config, default
+from fourier_attn.config import default
 from fourier_attn.data import TASKS
 from fourier_attn.train import workdir
 from fourier_attn.train.writer import read_lines
-
-OUT = flags.DEFINE_string("out", None, "file that gets the rows, for example results/imdb.json")
 
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
 
@@ -32,17 +30,15 @@ def row(directory: Path) -> dict[str, Any]:
 
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
-    flat = workdir.flat(as_json(workdir.load(directory)))
+    flat = workdir.flat(json.loads(json.dumps(workdir.load(directory).to_dict())))
     lines = read_lines(directory)
     if not lines or lines[-1]["split"] != "test":
         raise ValueError(
             f"{directory} is not finished; give its directory to fourier_attn.main to go on, or leave it out"
         )
     test, task = dict(lines[-1]), flat["data.task"]
-    facts = json.loads((directory / "config.json").read_text())
-    line, words = facts.get("command"), facts.get("argv")  # earlier runs have the words
-    if line is None and words is not None:
-        line = words if isinstance(words, str) else provenance.command(words)
+    facts = workdir.record(directory)
+    line = facts.get("command")
     metric = TASKS[task].metrics[0]
     return {
         "run": directory.name,
@@ -74,7 +70,8 @@ def config_name(line: str | None) -> str | None:
 
 def differing(flat: dict[str, Any]) -> dict[str, Any]:
     """Knobs that are not the defaults of the run's mixer and task, without those that the run sets itself."""
-    usual = workdir.flat(as_json(default(flat["model.mixer.name"], flat["data.task"])))
+    usual = default(flat["model.mixer.name"], flat["data.task"]).to_dict()
+    usual = workdir.flat(json.loads(json.dumps(usual)))
     parts = tuple(f"{name}." for name in usual)  # an engine is None, or has parameters of its own
     known = {name for name in flat if name in usual or name.startswith(parts)}
     return {
@@ -82,11 +79,6 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
         for name in sorted(known - {*APART, *workdir.FREE})
         if name not in usual or flat[name] != usual[name]
     }
-
-
-def as_json(config: Config) -> dict[str, Any]:
-    """The configuration as config.json has it, with lists for tuples."""
-    return json.loads(json.dumps(config.to_dict()))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -100,15 +92,20 @@ def merge(path: Path, new: list[dict[str, Any]]) -> None:
     provenance.write(path, {"rows": list(merged.values())})
 
 
+def define_flags() -> None:
+    flags.DEFINE_string("out", None, "file that gets the rows, for example results/imdb.json")
+
+
 def main(*directories: str) -> None:
-    if OUT.value is None or not directories:
+    if flags.FLAGS.out is None or not directories:
         raise ValueError("--out and directories are needed, like --out=results/imdb.json runs/fnet-imdb-0")
     new = [row(Path(name).resolve()) for name in directories]
-    merge(Path(OUT.value), new)
+    merge(Path(flags.FLAGS.out), new)
     for entry in new:
         print(f"{entry['run']}: test {entry['metric']} {entry['test'].get(entry['metric'])}")
-    print(f"written to {OUT.value}")
+    print(f"written to {flags.FLAGS.out}")
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main, arguments=True))
