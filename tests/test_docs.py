@@ -14,7 +14,9 @@ from conftest import ROOT
 from test_family import PARAMETERS
 
 from fourier_attn import config
+from fourier_attn.data import Task
 from fourier_attn.data.sources import files
+from fourier_attn.data.tfds import tfds_builder
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.model import MIXERS, fields
 from fourier_attn.optics.presets import PRESETS
@@ -142,6 +144,14 @@ def test_limits_of_reading() -> None:
 
 
 # docs/extending.md
+
+
+def test_the_row_fits_what_tfds_has(tmp_path: Path) -> None:
+    row = re.search(r"^    \"news\": (Task\(.*\)),$", EXTENDING, flags=re.MULTILINE)[1]
+    task = eval(row, {"Task": Task})
+    info = tfds_builder(task.dataset, str(tmp_path)).info
+    assert tuple(info.features["label"].names) == task.labels
+    assert set(task.texts) <= set(info.features)
 
 
 @pytest.fixture(scope="module")
