@@ -83,9 +83,7 @@ def _fail(error: Exception, code: int) -> int:
     if flags.FLAGS.is_parsed() and _verbose():
         traceback.print_exc()
     message = str(error)
-    with contextlib.suppress(
-        ValueError, SyntaxError
-    ):  # a KeyError shows a repr
+    with contextlib.suppress(ValueError, SyntaxError):  # a KeyError shows a repr
         message = str(ast.literal_eval(message))
     lines = [line.strip() for line in message.strip().splitlines()] or [type(error).__name__]
     if "Traceback (most recent call last):" in lines:  # config_flags puts a whole one into its message

@@ -56,7 +56,7 @@ def _there(source: str | Path, dataset: str) -> Path:
 
 def define_flags() -> None:
     flags.DEFINE_enum("dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source")
-    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
+    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see docs/data.md")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from absl import flags
 
 from fourier_attn import command
+from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 
 Row = dict[str, Any]
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
@@ -52,6 +53,11 @@ class Results:
         except json.JSONDecodeError as error:
             return _damaged(path, error)
 
+    def runs(self, name: str) -> dict[str, dict[str, Any]]:
+        """The file by its name; none where nothing has been run yet."""
+        there = (self.root / "results" / f"{name}.json").exists()
+        return {name: self.document(name)} if there else {}
+
     def configs(self) -> list[str]:
         """Those that train on the synthetic reviews unless another task is named; all of them know IMDb."""
         names = []
@@ -71,17 +77,77 @@ def _damaged(path: Path, why: object) -> Any:
 
 def runs(results: Results, name: str, task: str) -> str:
     """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
-    document = results.document(name)
-    groups: dict[str, list[Row]] = {}
-    for row in document["rows"]:
-        groups.setdefault(label(row), []).append(row)
+    documents = results.runs(name)
+    groups = grouped(rows_of(documents), label)
     lines = [run_line(title, rows) for title, rows in groups.items()]
-    trained = {row["config"] for row in document["rows"]}
+    trained = {row["config"] for row in rows_of(documents)}
     wanted = [config if task == "reviews" else f"{config}:{task}" for config in results.configs()]
     lines += [[f"`{config}`", NOT_RUN, *[""] * 5] for config in wanted if config not in trained]
     head = ["`python -m fourier_attn.main --config=`", "test accuracy of each seed, %", "mean, %", "SD"]
     head += ["without texts that are also in train, %", "epochs", "seconds"]
-    return table(head, sorted(lines)) + notes({name: document})
+    return table(head, sorted(lines)) + notes(documents)
+
+
+def summary(results: Results, **names: str) -> str:
+    """One line for each configuration: accuracy on each task as it stands, without further knobs."""
+    files = {task: results.runs(name) for task, name in names.items()}
+    lines = []
+    for config in results.configs():
+        cells = [f"`{Path(config).stem}`"]
+        for task, documents in files.items():
+            found = grouped(rows_of(documents), label)
+            whole = config if task == "reviews" else f"{config}:{task}"
+            cells.append(mean_and_deviation(found.get(f"`{whole}`", [])))
+        lines.append(cells)
+    return table(["config", *files], lines)
+
+
+def mean_and_deviation(rows: list[Row]) -> str:
+    """Of the accuracies in percent, with their number."""
+    values = [100 * value for row in rows for value in accuracies(row)]
+    if not values:
+        return NOT_RUN
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation} ({len(values)})"
+
+
+def padding(results: Results, name: str) -> str:
+    """One line for each way in which Fourier mixing takes padding; other knobs that differ are named."""
+    documents, knob = results.runs(name), "model.mixer.padding"
+    rows = rows_of(documents)
+
+    def differs(key: str, value: Any) -> bool:
+        return any(row["knobs"].get(key) != value for row in rows)
+
+    def title(row: Row) -> str:
+        others = [
+            f"{key}={value}" for key, value in row["knobs"].items() if key != knob and differs(key, value)
+        ]
+        return ", ".join([row["knobs"].get(knob, FourierMixing.padding), *others])
+
+    groups = {choice: [] for choice in OPTIONS["padding"]} | grouped(rows, title)
+    lines = [padding_line(choice, found) for choice, found in groups.items()]
+    head = ["padding", "validation of the best epoch, mean, %", "test of each seed, %", "mean, %", "SD"]
+    return table(head, lines) + notes(documents)
+
+
+def padding_line(choice: str, rows: list[Row]) -> list[str]:
+    if not rows:
+        return [choice, NOT_RUN, "", "", ""]
+    validation = statistics.mean(100 * max(row["validation"]) for row in rows)
+    title, each, mean, deviation, *_ = run_line(choice, rows)
+    return [title, f"{validation:.2f}", each, mean, deviation]
+
+
+def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
+    return [row for document in documents.values() for row in document["rows"]]
+
+
+def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def label(row: Row) -> str:
@@ -271,6 +337,8 @@ def machine(hardware: dict[str, Any] | None) -> str:
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
+    "summary": partial(summary, reviews="reviews-cpu", imdb="imdb"),
+    "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(
         r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "dense-cpu"
