@@ -99,9 +99,10 @@ def test_killed_when_its_test_line_appears_a_run_is_finished(
     assert label in ("negative", "positive")
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), itertools.combinations_with_replacement(PLACES, 2), ids="{0[0]}-{0[1]}".format
-)
+PAIRS = [*itertools.combinations_with_replacement(PLACES, 2)]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS, ids=[f"{a}{i}-{b}{j}" for (a, i), (b, j) in PAIRS])
 def test_two_preemptions_lose_at_most_the_steps_since_a_save(
     first: tuple[str, int],
     second: tuple[str, int],

@@ -27,12 +27,8 @@ DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what 
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 LARGEST = 10_000_000  # bytes of a config.json
 LOCK = ".lock"
-EARLY = (
-    "config.json.tmp",
-    "tokenizer.tmp",
-    "tokenizer.json",
-    "tokenizer.model",
-)  # written before config.json
+# What a run writes before config.json.
+EARLY = ("config.json.tmp", "tokenizer.tmp", "tokenizer.json", "tokenizer.model")
 
 
 def check(workdir: Path, config: Config) -> None:
