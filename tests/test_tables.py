@@ -251,3 +251,9 @@ def test_the_summary_has_each_configuration_as_it_stands(root: Path) -> None:
         rows.append(row | {"test": {"accuracy": accuracy}})
     collect.merge(root / "results" / "imdb.json", rows)
     assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | 87.00 ± 1.41 (2) |\n")
+    variants = "VARIANTS = ('1d', '2d')\ndef get_config(task='reviews'): ...\n"
+    (root / "configs" / "fnet.py").write_text(variants)
+    expected = "| `fnet-1d` | not yet run | 87.00 ± 1.41 (2) |\n| `fnet-2d` | not yet run | not yet run |\n"
+    assert tables.TABLES["summary"](Results(root)).endswith(expected)
+    assert "`configs/fnet.py:imdb-1d`" not in tables.TABLES["imdb"](Results(root))
+    assert "| `configs/fnet.py:imdb-2d` | not yet run" in tables.TABLES["imdb"](Results(root))

@@ -58,14 +58,28 @@ class Results:
         there = (self.root / "results" / f"{name}.json").exists()
         return {name: self.document(name)} if there else {}
 
-    def configs(self) -> list[str]:
-        """Those that train on the synthetic reviews unless another task is named; all of them know IMDb."""
+    def configs(self, task: str) -> list[str]:
+        """For a task, those that train on the synthetic reviews unless one is named; all know IMDb."""
         names = []
-        for path in sorted((self.root / "configs").glob("*.py")):
-            get_config = runpy.run_path(str(path))["get_config"]
-            if (get_config.__defaults__ or (None,))[0] == "reviews":
-                names.append(f"configs/{path.name}")
+        for file, variants in self.variants().items():
+            arguments = [f"{task}-{variant}" for variant in variants] or [task]
+            names += [file if argument == "reviews" else f"{file}:{argument}" for argument in arguments]
         return names
+
+    def variants(self) -> dict[str, tuple[str, ...]]:
+        """By configuration file, what it knows besides tasks; the first is its default."""
+        found = {}
+        for path in sorted((self.root / "configs").glob("*.py")):
+            module = runpy.run_path(str(path))
+            if (module["get_config"].__defaults__ or (None,))[0] == "reviews":
+                found[f"configs/{path.name}"] = module.get("VARIANTS", ())
+        return found
+
+    def complete(self, config: str | None) -> str | None:
+        """A configuration with its variant, where that is not written because it is the file's default."""
+        file, _, argument = (config or "").partition(":")
+        variants = self.variants().get(file, ())
+        return f"{file}:{argument or 'reviews'}-{variants[0]}" if variants and "-" not in argument else config
 
 
 def _damaged(path: Path, why: object) -> Any:
@@ -80,9 +94,10 @@ def runs(results: Results, name: str, task: str) -> str:
     documents = results.runs(name)
     groups = grouped(rows_of(documents), label)
     lines = [run_line(title, rows) for title, rows in groups.items()]
-    trained = {row["config"] for row in rows_of(documents)}
-    wanted = [config if task == "reviews" else f"{config}:{task}" for config in results.configs()]
-    lines += [[f"`{config}`", NOT_RUN, *[""] * 5] for config in wanted if config not in trained]
+    trained = {results.complete(row["config"]) for row in rows_of(documents)}
+    lines += [
+        [f"`{config}`", NOT_RUN, *[""] * 5] for config in results.configs(task) if config not in trained
+    ]
     head = ["`python -m fourier_attn.main --config=`", "test accuracy of each seed, %", "mean, %", "SD"]
     head += ["without texts that are also in train, %", "epochs", "seconds"]
     return table(head, sorted(lines)) + notes(documents)
@@ -90,16 +105,14 @@ def runs(results: Results, name: str, task: str) -> str:
 
 def summary(results: Results, **names: str) -> str:
     """One line for each configuration: accuracy on each task as it stands, without further knobs."""
-    files = {task: results.runs(name) for task, name in names.items()}
-    lines = []
-    for config in results.configs():
-        cells = [f"`{Path(config).stem}`"]
-        for task, documents in files.items():
-            found = grouped(rows_of(documents), label)
-            whole = config if task == "reviews" else f"{config}:{task}"
-            cells.append(mean_and_deviation(found.get(f"`{whole}`", [])))
-        lines.append(cells)
-    return table(["config", *files], lines)
+    columns = []
+    for task, name in names.items():
+        whole = [row | {"config": results.complete(row["config"])} for row in rows_of(results.runs(name))]
+        found = grouped(whole, label)
+        columns.append([mean_and_deviation(found.get(f"`{config}`", [])) for config in results.configs(task)])
+    short = [re.sub(r"configs/|\.py|:reviews", "", config) for config in results.configs("reviews")]
+    lines = [[f"`{title}`", *cells] for title, *cells in zip(short, *columns, strict=True)]
+    return table(["config", *names], lines)
 
 
 def mean_and_deviation(rows: list[Row]) -> str:
