@@ -41,6 +41,7 @@ BOMBS = (
     ("model.d", "100000000"),
 )
 DETERMINED = ("model.head=bogus", "model.head=score", "model.classes=7", "optim.steps=-1", "model.vocab=5")
+ATTENTION = ("--config=configs/attention.py",)
 SINGLE = (
     [],
     ["--config="],
@@ -81,8 +82,8 @@ SINGLE = (
         "--config.model.mixer.heads=3",
         "--config.model.mixer.head_width=split",
     ],
-    ["--config=configs/attention.py", "--config.model.mixer.implementation=cudnn"],
-    ["--config=configs/attention.py", "--config.model.mixer.dropout=1.0"],
+    [*ATTENTION, "--config.model.mixer.implementation=cudnn"],
+    [*ATTENTION, "--config.model.mixer.dropout=1.0"],
     ["--config=configs/afno.py", "--config.model.mixer.blocks=7"],
     ["--config=configs/lambda.py", "--config.model.mixer.context=4"],
     ["--config=configs/lambda.py", "--config.model.mixer.heads=5"],
@@ -115,7 +116,8 @@ FILES = {
     "number": "get_config = 3\n",
     "recursion": "def get_config():\n    return get_config()\n",
     "argument": "def get_config(a, b):\n    return a\n",
-    "foreign": "from ml_collections import ConfigDict\ndef get_config():\n    return ConfigDict({'data': 1})\n",
+    "foreign": "from ml_collections import ConfigDict\ndef get_config():\n"
+    "    return ConfigDict({'data': 1})\n",
     "nothing_in_it": "from ml_collections import ConfigDict\ndef get_config():\n    return ConfigDict()\n",
     "part_missing": "from fourier_attn.config import default\ndef get_config():\n    c = default()\n"
     "    c.unlock()\n    del c['optim']\n    return c\n",
@@ -131,46 +133,121 @@ FILES = {
 }
 
 
-def every_case() -> Iterator[list[str]]:
-    """All that the generator knows: each knob of each part, mixer and engine with each wrong value."""
-    parts = {"": config.RUN, **{f"{part}.": knobs for part, knobs in config.PARTS.items()}}
-    for prefix, knobs in parts.items():
+# mixer -> file in configs
+MIXER_FILES = {
+    "fourier": "fnet",
+    "circular": "circular1d",
+    **{name: name for name in model.MIXERS if (ROOT / "configs" / f"{name}.py").exists()},
+}
+
+
+def wrong_knobs() -> Iterator[list[str]]:
+    """Each knob with each wrong value."""
+    for part, knobs in {"": config.RUN, **config.PARTS}.items():
         for name, knob in knobs.items():
+            path = f"{part}.{name}".removeprefix(".")
             for value in WRONG[type(knob.default)]:
-                if value not in RIGHT.get(prefix + name, ()):
-                    yield ["--config=configs/fnet.py", f"--config.{prefix}{name}={value}"]
+                if value not in RIGHT.get(path, ()):
+                    yield ["--config=configs/fnet.py", f"--config.{path}={value}"]
+    for task, name in itertools.product(("imdb", "reviews"), DETERMINED):
+        yield [f"--config=configs/fnet.py:{task}", f"--config.{name}"]
+
+
+def wrong_mixers() -> Iterator[list[str]]:
+    """Each field of each mixer with each wrong value; and each mixer with what no memory holds."""
     for mixer, file in MIXER_FILES.items():
-        for field in model.fields(mixer):
-            if field.name not in ("engine", "eval_engine"):
-                kind = type(field.default) if field.default is not None else tuple
-                for value in WRONG[kind]:
-                    yield [f"--config=configs/{file}.py", f"--config.model.mixer.{field.name}={value}"]
         yield [f"--config=configs/{file}.py", "--config.model.mixer.bogus=1"]
         for knob, value in BOMBS:
             yield [f"--config=configs/{file}.py", f"--config.{knob}={value}"]
-    for task in ("imdb", "reviews"):
-        for name in DETERMINED:
-            yield [f"--config=configs/fnet.py:{task}", f"--config.{name}"]
+        for field in model.fields(mixer):
+            kind = tuple if field.default is None else type(field.default)
+            for value in () if field.name in config.ENGINES else WRONG[kind]:
+                yield [f"--config=configs/{file}.py", f"--config.model.mixer.{field.name}={value}"]
+
+
+def wrong_engines() -> Iterator[list[str]]:
+    """Each parameter of an engine with each wrong value."""
+    whole, number = ("nan", "-1", "1.5", "18446744073709551616"), ("nan", "much", "1e300", "inf")
+    wrong = {"number": number, "full_scale": number, "count": whole, "bits": whole, "choice": ("bogus", "")}
     for name, parameter in PARAMETERS.items():
-        for value in wrong_of_engine(parameter):
-            yield ["--config=configs/optical_fnet.py", f"--config.model.mixer.engine.{name}={value}"]
-    yield from SINGLE
-    for name in FILES:
-        yield [f"--config={name}.py"]
-    yield ["--config=/dev/null"]
+        for value in wrong.get(parameter.kind, ()):
+            if value != "inf" or parameter.most != math.inf:
+                yield ["--config=configs/optical_fnet.py", f"--config.model.mixer.engine.{name}={value}"]
 
 
-MIXER_FILES = {"fourier": "fnet", "circular": "circular1d", "token_conv": "token_conv"} | {
-    name: name for name in model.MIXERS if (ROOT / "configs" / f"{name}.py").exists()
-}
-MIXER_FILES = {name: file for name, file in MIXER_FILES.items() if (ROOT / "configs" / f"{file}.py").exists()}
+def every_case() -> list[list[str]]:
+    """All that the generator knows."""
+    files = [[f"--config={name}.py"] for name in FILES]
+    return [*wrong_knobs(), *wrong_mixers(), *wrong_engines(), *SINGLE, *files, ["--config=/dev/null"]]
 
 
-def wrong_of_engine(parameter: Any) -> tuple[str, ...]:
-    if parameter.kind in ("number", "full_scale"):
-        return ("nan", "much", "1e300", *(() if parameter.most == math.inf else ("inf",)))
-    if parameter.kind in ("count", "bits"):
-        return ("nan", "-1", "1.5", "18446744073709551616")
-    if parameter.kind == "choice":
-        return ("bogus", "")
-    return ()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configs, and the files that are none."""
+    where = tmp_path_factory.mktemp("configs")
+    shutil.copytree(ROOT / "configs", where / "configs", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in FILES.items():
+        (where / f"{name}.py").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return where
+
+
+@pytest.fixture(scope="module")
+def call(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Calls the command in that folder, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "TQDM_DISABLE": "1"}
+    program = [sys.executable, str(ROOT / "tests" / "command_server.py"), str(tmp_path_factory.mktemp("out"))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(program, env=environment, **pipes) as server:
+
+        def ask(*arguments: str) -> dict[str, Any]:
+            order = {"arguments": arguments, "folder": str(folder)}
+            print(json.dumps(order), file=server.stdin, flush=True)
+            return json.loads(server.stdout.readline())
+
+        yield ask
+        server.stdin.close()
+
+
+def there(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*"))
+
+
+def refused(call: Callable[..., dict[str, Any]], folder: Path, cases: list[list[str]]) -> None:
+    """Checks that each gets one line and leaves nothing: no run, no data."""
+    before, wrong = there(folder), []
+    for case in cases:
+        with_config = any(word.startswith("--config=") for word in case)
+        data = [f"--config.data.dir={folder / 'data'}"] if with_config else []
+        answer = call(*data, *case) if "data.dir" in str(case) else call(*case, *data)
+        one_line = answer["err"].startswith("error: ") and answer["err"].count("\n") == 1
+        good = (answer["code"], answer["out"], one_line) == (2, "", True) and answer["seconds"] < SECONDS
+        if not good or there(folder) != before:
+            wrong.append(f"{case}: {answer}")
+            before = there(folder)
+    assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong)
+
+
+def test_some_bad_configurations_are_refused(call: Callable[..., dict[str, Any]], folder: Path) -> None:
+    refused(call, folder, random.Random(0).sample(every_case(), 24))
+
+
+@pytest.mark.slow
+def test_bad_configurations_are_refused(call: Callable[..., dict[str, Any]], folder: Path) -> None:
+    known = [*SINGLE, *([f"--config={name}.py"] for name in FILES), ["--config=/dev/null"]]
+    drawn = [case for case in every_case() if case not in known]
+    cases = [*known, *random.Random(1).sample(drawn, CASES - len(known))]
+    assert len(cases) == CASES
+    refused(call, folder, cases)
+
+
+@pytest.mark.slow
+def test_the_answer_comes_soon_with_all_that_is_imported(folder: Path) -> None:
+    """Processes of their own, as people start them."""
+    cases = random.Random(2).sample([*wrong_knobs(), *wrong_mixers(), *wrong_engines()], 20)
+    for case in cases:
+        begin = time.perf_counter()
+        program = [sys.executable, "-m", "fourier_attn.main", *case]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), (case, done)
+        assert time.perf_counter() - begin < SECONDS

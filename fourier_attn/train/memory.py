@@ -9,6 +9,7 @@ import numpy as np
 
 from fourier_attn import model, provenance
 from fourier_attn.config import Config, mixers
+from fourier_attn.optics import presets
 
 COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones
 PREFETCHED = 8  # batches
@@ -57,11 +58,9 @@ def cheap(config: Config) -> dict[str, int]:
     needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
         (2 if m.dtype == "bfloat16" else item) * seeds * rows // parts * m.depth * (2 * m.d + m.mlp)
     )
-    engines = [
-        m.engine for m in mixers(config) if "engine" in m and m.engine and not isinstance(m.engine, str)
-    ]
+    engines = [presets.build(m.engine) for m in mixers(config) if "engine" in m]
     needed["a field of light (model.mixer.engine.shape)"] = sum(
-        FIELD * math.prod(engine["shape"]) for engine in engines
+        FIELD * math.prod(engine.shape) for engine in engines if engine
     )
     needed["batches (data.batch, data.length)"] = rows * 9 * PREFETCHED
     return needed
