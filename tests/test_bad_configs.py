@@ -1,9 +1,19 @@
 """Configurations and flags that cannot be: one line, exit code 2, soon, and nothing is written."""
 
+import itertools
+import json
 import math
-from collections.abc import Iterator
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import ROOT
 
 from fourier_attn import config, model
