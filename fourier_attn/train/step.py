@@ -146,7 +146,7 @@ def _health(
 ) -> metrics.Sums:
     """Of one step: the gradient's norm, whether it was skipped, whether its loss is a spike."""
     so_far = objective.loss(sums, {name: jnp.maximum(sums[name][1], 1e-6) for name in objective.losses})
-    spike = (so_far > 0) & ~(loss < SPIKE * so_far)
+    spike = finite & (so_far > 0) & (loss > SPIKE * so_far)
     one = jnp.ones((), jnp.float32)
     return {
         "gradient_norm": jnp.where(finite, jnp.stack([norm, one]), 0.0),

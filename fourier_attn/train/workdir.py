@@ -182,7 +182,10 @@ def lock(workdir: Path) -> Iterator[None]:
 
     Raises: ValueError if another process has it.
     """
-    workdir.mkdir(parents=True, exist_ok=True)
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, FileExistsError, PermissionError) as error:
+        raise ValueError(f"workdir={workdir} cannot be made ({error.strerror}); name another") from error
     refuse_links(workdir)
     with os.fdopen(os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
         try:
