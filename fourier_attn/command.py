@@ -24,11 +24,10 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
     """
     app.define_help_flags()
     try:
+        logging.set_verbosity(logging.ERROR)
         rest = _parse()
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
-        if not _verbose():
-            logging.set_verbosity(logging.ERROR)
         main(*rest)
         return 0
     except SystemExit:  # --help has been answered
@@ -37,10 +36,10 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
         return 128 + getattr(stop, "signum", 2)
     except (ValueError, flags.Error) as error:
         return _fail(error, 2)
-    except AttributeError as error:  # an override of a key that the locked configuration does not have
+    except AttributeError as error:  # a configuration without a part that it must have
         return _fail(error, 2 if error.__traceback__ and "config_dict" in traceback.format_exc() else 1)
     except Exception as error:
-        code = _fail(error, 1)
+        code = _fail(error, 2 if getattr(error, "errno", None) == errno.ENAMETOOLONG else 1)
         if _full(error):  # a background thread or an exit handler would try, and fail, again
             sys.stderr.flush()
             os._exit(code)
@@ -50,7 +49,7 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
 def _parse() -> list[str]:
     """What is left of the command line. A configuration file is run here, and may fail in any way.
 
-    Raises: SystemExit after an answer to --help; ValueError, flags.Error or AttributeError.
+    Raises: SystemExit after an answer to --help; ValueError or flags.Error.
     """
     try:
         return flags.FLAGS(sys.argv)[1:]
@@ -60,8 +59,10 @@ def _parse() -> list[str]:
         raise ValueError(
             "the configuration file ends the program; a config has a function get_config"
         ) from None
-    except (AttributeError, flags.Error, ValueError):
+    except (flags.Error, ValueError):
         raise
+    except AttributeError as error:  # an override of a key that there is not, a file without get_config
+        raise ValueError(str(error)) from error
     except Exception as error:
         raise ValueError(f"the configuration cannot be read ({type(error).__name__}: {error})") from error
 

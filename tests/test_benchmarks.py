@@ -1,7 +1,5 @@
-"""What benchmarks write, how they race, and that no module imports itself by a detour."""
+"""What benchmarks write, and how they race."""
 
-import ast
-import graphlib
 import json
 import os
 import re
@@ -17,48 +15,7 @@ from benchmarks.race import ENVIRONMENT, Step, race, started
 from fourier_attn import provenance
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted(
-    path for room in ("benchmarks", "configs", "fourier_attn") for path in ROOT.glob(f"{room}/**/*.py")
-)
 RESULTS = sorted((ROOT / "results").glob("*.json"))
-PEERS = {"torch", "transformers", "aihwkit"}
-
-
-def module(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-MODULES = {module(path): path for path in SOURCES}
-
-
-def imports(path: Path) -> set[str]:
-    """Modules of this repository that a file imports anywhere, also inside functions."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name if name in MODULES else node.module or "" for name in whole}
-    return {name for name in names if name in MODULES}
-
-
-def test_no_module_imports_itself_by_a_detour() -> None:
-    graph = {name: imports(path) - {name} for name, path in MODULES.items()}
-    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
-
-
-@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/*.py")), ids=lambda path: path.name)
-def test_peers_are_imported_where_they_run(path: Path) -> None:
-    """At the head of peer_torch only, which is imported inside a function, in the process of its side."""
-    heads = [
-        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    names = {alias.name for node in heads for alias in node.names}
-    names |= {node.module or "" for node in heads if isinstance(node, ast.ImportFrom)}
-    if path.name != "peer_torch.py":
-        assert not {name.split(".")[0] for name in names} & PEERS
-        assert not names & {"peer_torch", "benchmarks.peer_torch"}
 
 
 # Results

@@ -1,32 +1,37 @@
-"""The architecture, read from the source: who imports whom, how long a file is, what an import costs."""
+"""The architecture, read from the source: who imports whom, which library where, what an import costs."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "fourier_attn"
-FILES = sorted(PACKAGE.rglob("*.py"))
-# A module imports from lower levels only, or from its own room; "a/b" is a level of its own within a room.
-LEVEL = {
-    **{
-        "ops": 0,
-        "command": 0,
-        "knobs": 0,
-        "provenance": 0,
-        "data": 1,
-        "optics": 1,
-        "layers": 2,
-        "model": 3,
-        "config": 4,
-    },
-    **{"pretrained": 5, "family": 5},
-    **{"train": 6, "predict": 7, "studies": 8, "main": 9},
+SOURCES = sorted(ROOT.glob("[!.]*/**/*.py"))
+# What a room imports lies below it: in one of these rooms, or below those.
+RIGHT_BELOW = {
+    "tests": ("benchmarks", "main"),
+    "benchmarks": ("configs", "studies"),
+    "configs": ("family",),
+    "main": ("studies",),
+    "studies": ("predict",),
+    "predict": ("train",),
+    "train": ("pretrained", "provenance"),
+    "pretrained": ("config",),
+    "family": ("config",),
+    "config": ("model", "data"),
+    "model": ("layers", "knobs"),
+    "layers": ("optics",),
+    "optics": ("ops",),
+    "data": ("command", "knobs"),
+    "ops": (),
+    "command": (),
+    "knobs": (),
+    "provenance": (),
 }
 COMMANDS = {"main", "command", "data/prepare", "pretrained/convert", "studies"}
 ONLY_IN = {
@@ -34,19 +39,37 @@ ONLY_IN = {
     "orbax": {"train/checkpoint"},
     "absl": COMMANDS,
     "ml_collections": {"config", "main", "studies"},
+    "tensorflow": set(),
     "tensorflow_datasets": {"data"},
     "sklearn": {"train/scores"},
 }
+PHYSICS = {"jax", "jaxtyping", "numpy", "scipy", "fourier_attn"}
+PEERS = {"torch", "transformers", "aihwkit"}
 
 
-def level(*parts: str) -> int:
-    """Of a module, given as the parts of its name: its own, or that of its room."""
-    return LEVEL.get("/".join(parts[:2]), LEVEL[parts[0]])
+def module(path: Path) -> str:
+    """Its full name; tests import each other by the last part alone."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported(path: Path) -> set[str]:
+MODULES = {module(path): path for path in SOURCES}
+
+
+def room(name: str) -> str:
+    """Of the module of that full name: a part of the package, or another folder."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "fourier_attn" and len(parts) > 1 else parts[0]
+
+
+def below(name: str) -> set[str]:
+    """All rooms below a room."""
+    return set(RIGHT_BELOW[name]).union(*(below(lower) for lower in RIGHT_BELOW[name]))
+
+
+def imports(nodes: list[ast.stmt] | ast.AST) -> set[str]:
+    """Full names of what a piece of a program imports, in functions, too; or its given statements."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes if isinstance(nodes, list) else ast.walk(nodes):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -54,39 +77,77 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_down(path: Path) -> None:
-    place = str(path.relative_to(PACKAGE).with_suffix(""))
-    here = place.split("/")
-    for name in imported(path):
-        parts = name.split(".")
-        if parts[0] == "fourier_attn":
-            there, mine = level(*parts[1:]), level(*here)
-            assert there < mine or (there == mine and parts[1] == here[0]), f"{path} must not import {name}"
-        if parts[0] in ONLY_IN:
-            assert {place, here[0]} & ONLY_IN[parts[0]], f"{path} must not import {name}"
-        assert parts[0] != "tensorflow"
-        assert name != "__future__.annotations", "jaxtyping does not see shapes then"
+IMPORTS = {name: imports(ast.parse(path.read_text())) for name, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.py")), ids=lambda p: p.name)
-def test_configs_import_the_defaults_only(path: Path) -> None:
+def modules_of(name: str) -> set[str]:
+    """Modules of this repository that a module imports."""
+    found = set()
+    for full in IMPORTS[name]:
+        local = f"tests.{full}" if f"tests.{full.split('.')[0]}" in MODULES else full
+        found |= {local if local in MODULES else local.rpartition(".")[0]} & MODULES.keys()
+    return found - {name}
+
+
+def test_imports_point_down() -> None:
+    new = {room(name) for name in MODULES} - {"fourier_attn"} - RIGHT_BELOW.keys()
+    assert not new, f"say in RIGHT_BELOW what lies below {new}"
+    for name in MODULES.keys() - {"fourier_attn"}:
+        allowed = {room(name), "fourier_attn"} | below(room(name))
+        for other in modules_of(name):
+            assert room(other) in allowed, f"{name} must not import {other}"
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Nor from inside a function."""
+    graph = {name: modules_of(name) for name in MODULES}
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
+
+
+def test_libraries_stay_in_their_rooms() -> None:
+    for name, path in MODULES.items():
+        place = path.relative_to(PACKAGE).with_suffix("").as_posix() if PACKAGE in path.parents else None
+        for full in IMPORTS[name]:
+            library = full.split(".")[0]
+            assert full != "__future__.annotations", f"{name}: jaxtyping does not see shapes then"
+            if place and library in ONLY_IN:
+                assert {place, room(name)} & ONLY_IN[library], f"{name} must not import {full}"
+            if room(name) == "optics" and library not in sys.stdlib_module_names:
+                assert library in PHYSICS, f"{name} must not import {full}"
+            if place:
+                assert library not in PEERS, f"{name} must not import {full}"
+
+
+def test_peers_are_imported_where_they_run() -> None:
+    """At the head of peer_torch only, which is imported inside a function, in the process of its side."""
+    for path in ROOT.glob("benchmarks/*.py"):
+        if path.name != "peer_torch.py":
+            heads = imports(ast.parse(path.read_text()).body)
+            assert not {name.split(".")[0] for name in heads} & PEERS, path.name
+            assert not [name for name in heads if "peer_torch" in name.split(".")], path.name
+
+
+def test_configs_import_the_defaults_only() -> None:
     allowed = {"fourier_attn.config.Config", "fourier_attn.config.default", "fourier_attn.family.family"}
-    assert imported(path) <= allowed
+    for name in MODULES:
+        if room(name) == "configs":
+            assert IMPORTS[name] <= allowed, name
 
 
 def test_jit_stands_at_the_outermost_caller() -> None:
-    jitting = {str(p.relative_to(PACKAGE)) for p in FILES if "jax.jit" in p.read_text()}
-    callers = ("train/step.py", "optics/engine.py", "studies/speedup.py", "studies/sweep.py")
-    assert jitting == {name for name in callers if (PACKAGE / name).exists()}
-    assert not [path for path in FILES if "jax.config.update" in path.read_text()]
+    files = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    callers = {"train/step.py", "optics/engine.py", "studies/speedup.py", "studies/sweep.py"}
+    assert {name for name, text in files.items() if "jax.jit" in text} == callers
+    assert not [name for name, text in files.items() if "jax.config.update" in text]
 
 
 def test_importing_changes_nothing_and_needs_no_tensorflow() -> None:
+    """Every module of the package in one process, as a program that uses several of them would have it."""
+    names = [name for name in MODULES if name.startswith("fourier_attn")]
     program = (
-        "import jax, sys; before = dict(jax.config.values); "
-        "import fourier_attn, fourier_attn.train, fourier_attn.predict, fourier_attn.data.prepare; "
-        "assert dict(jax.config.values) == before; "
+        f"import importlib, jax, sys; before = dict(jax.config.values)\n"
+        f"for name in {names}: importlib.import_module(name)\n"
+        "assert dict(jax.config.values) == before\n"
         "assert 'tensorflow' not in sys.modules; print('fine')"
     )
     result = subprocess.run(
