@@ -208,7 +208,10 @@ def test_an_edited_config_is_refused(edit: Callable[[dict], None], run: tuple[co
             use()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}'])
+NONE = ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}']
+
+
+@pytest.mark.parametrize("text", NONE, ids=range(len(NONE)))
 def test_a_config_that_is_none_is_refused(text: str, run: tuple[config.Config, Path]) -> None:
     c, where = run
     (where / "config.json").write_text(text)
