@@ -76,7 +76,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     c, where = stopped
-    data_files(where / "checkpoints" / "9")[0].unlink()
+    for path in data_files(where / "checkpoints" / "9"):
+        path.unlink()
     train.run(c, where)
     out = capsys.readouterr().out
     assert out.count("checkpoints/9 is damaged") == 1
@@ -88,7 +89,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
 def test_without_a_sound_checkpoint_nothing_is_touched(stopped: tuple[config.Config, Path]) -> None:
     c, where = stopped
     for name in names(where):
-        data_files(where / "checkpoints" / str(name))[0].unlink()
+        for path in data_files(where / "checkpoints" / str(name)):
+            path.unlink()
     refused(c, where, "none of the checkpoints in .* is sound .*9 damaged.*8 damaged")
 
 

@@ -15,7 +15,6 @@ from conftest import assert_same_run, final_state
 from fourier_attn import config, model, train
 from fourier_attn.data.batches import Batches
 from fourier_attn.train import loop, signals
-from fourier_attn.train.checkpoint import Checkpoints
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import State, make_init, make_keys, make_train_step, roll_back
 from fourier_attn.train.writer import read_lines
@@ -63,7 +62,8 @@ def test_one_bad_batch_is_skipped_and_counted(
     assert finite(final_state(tmp_path))
     skipped = [line["skipped"] for line in read_lines(tmp_path) if line["split"] == "train"]
     assert pytest.approx(1 / 6) == skipped[5]  # at the end of the second epoch of six steps
-    assert sum(value > 0 for value in skipped) == 3  # steps 10 and 12, and the epoch's own line
+    assert sum(value > 0 for value in skipped) == 2  # at step 10 and at the end of the epoch, 12
+    assert not any(line.get("spikes") for line in read_lines(tmp_path))
     assert "epoch 2" in capsys.readouterr().out.split("1 skipped")[0].splitlines()[-1]
 
 
@@ -155,12 +155,8 @@ def test_a_run_that_diverges_again_stops_and_names_the_cure(
 ) -> None:
     toy.train.skip_limit = 2
     spoil(*range(6, 18))
-    with pytest.raises(
-        loop.Diverged, match="not finite .*again after going back.* lower optim.learning_rate"
-    ):
+    with pytest.raises(loop.Diverged, match="not finite .*again after going back.* lower optim.learning"):
         train.run(toy, tmp_path)
-    checkpoints = Checkpoints(tmp_path, read_only=True)
-    checkpoints.close()
     assert finite(final_state(tmp_path))
     assert not (tmp_path / "predictions.jsonl").exists()
 

@@ -124,6 +124,8 @@ class Checkpoints:
         restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
         if _sums(restored.state) != restored.sums:
             raise ValueError("its contents do not match their SHA-256 sums")
+        if _form(restored.state) != _form(like):  # Orbax restores arrays in the shape that they have
+            raise ValueError("its arrays are those of another network")
         return restored.state
 
     def _report(self, name: Name, reason: str) -> None:
@@ -142,6 +144,10 @@ class Checkpoints:
             path = self.directory / f"{OLD}{name}"
             (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
             shutil.rmtree(path)
+
+
+def _form(state: Any) -> list[tuple[tuple[int, ...], str]]:
+    return [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(state)]
 
 
 def _sums(state: Any) -> dict[str, str]:
