@@ -181,8 +181,6 @@ EDITS = [
     put("config.model.d", 16),
     put("config.model.depth", 10**5),
     put("config.model.depth", {}),
-    put("config.model.vocab", 10**12),
-    put("config.model.head", "bogus"),
     put("config.model.dropout", float("nan")),
     put("config.model.norm_eps", float("inf")),
     put("config.optim.learning_rate", 10**400),
@@ -206,6 +204,18 @@ def test_an_edited_config_is_refused(edit: Callable[[dict], None], run: tuple[co
     for use in (lambda: train.run(c, where), lambda: predict.predict(where, "fine")):
         with pytest.raises(ValueError, match="."):
             use()
+
+
+@pytest.mark.parametrize(("name", "value"), [("vocab", 10**12), ("head", "bogus")])
+def test_what_the_data_determine_is_checked_on_use(
+    name: str, value: object, run: tuple[config.Config, Path]
+) -> None:
+    _, where = run
+    facts = json.loads((where / "config.json").read_text())
+    facts["config"]["model"][name] = value
+    (where / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(ValueError, match=f"model.{name}="):
+        predict.predict(where, "fine")
 
 
 NONE = ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}']
