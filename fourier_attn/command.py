@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 
@@ -23,7 +24,9 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
     """
     app.define_help_flags()
     try:
-        logging.set_verbosity(logging.FATAL)  # what threads of libraries log comes as an exception, too
+        # What the threads of libraries log, or print, comes to this one as an exception, too.
+        logging.set_verbosity(logging.FATAL)
+        sys.excepthook = threading.excepthook = _quiet
         rest = _parse()
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
@@ -52,6 +55,10 @@ def _code(error: Exception) -> int:
         return 2
     # a configuration without a part that it must have
     return 2 if isinstance(error, AttributeError) and "config_dict" in traceback.format_exc() else 1
+
+
+def _quiet(*details: object) -> None:
+    """Instead of a traceback."""
 
 
 def _leave(signum: int, frame: object) -> None:
