@@ -26,7 +26,7 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
     try:
         # What the threads of libraries log, or print, comes to this one as an exception, too.
         logging.set_verbosity(logging.FATAL)
-        sys.excepthook = threading.excepthook = _quiet
+        sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
         rest = _parse()
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
