@@ -8,7 +8,9 @@ import ast
 import contextlib
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 
@@ -24,7 +26,9 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
     """
     app.define_help_flags()
     try:
-        logging.set_verbosity(logging.ERROR)
+        # What the threads of libraries log, or print, comes to this one as an exception, too.
+        logging.set_verbosity(logging.FATAL)
+        sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
         rest = _parse()
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
@@ -32,18 +36,37 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
         return 0
     except SystemExit:  # --help has been answered
         return 0
-    except KeyboardInterrupt as stop:  # signals.Interrupted knows its signal
-        return 128 + getattr(stop, "signum", 2)
-    except (ValueError, flags.Error) as error:
-        return _fail(error, 2)
-    except AttributeError as error:  # a configuration without a part that it must have
-        return _fail(error, 2 if error.__traceback__ and "config_dict" in traceback.format_exc() else 1)
+    except KeyboardInterrupt as stop:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is to end
+        if not hasattr(stop, "signum"):  # signals.Interrupted knows its signal, and has been announced
+            print("error: stopped by Ctrl-C", file=sys.stderr)
+        return 128 + getattr(stop, "signum", signal.SIGINT)
     except Exception as error:
-        code = _fail(error, 2 if getattr(error, "errno", None) == errno.ENAMETOOLONG else 1)
+        code = _fail(error, _code(error))
         if _full(error):  # a background thread or an exit handler would try, and fail, again
             sys.stderr.flush()
             os._exit(code)
         return code
+
+
+def _code(error: Exception) -> int:
+    """2 for something given that cannot be used, else 1."""
+    if _full(error):
+        return 1
+    if isinstance(error, ValueError | flags.Error) or getattr(error, "errno", None) == errno.ENAMETOOLONG:
+        return 2
+    # a configuration without a part that it must have
+    return 2 if isinstance(error, AttributeError) and "config_dict" in traceback.format_exc() else 1
+
+
+def _quiet(*details: object) -> None:
+    """Instead of a traceback."""
+
+
+def _leave(signum: int, frame: object) -> None:
+    """Ends the process: while libraries are imported, some would turn an exception into another one."""
+    os.write(2, b"\nerror: stopped by Ctrl-C\n")
+    os._exit(128 + signum)
 
 
 def _parse() -> list[str]:
@@ -51,6 +74,7 @@ def _parse() -> list[str]:
 
     Raises: SystemExit after an answer to --help; ValueError or flags.Error.
     """
+    previous = signal.signal(signal.SIGINT, _leave)
     try:
         return flags.FLAGS(sys.argv)[1:]
     except SystemExit:
@@ -65,6 +89,8 @@ def _parse() -> list[str]:
         raise ValueError(str(error)) from error
     except Exception as error:
         raise ValueError(f"the configuration cannot be read ({type(error).__name__}: {error})") from error
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _verbose() -> bool:

@@ -334,17 +334,18 @@ def test_a_second_signal_leaves_at_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [0.3, 0.6, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("library", ["numpy", "jaxlib", "grain", "tokenizers"])
 def test_interrupted_while_importing_it_says_one_line(
-    after: float, toy: config.Config, few_reviews: str, tmp_path: Path
+    library: str, toy: config.Config, few_reviews: str, tmp_path: Path
 ) -> None:
     process = command(toy, tmp_path / "run", few_reviews)
-    time.sleep(after)
+    while library not in Path(f"/proc/{process.pid}/maps").read_text() and process.poll() is None:
+        time.sleep(0.001)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGINT, err
-    assert "Traceback" not in err
-    assert err.strip().count("\n") == 0, err
+    assert err.strip() == "error: stopped by Ctrl-C"
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

@@ -1,0 +1,55 @@
+"""A run that no memory holds is refused by its shapes alone."""
+
+import pytest
+
+from fourier_attn import config
+from fourier_attn.train import memory
+
+
+def needing(**knobs: object) -> config.Config:
+    c = config.default("linear")
+    c.update_from_flattened_dict({key.replace("__", "."): value for key, value in knobs.items()})
+    return c
+
+
+BOMBS = [
+    ({"model__d": 10**8}, "the MLP|the mixers' matrices|the tables"),
+    ({"model__types": 10**9}, "the parameters"),
+    ({"model__positions": 10**9}, "the tables"),
+    ({"model__mlp": 10**9}, "the MLP|activations"),
+    ({"model__mixer__length": 10**6}, "the mixers' matrices"),
+    ({"data__batch": 10**9}, "activations|batches"),
+    ({"train__seeds": 10**8}, "the tables"),
+]
+
+
+@pytest.mark.parametrize(("knobs", "part"), BOMBS, ids=[next(iter(knobs)) for knobs, _ in BOMBS])
+def test_what_is_too_large_is_named(knobs: dict, part: str) -> None:
+    with pytest.raises(ValueError, match=rf"needs at least .* of memory, .* of it for ({part})"):
+        memory.check(needing(**knobs))
+
+
+def test_an_aperture_that_no_memory_holds_is_named() -> None:
+    c = config.default("fourier", engine="chip_11x11")
+    c.model.mixer.engine.shape = (10**6, 10**6)
+    with pytest.raises(ValueError, match="for a field of light"):
+        memory.check(c)
+
+
+def test_parameters_are_counted_by_shape() -> None:
+    """A block of each kind is traced, and counted as often as it stands in the network."""
+    c = config.default("linear")
+    [(_, needed)] = memory.traced(c).items()
+    c.model.depth += 1
+    [(_, more)] = memory.traced(c).items()
+    m = c.model
+    block = m.mixer.length**2 + m.d**2 + 2 * m.d * m.mlp + m.mlp + m.d + 4 * m.d
+    assert more - needed == 4 * memory.COPIES * block
+
+
+def test_what_fits_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = config.default()
+    memory.check(c)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(ValueError, match="the machine has 1e\\+03 B|the machine has 1 kB"):
+        memory.check(c)
