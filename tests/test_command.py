@@ -10,13 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import jax
 import pytest
-from absl import app
-from absl.testing import flagsaver
-from conftest import ROOT
+from conftest import ROOT, run_here
 
-from fourier_attn import command
 from fourier_attn.train.checkpoint import names
 from fourier_attn.train.writer import read_lines
 
@@ -52,29 +48,17 @@ def call(module: str, *options: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def run(module: str, *options: str) -> int:
-    """The same in this process, where a start takes no seconds, with flags of its own; the exit code."""
-    with pytest.MonkeyPatch.context() as patch, jax.numpy_dtype_promotion("standard"):
-        patch.setattr(sys, "argv", [module, *options])
-        patch.chdir(ROOT)
-        app.define_help_flags()
-        with flagsaver.flagsaver():
-            program = importlib.import_module(module)
-            program.define_flags()
-            return command.run(program.main)
-
-
-@pytest.fixture
-def answer(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command in this process; gives exit code, standard output and standard error."""
-    return lambda *words: (run(*words), *capfd.readouterr())
+def answer(module: str, *options: str) -> tuple[int, str, str]:
+    """The same in this process."""
+    return run_here(importlib.import_module(module), *options)
 
 
 @pytest.fixture(scope="module")
 def trained(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small finished run, made by the command."""
     where = tmp_path_factory.mktemp("runs") / "small"
-    assert run(MAIN, *TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}") == 0
+    code, _, err = answer(MAIN, *TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}")
+    assert code == 0, err
     return where
 
 
@@ -88,7 +72,7 @@ def test_training_says_what_it_does(few_reviews: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"test accuracy \d+\.\d\d %", out.splitlines()[-1])
 
 
-def test_predict_prints_label_and_probability(trained: Path, answer: Callable) -> None:
+def test_predict_prints_label_and_probability(trained: Path) -> None:
     code, out, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=the film was superb .")
     assert (code, err) == (0, "")
     label, probability = out.split()
@@ -96,7 +80,7 @@ def test_predict_prints_label_and_probability(trained: Path, answer: Callable) -
     assert 0.5 <= float(probability) <= 1
 
 
-def test_eval_prints_both_splits(trained: Path, answer: Callable) -> None:
+def test_eval_prints_both_splits(trained: Path) -> None:
     code, out, _ = answer(MAIN, "--mode=eval", f"--workdir={trained}")
     assert code == 0
     assert re.fullmatch(r"validation loss \S+ accuracy \S+ %\ntest loss \S+ accuracy \S+ %\n", out)
@@ -154,10 +138,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("reply", ["process", "here"])
-def test_bad_input_gets_one_message(reply: str, answer: Callable) -> None:
+@pytest.mark.parametrize(("reply", "cases"), [(call, [BAD[0], BAD[-1]]), (answer, BAD)])
+def test_bad_input_gets_one_message(reply: Callable, cases: list) -> None:
     """Two in processes of their own, which exit with the code; all of them here."""
-    reply, cases = (call, [BAD[0], BAD[-1]]) if reply == "process" else (answer, BAD)
     for module, options, message in cases:
         code, out, err = reply(module, *options)
         assert message in err
@@ -167,12 +150,12 @@ def test_bad_input_gets_one_message(reply: str, answer: Callable) -> None:
         assert "Traceback" not in err, message
 
 
-def test_empty_text(trained: Path, answer: Callable) -> None:
+def test_empty_text(trained: Path) -> None:
     code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
     assert (code, err) == (2, "error: text='' is empty; give a text, --text='...'\n")
 
 
-def test_another_configuration(trained: Path, answer: Callable) -> None:
+def test_another_configuration(trained: Path) -> None:
     code, _, err = answer(MAIN, *TOY, f"--workdir={trained}", "--config.train.epochs=2")
     assert code == 2
     assert "was made by another configuration: train.epochs is 3 there, 2 now" in err
