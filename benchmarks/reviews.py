@@ -26,8 +26,13 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 
 
 def names() -> list[str]:
-    """Of the configurations whose default task are the reviews."""
-    return [path.stem for path in sorted(CONFIGS.glob("*.py")) if default_task(path.stem) == "reviews"]
+    """Of the configurations whose default task are the reviews, NAME or NAME-VARIANT."""
+    found = []
+    for path in sorted(CONFIGS.glob("*.py")):
+        if default_task(path.stem) == "reviews":
+            variants = getattr(module(path.stem), "VARIANTS", ())
+            found += [f"{path.stem}-{variant}" for variant in variants] or [path.stem]
+    return found
 
 
 def default_task(name: str) -> Any:
@@ -41,13 +46,16 @@ def module(name: str) -> Any:
 
 def result(name: str, seed: int, folder: str) -> dict[str, Any]:
     """Trains a configuration and returns its row."""
-    config = module(name).get_config("reviews")
+    file, _, variant = name.partition("-")
+    argument = f"reviews-{variant}" if variant else "reviews"
+    config = module(file).get_config(argument)
     config.data.dir, config.seed = folder, seed
     directory = Path(folder) / "runs" / run_name(name, seed)
     begin = time.perf_counter()
     train.run(config, directory)
     seconds = round(time.perf_counter() - begin, 1)
-    facts = provenance.record() | {"commit": COMMIT, "config": f"configs/{name}.py", "seconds": seconds}
+    source = f"configs/{file}.py" + (f":{argument}" if variant else "")
+    facts = provenance.record() | {"commit": COMMIT, "config": source, "seconds": seconds}
     return collect.row(directory) | facts
 
 

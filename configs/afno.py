@@ -1,8 +1,6 @@
-"""Adaptive Fourier neural operators (Guibas et al., arXiv 2111.13587): one small network for every frequency.
+"""Adaptive Fourier neural operators (Guibas et al., arXiv 2111.13587): a small network at every frequency.
 
-`python -m fourier_attn.main --config=configs/afno.py` (synthetic reviews), or `configs/afno.py:imdb`
-(6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 99.95 % test accuracy, stopped after six epochs.
+`python -m fourier_attn.main --config=configs/afno.py` (synthetic reviews), or `configs/afno.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -1,9 +1,7 @@
-"""The articles' standard transformer: 6 blocks, 8 heads as wide as the model, no dropout.
+"""Standard attention, every head as wide as the model (Vaswani et al., arXiv 1706.03762; P. Bloem).
 
 `python -m fourier_attn.main --config=configs/attention.py` (synthetic reviews), or
-`configs/attention.py:imdb`: the recipe that the articles repeat (Adam, rate 1e-4, batch 4, 2,500 steps
-of warm-up, 20 epochs); they give 83 % validation accuracy. On IMDb not yet run here.
-Measured on 2 CPU cores, one seed: synthetic reviews 98.40 % test accuracy in 37 seconds.
+`configs/attention.py:imdb` with the articles' sizes and recipe; they give 83 % validation accuracy.
 """
 
 from fourier_attn.config import Config, default

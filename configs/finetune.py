@@ -5,7 +5,7 @@ from another run; `--config.init_from=model.safetensors --config.data.tokenizer=
 `--config.data.length=512 --config.data.buckets="()"`, from published weights. Without `init_from` the same
 network, fnet-mini, is trained from scratch. The string argument is a task: sst2, cola, mrpc, stsb, qqp, mnli,
 qnli, rte, wnli, imdb or reviews (`python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=..`).
-Texts are cut after 128 tokens. Measured: README, The FNet family. Tasks that are not there: not yet run.
+Texts are cut after 128 tokens.
 """
 
 from fourier_attn.config import Config

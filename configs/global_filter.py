@@ -1,8 +1,7 @@
 """Global filters (GFNet; Rao et al., arXiv 2107.00645): a learned transfer function for each feature.
 
 `python -m fourier_attn.main --config=configs/global_filter.py` (synthetic reviews), or
-`configs/global_filter.py:imdb` (6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 100.00 % test accuracy, stopped after seven epochs.
+`configs/global_filter.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

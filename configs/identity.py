@@ -1,8 +1,6 @@
 """Feed-forward only: the control without any mixing of tokens. It must fail where mixing is necessary.
 
-`python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews), or
-`configs/identity.py:imdb` (not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 60.55 % test accuracy in 9 seconds.
+`python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews), or `configs/identity.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -1,8 +1,6 @@
 """Two learned matrices, over tokens and over features: the "Linear" control of the FNet paper.
 
-`python -m fourier_attn.main --config=configs/linear.py` (synthetic reviews), or `configs/linear.py:imdb`
-(6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 99.45 % test accuracy.
+`python -m fourier_attn.main --config=configs/linear.py` (synthetic reviews), or `configs/linear.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -1,8 +1,7 @@
 """Long convolutions (Fu et al., arXiv 2302.06646): for each feature a kernel as long as the sequence.
 
 `python -m fourier_attn.main --config=configs/long_conv.py` (synthetic reviews), or
-`configs/long_conv.py:imdb` (6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 99.90 % test accuracy, stopped after five epochs.
+`configs/long_conv.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -1,8 +1,7 @@
 """Convolutional attention with tokens of 11 x 11 features, on an emulated 11 x 11 optical chip.
 
 `python -m fourier_attn.main --config=configs/optical_circular11.py` (synthetic reviews) or
-`configs/optical_circular11.py:imdb`, which is not yet run.
-Measured on 2 CPU cores beside other work, one seed: reviews 97.60 % test accuracy in 1,443 seconds.
+`configs/optical_circular11.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -1,8 +1,7 @@
 """Lambda layers whose position lambdas, convolutions of context 3, an emulated 11 x 11 optical chip computes.
 
 `python -m fourier_attn.main --config=configs/optical_lambda.py` (synthetic reviews) or
-`configs/optical_lambda.py:imdb`, which is not yet run.
-Measured on 2 CPU cores beside other work, one seed: reviews 99.80 % test accuracy in 608 seconds.
+`configs/optical_lambda.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -1,9 +1,6 @@
 """Two fixed random matrices, over tokens and over features: the "Random" control of the FNet paper.
 
-`python -m fourier_attn.main --config=configs/random.py` (synthetic reviews), or `configs/random.py:imdb`
-(6 blocks, d = 128; not yet run).
-Measured on 2 CPU cores, one seed: synthetic reviews 95.05 % test accuracy, 99.98 % on train. Fixed matrices
-mix, but generalise less than the others.
+`python -m fourier_attn.main --config=configs/random.py` (synthetic reviews), or `configs/random.py:imdb`.
 """
 
 from fourier_attn.config import Config, default

@@ -4,6 +4,8 @@
 n. With --verbosity=1 an error also shows where it came from.
 """
 
+import ast
+import contextlib
 import errno
 import os
 import sys
@@ -22,11 +24,10 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
     """
     app.define_help_flags()
     try:
+        logging.set_verbosity(logging.ERROR)
         rest = _parse()
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
-        if not _verbose():
-            logging.set_verbosity(logging.ERROR)
         main(*rest)
         return 0
     except SystemExit:  # --help has been answered
@@ -35,10 +36,10 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
         return 128 + getattr(stop, "signum", 2)
     except (ValueError, flags.Error) as error:
         return _fail(error, 2)
-    except AttributeError as error:  # an override of a key that the locked configuration does not have
+    except AttributeError as error:  # a configuration without a part that it must have
         return _fail(error, 2 if error.__traceback__ and "config_dict" in traceback.format_exc() else 1)
     except Exception as error:
-        code = _fail(error, 1)
+        code = _fail(error, 2 if getattr(error, "errno", None) == errno.ENAMETOOLONG else 1)
         if _full(error):  # a background thread or an exit handler would try, and fail, again
             sys.stderr.flush()
             os._exit(code)
@@ -48,7 +49,7 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
 def _parse() -> list[str]:
     """What is left of the command line. A configuration file is run here, and may fail in any way.
 
-    Raises: SystemExit after an answer to --help; ValueError, flags.Error or AttributeError.
+    Raises: SystemExit after an answer to --help; ValueError or flags.Error.
     """
     try:
         return flags.FLAGS(sys.argv)[1:]
@@ -58,8 +59,10 @@ def _parse() -> list[str]:
         raise ValueError(
             "the configuration file ends the program; a config has a function get_config"
         ) from None
-    except (AttributeError, flags.Error, ValueError):
+    except (flags.Error, ValueError):
         raise
+    except AttributeError as error:  # an override of a key that there is not, a file without get_config
+        raise ValueError(str(error)) from error
     except Exception as error:
         raise ValueError(f"the configuration cannot be read ({type(error).__name__}: {error})") from error
 
@@ -80,12 +83,17 @@ def _full(error: BaseException | None) -> bool:
 def _fail(error: Exception, code: int) -> int:
     if flags.FLAGS.is_parsed() and _verbose():
         traceback.print_exc()
-    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    message = str(error)
+    with contextlib.suppress(ValueError, SyntaxError):  # a KeyError shows a repr
+        message = str(ast.literal_eval(message))
+    lines = [line.strip() for line in message.strip().splitlines()] or [type(error).__name__]
     if "Traceback (most recent call last):" in lines:  # config_flags puts a whole one into its message
         lines = lines[-1:]
     text = " ".join(line for line in lines if line)
     for prefix in ("ValueError: ", "KeyError: "):
         text = text.removeprefix(prefix)
+    if "Did you mean" in text:
+        text = f"there is no knob {text} `python -m fourier_attn.config` prints them all"
     if _full(error):
         text = f"the disk is full ({text[:200]}); make room, and give --workdir again to go on"
     print("error:", text, file=sys.stderr)

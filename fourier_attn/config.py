@@ -199,6 +199,9 @@ def check(config: Config) -> None:
 
     Raises: ValueError.
     """
+    for part in PARTS:
+        if part not in config or not isinstance(config[part], Mapping | ConfigDict):
+            raise ValueError(f"{part} is no part with knobs; start from config.default()")
     check_knobs("", RUN, config)
     data.check(config.data)
     for part in ("optim", "train"):

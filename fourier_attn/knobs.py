@@ -95,6 +95,8 @@ def check(part: str, knobs: Mapping[str, Knob], values: Any) -> None:
 
     Raises: ValueError that names the knob, its value and the cure.
     """
+    if missing := [f"{part}{name}" for name in knobs if name not in values]:
+        raise ValueError(f"{', '.join(missing)} is missing; start from config.default()")
     for name, knob in knobs.items():
         value, kind = values[name], type(knob.default)
         text = f"{part}{name}={value!r}"

@@ -27,6 +27,8 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    if flags.FLAGS.workdir == "":
+        raise ValueError("--workdir= is empty; name a directory, or leave it out")
     from fourier_attn import predict, train
     from fourier_attn.train import init_from, workdir
     from fourier_attn.train.evaluate import show

@@ -24,6 +24,7 @@ from fourier_attn.train.checkpoint import Checkpoints
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import State, make_init, make_keys
+from fourier_attn.train.writer import read_lines
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -192,3 +193,18 @@ def final_state(directory: Path) -> State:
     found = checkpoints.restore(jax.eval_shape(init, make_keys(c.seed, c.train.seeds)[0], {}))
     checkpoints.close()
     return found[1]
+
+
+def numbers(directory: Path) -> list[dict]:
+    """What a run's metrics.jsonl says, without the timings."""
+    return [
+        {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait", "seconds")}
+        for line in read_lines(directory)
+    ]
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    """Checks that two finished runs are the same bit for bit."""
+    jax.tree.map(np.testing.assert_array_equal, final_state(a), final_state(b))
+    assert numbers(a) == numbers(b)
+    assert (a / "predictions.jsonl").read_text() == (b / "predictions.jsonl").read_text()

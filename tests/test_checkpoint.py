@@ -113,3 +113,12 @@ def test_what_a_kill_left_half_done_is_cleaned_up(tmp_path: Path) -> None:
     assert int(restored(tmp_path).step) == 2
     assert names(tmp_path) == [Name(2), Name(1)]
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "2"]
+
+
+def test_a_state_of_other_shapes_is_refused(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    wider = jax.eval_shape(lambda: jax.tree.map(lambda array: jnp.tile(array, 2), state(0)))
+    checkpoints = Checkpoints(tmp_path, read_only=True)
+    with pytest.raises(ValueError, match="1 damaged: its arrays are those of another network"):
+        checkpoints.restore(wider)
+    checkpoints.close()

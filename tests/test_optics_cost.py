@@ -286,7 +286,7 @@ def test_report_says_what_plan_and_cost_say(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_report_measures_against_the_network_as_configured(tmp_path: Path) -> None:
     options = ("--config.model.mixer.shape=(2,2)", "--config.model.mixer.heads=2")
-    result, _ = toy_report("circular11x11.py", tmp_path, *options)
+    result, _ = toy_report("circular.py:reviews-11x11", tmp_path, *options)
     row, took = result["presets"]["chip_11x11"]["inference"], result["measured_s"]["inference"]
     left = took["explicit"] - min(took["transform"], took["explicit"])
     optics = sum(row[key] for key in ("optics", "turnaround", "transfer", "digital"))

@@ -59,7 +59,7 @@ def round_trip(c: config.ConfigDict, path: Path) -> str:
 
 
 @pytest.mark.parametrize("suffix", files.FORMATS)
-@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize("mixer", model.MIXERS)
 def test_every_mixer_comes_back(mixer: str, suffix: str, tmp_path: Path) -> None:
     assert round_trip(settings(mixer), tmp_path / f"x.{suffix}") == "fourier_attn"
 

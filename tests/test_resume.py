@@ -10,29 +10,14 @@ import time
 from pathlib import Path
 
 import jax
-import numpy as np
 import pytest
-from conftest import ROOT, final_state, shrink
+from conftest import ROOT, assert_same_run, final_state, shrink
 
 from fourier_attn import config, train
 from fourier_attn.train import loop, signals
 from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
-
-
-def numbers(directory: Path) -> list[dict]:
-    """What metrics.jsonl says, without the timings."""
-    return [
-        {k: v for k, v in line.items() if k not in ("examples_per_s", "data_wait", "seconds")}
-        for line in read_lines(directory)
-    ]
-
-
-def assert_same_run(a: Path, b: Path) -> None:
-    jax.tree.map(np.testing.assert_array_equal, final_state(a), final_state(b))
-    assert numbers(a) == numbers(b)
-    assert (a / "predictions.jsonl").read_text() == (b / "predictions.jsonl").read_text()
 
 
 def test_a_run_repeats_bit_for_bit_and_the_loss_falls(toy: config.Config, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourier_attn.data.batches import Batches, Split
-from fourier_attn.data.corpus import read_corpora
+from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.tasks import TASKS, Task, check_task, read
 from fourier_attn.data.text import (
@@ -164,6 +164,8 @@ def check(config: Any) -> None:
             f"data.tokenizer={config['tokenizer']!r} has no [SEP], which task {config['task']!r} needs; "
             "use 'bpe'"
         )
+    if pretraining:
+        check_corpora(config)
     if pretraining and config["length"] < 8:
         raise ValueError(
             f"data.length={config['length']} must be at least 8 for two segments and their special tokens"

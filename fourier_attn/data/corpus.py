@@ -1,7 +1,6 @@
 """The texts of pre-training: of TFDS data sets or of text files, split by documents, without repeats."""
 
 import hashlib
-import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fourier_attn.data.sources import wikitext
-from fourier_attn.data.sources.files import letters
+from fourier_attn.data.sources.files import DAMAGED, letters, unpacked
 from fourier_attn.data.tfds import prepared, read_split
 
 BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name
@@ -28,8 +27,7 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
 
     Raises: ValueError for data that are missing or cannot be read, or nothing to read at all.
     """
-    if not config["corpora"]:
-        raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
+    check_corpora(config)
     parts: dict[str, list[str]] = {split: [] for split in SPLITS}
     for entry in config["corpora"]:
         for split, texts in _split(config, entry).items():
@@ -52,6 +50,12 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     order = np.random.default_rng(config["split_seed"]).permutation(len(result["train"]))
     order = order[: config["train_examples"] or None]
     return result | {"train": [result["train"][i] for i in order]}
+
+
+def check_corpora(config: Any) -> None:
+    """Checks that there are texts to learn from. Raises: ValueError."""
+    if not config["corpora"]:
+        raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
 
 
 def _split(config: Any, entry: str) -> dict[str, list[str]]:
@@ -90,9 +94,9 @@ def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
 def _documents(path: Path, knob: str) -> Iterator[str]:
     """The documents of a text file (also .xz) in UTF-8: paragraphs between empty lines."""
     try:
-        with lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb") as file:
+        with unpacked(path, path) as file:
             text = file.read().decode("utf-8")
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+    except (*DAMAGED, UnicodeDecodeError) as error:
         raise ValueError(f"data.{knob}: {path} cannot be read as UTF-8 text ({error})") from error
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
         if paragraph.strip():

@@ -4,6 +4,8 @@ What is written is the data set that TFDS itself would build (name, version, fea
 of the examples), so that `tfds.data_source(NAME)` reads it on a machine without network.
 """
 
+import contextlib
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,8 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
     # All is read before anything is written.
     splits = {name: list(examples) for name, examples in READERS[dataset](builder, source).items()}
     builder._split_generators = lambda dl_manager: splits  # TFDS's builder, with another place to read from
-    builder.download_and_prepare()
+    with contextlib.redirect_stdout(io.StringIO()):  # TFDS announces a download of unknown size
+        builder.download_and_prepare()
     counts = ", ".join(f"{split.num_examples:,} {name}" for name, split in builder.info.splits.items())
     print(f"{dataset} is in {builder.data_path}: {counts}")
     return builder
@@ -53,7 +56,7 @@ def _there(source: str | Path, dataset: str) -> Path:
 
 def define_flags() -> None:
     flags.DEFINE_enum("dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source")
-    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see README")
+    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see docs/data.md")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
 
 

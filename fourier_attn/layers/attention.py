@@ -50,6 +50,8 @@ class Attention(nn.Module):
             )
         if self.head_width not in ("full", "split"):
             raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout} must lie in [0, 1)")
         k = d if self.head_width == "full" else d // self.heads
 
         dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)

@@ -123,8 +123,8 @@ class LambdaLayer(nn.Module):
     def _check(self, t: int, d: int) -> None:
         if self.heads < 1 or d % self.heads:
             raise ValueError(f"heads={self.heads} must divide d={d}; change one of them")
-        if self.k < 1 or self.u < 1:
-            raise ValueError(f"k={self.k} and u={self.u} must be at least 1")
+        if min(self.k, self.u, self.length) < 1:
+            raise ValueError(f"k={self.k}, u={self.u} and length={self.length} must be at least 1")
         if self.causal and self.grid:
             raise ValueError(f"causal=True needs a sequence, not grid={self.grid}; an image has no order")
         if self.causal and (self.engine is not None or self.eval_engine is not None):

@@ -94,7 +94,7 @@ class Random(nn.Module):
       padding: "zero", or "tokens", where padding is tokens like any other (as published).
       dtype: of the computation.
     Masking: as for `Linear`.
-    Raises: ValueError for a longer sequence or another padding.
+    Raises: ValueError for a longer sequence, another padding or a negative seed.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
@@ -107,6 +107,8 @@ class Random(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
+        if self.seed < 0:
+            raise ValueError(f"seed={self.seed} must not be negative")
         blocks = re.findall(r"block_(\d+)", "/".join(self.path))
         tokens, features = self.matrices(int(blocks[-1]) if blocks else 0, x.shape[-1])
         return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)

@@ -64,7 +64,7 @@ def optical_dft2(
       modulus) and "intensity" (its square). An aperture of zeros gives noise around zero, one with a number
       that is not finite gives such numbers, and no other aperture is affected.
     Raises: ValueError for a shape that is not the aperture's, or a missing key.
-    Source: the forward model and its parameters are those of the README, section Optics.
+    Source: the forward model and its parameters are those of docs/optics.md.
     """
     x = jnp.asarray(x)
     if x.ndim < 2 or x.shape[-2:] != engine.shape:

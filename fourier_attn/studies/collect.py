@@ -18,8 +18,6 @@ from fourier_attn.data import TASKS
 from fourier_attn.train import workdir
 from fourier_attn.train.writer import read_lines
 
-OUT = flags.DEFINE_string("out", None, "file that gets the rows, for example results/imdb.json")
-
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
 
 
@@ -32,16 +30,15 @@ def row(directory: Path) -> dict[str, Any]:
 
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
-    flat = workdir.flat(workdir.load(directory))
+    flat = workdir.flat(json.loads(json.dumps(workdir.load(directory).to_dict())))
     lines = read_lines(directory)
     if not lines or lines[-1]["split"] != "test":
         raise ValueError(
             f"{directory} is not finished; give its directory to fourier_attn.main to go on, or leave it out"
         )
     test, task = dict(lines[-1]), flat["data.task"]
-    facts = json.loads((directory / "config.json").read_text())
-    words = facts.get("argv")
-    line = words if isinstance(words, str) or words is None else provenance.command(words)
+    facts = workdir.record(directory)
+    line = facts.get("command")
     metric = TASKS[task].metrics[0]
     return {
         "run": directory.name,
@@ -95,15 +92,20 @@ def merge(path: Path, new: list[dict[str, Any]]) -> None:
     provenance.write(path, {"rows": list(merged.values())})
 
 
+def define_flags() -> None:
+    flags.DEFINE_string("out", None, "file that gets the rows, for example results/imdb.json")
+
+
 def main(*directories: str) -> None:
-    if OUT.value is None or not directories:
+    if flags.FLAGS.out is None or not directories:
         raise ValueError("--out and directories are needed, like --out=results/imdb.json runs/fnet-imdb-0")
     new = [row(Path(name).resolve()) for name in directories]
-    merge(Path(OUT.value), new)
+    merge(Path(flags.FLAGS.out), new)
     for entry in new:
         print(f"{entry['run']}: test {entry['metric']} {entry['test'].get(entry['metric'])}")
-    print(f"written to {OUT.value}")
+    print(f"written to {flags.FLAGS.out}")
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main, arguments=True))

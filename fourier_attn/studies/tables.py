@@ -22,9 +22,7 @@ from typing import Any
 from absl import flags
 
 from fourier_attn import command
-
-CHECK = flags.DEFINE_bool("check", False, "change nothing; fail where a block differs from the results")
-ROOT = flags.DEFINE_string("root", ".", "directory with README.md, docs, configs and results")
+from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 
 Row = dict[str, Any]
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
@@ -55,14 +53,33 @@ class Results:
         except json.JSONDecodeError as error:
             return _damaged(path, error)
 
-    def configs(self) -> list[str]:
-        """Those that train on the synthetic reviews unless another task is named; all of them know IMDb."""
+    def runs(self, name: str) -> dict[str, dict[str, Any]]:
+        """The file by its name; none where nothing has been run yet."""
+        there = (self.root / "results" / f"{name}.json").exists()
+        return {name: self.document(name)} if there else {}
+
+    def configs(self, task: str) -> list[str]:
+        """For a task, those that train on the synthetic reviews unless one is named; all know IMDb."""
         names = []
-        for path in sorted((self.root / "configs").glob("*.py")):
-            get_config = runpy.run_path(str(path))["get_config"]
-            if (get_config.__defaults__ or (None,))[0] == "reviews":
-                names.append(f"configs/{path.name}")
+        for file, variants in self.variants().items():
+            arguments = [f"{task}-{variant}" for variant in variants] or [task]
+            names += [file if argument == "reviews" else f"{file}:{argument}" for argument in arguments]
         return names
+
+    def variants(self) -> dict[str, tuple[str, ...]]:
+        """By configuration file, what it knows besides tasks; the first is its default."""
+        found = {}
+        for path in sorted((self.root / "configs").glob("*.py")):
+            module = runpy.run_path(str(path))
+            if (module["get_config"].__defaults__ or (None,))[0] == "reviews":
+                found[f"configs/{path.name}"] = module.get("VARIANTS", ())
+        return found
+
+    def complete(self, config: str | None) -> str | None:
+        """A configuration with its variant, where that is not written because it is the file's default."""
+        file, _, argument = (config or "").partition(":")
+        variants = self.variants().get(file, ())
+        return f"{file}:{argument or 'reviews'}-{variants[0]}" if variants and "-" not in argument else config
 
 
 def _damaged(path: Path, why: object) -> Any:
@@ -74,17 +91,76 @@ def _damaged(path: Path, why: object) -> Any:
 
 def runs(results: Results, name: str, task: str) -> str:
     """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
-    document = results.document(name)
-    groups: dict[str, list[Row]] = {}
-    for row in document["rows"]:
-        groups.setdefault(label(row), []).append(row)
+    documents = results.runs(name)
+    groups = grouped(rows_of(documents), label)
     lines = [run_line(title, rows) for title, rows in groups.items()]
-    trained = {row["config"] for row in document["rows"]}
-    wanted = [config if task == "reviews" else f"{config}:{task}" for config in results.configs()]
-    lines += [[f"`{config}`", NOT_RUN, *[""] * 5] for config in wanted if config not in trained]
+    trained = {results.complete(row["config"]) for row in rows_of(documents)}
+    lines += [
+        [f"`{config}`", NOT_RUN, *[""] * 5] for config in results.configs(task) if config not in trained
+    ]
     head = ["`python -m fourier_attn.main --config=`", "test accuracy of each seed, %", "mean, %", "SD"]
     head += ["without texts that are also in train, %", "epochs", "seconds"]
-    return table(head, sorted(lines)) + notes({name: document})
+    return table(head, sorted(lines)) + notes(documents)
+
+
+def summary(results: Results, **names: str) -> str:
+    """One line for each configuration: accuracy on each task as it stands, without further knobs."""
+    columns = []
+    for task, name in names.items():
+        whole = [row | {"config": results.complete(row["config"])} for row in rows_of(results.runs(name))]
+        found = grouped(whole, label)
+        columns.append([mean_and_deviation(found.get(f"`{config}`", [])) for config in results.configs(task)])
+    short = [re.sub(r"configs/|\.py|:reviews", "", config) for config in results.configs("reviews")]
+    lines = [[f"`{title}`", *cells] for title, *cells in zip(short, *columns, strict=True)]
+    return table(["config", *names], lines)
+
+
+def mean_and_deviation(rows: list[Row]) -> str:
+    """Of the accuracies in percent, with their number."""
+    values = [100 * value for row in rows for value in accuracies(row)]
+    if not values:
+        return NOT_RUN
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation} ({len(values)})"
+
+
+def padding(results: Results, name: str) -> str:
+    """One line for each way in which Fourier mixing takes padding; other knobs that differ are named."""
+    documents, knob = results.runs(name), "model.mixer.padding"
+    rows = rows_of(documents)
+
+    def differs(key: str, value: Any) -> bool:
+        return any(row["knobs"].get(key) != value for row in rows)
+
+    def title(row: Row) -> str:
+        others = [
+            f"{key}={value}" for key, value in row["knobs"].items() if key != knob and differs(key, value)
+        ]
+        return ", ".join([row["knobs"].get(knob, FourierMixing.padding), *others])
+
+    groups = {choice: [] for choice in OPTIONS["padding"]} | grouped(rows, title)
+    lines = [padding_line(choice, found) for choice, found in groups.items()]
+    head = ["padding", "validation of the best epoch, mean, %", "test of each seed, %", "mean, %", "SD"]
+    return table(head, lines) + notes(documents)
+
+
+def padding_line(choice: str, rows: list[Row]) -> list[str]:
+    if not rows:
+        return [choice, NOT_RUN, "", "", ""]
+    validation = statistics.mean(100 * max(row["validation"]) for row in rows)
+    title, each, mean, deviation, *_ = run_line(choice, rows)
+    return [title, f"{validation:.2f}", each, mean, deviation]
+
+
+def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
+    return [row for document in documents.values() for row in document["rows"]]
+
+
+def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def label(row: Row) -> str:
@@ -274,6 +350,8 @@ def machine(hardware: dict[str, Any] | None) -> str:
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
+    "summary": partial(summary, reviews="reviews-cpu", imdb="imdb"),
+    "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(
         r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "dense-cpu"
@@ -314,8 +392,13 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
     return BLOCK.sub(replace, text), changed
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("check", False, "change nothing; fail where a block differs from the results")
+    flags.DEFINE_string("root", ".", "directory with README.md, docs, configs and results")
+
+
 def main() -> None:
-    root = Path(ROOT.value)
+    root = Path(flags.FLAGS.root)
     pages = [path for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if path.exists()]
     if not pages:
         raise ValueError(f"--root={root} has neither README.md nor docs/*.md; name the root of the sources")
@@ -324,7 +407,7 @@ def main() -> None:
         where = str(path.relative_to(root))
         text, changed = fill(path.read_text(), results, where)
         filled += [(path, where, text, changed)] if changed else []
-    if CHECK.value:
+    if flags.FLAGS.check:
         if filled:
             named = "; ".join(f"{where}: {', '.join(changed)}" for _, where, _, changed in filled)
             raise RuntimeError(f"these tables are not what results say: {named}; run without --check")
@@ -335,4 +418,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    define_flags()
     sys.exit(command.run(main))

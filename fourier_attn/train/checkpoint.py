@@ -3,6 +3,7 @@
 import hashlib
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -55,7 +56,6 @@ class Checkpoints:
     def __init__(self, workdir: Path, *, read_only: bool = False):
         self.directory, self.read_only = workdir.resolve() / "checkpoints", read_only
         if not read_only:
-            self.directory.mkdir(exist_ok=True)
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
                 shutil.rmtree(rest)  # a kill came while it was written or removed
         self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
@@ -68,6 +68,7 @@ class Checkpoints:
         self.wait()
         if (self.directory / str(name)).exists():
             return
+        self.directory.mkdir(exist_ok=True)
         self._remove_older()
         copy = jax.tree.map(np.array, state)  # a copy: the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
@@ -77,25 +78,34 @@ class Checkpoints:
         """Waits until the last state that was given to `save` is on the disk. Raises: its error."""
         self.checkpointer.wait_until_finished()
 
-    def restore(self, like: T) -> tuple[Name, T] | None:
+    def restore(
+        self, like: T, wanted: Callable[[Name, T], bool] = lambda name, state: True
+    ) -> tuple[Name, T] | None:
         """The newest sound state, with the structure, shapes and dtypes of `like`; None if none was saved.
 
-        A damaged one is said aloud and set aside, under another name; then the one before it is taken.
+        A damaged one is said aloud and set aside, under another name; the one before it is taken.
 
-        Raises: ValueError where there are checkpoints and none of them is sound.
+        Args:
+          wanted: whether a state will do; if not, an earlier one is looked for.
+        Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
-        damaged = [path.name for path in self.directory.glob(f"{DAMAGED}*")]
+        damaged: dict[Name, str] = {}
         for name in names(self.directory.parent):
             try:
-                return name, self._read(name, like)
+                state = self._read(name, like)
             except Exception as error:  # a damaged file shows as one of many kinds
                 reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-                damaged.append(str(name))
-                aside = "" if self.read_only else f"; it is set aside as {self._set_aside(name).name}"
-                tqdm.write(f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}.")
-        if damaged:
+                damaged[name] = reason
+                continue
+            if wanted(name, state):
+                for other, reason in damaged.items():
+                    self._report(other, reason)
+                return name, state
+        lost = [f"{name} damaged: {reason}" for name, reason in damaged.items()]
+        lost += [path.name for path in self.directory.glob(f"{DAMAGED}*")]
+        if len(lost) and len(damaged) == len(names(self.directory.parent)):
             raise ValueError(
-                f"none of the checkpoints in {self.directory} is sound ({', '.join(damaged)} damaged); "
+                f"none of the checkpoints in {self.directory} is sound ({'; '.join(lost)}); "
                 "put a copy back, or begin anew in another workdir"
             )
         return None
@@ -114,7 +124,13 @@ class Checkpoints:
         restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
         if _sums(restored.state) != restored.sums:
             raise ValueError("its contents do not match their SHA-256 sums")
+        if _form(restored.state) != _form(like):  # Orbax restores arrays in the shape that they have
+            raise ValueError("its arrays are those of another network")
         return restored.state
+
+    def _report(self, name: Name, reason: str) -> None:
+        aside = "" if self.read_only else f"; it is set aside as {self._set_aside(name).name}"
+        tqdm.write(f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}.")
 
     def _set_aside(self, name: Name) -> Path:
         path = self.directory / str(name)
@@ -128,6 +144,10 @@ class Checkpoints:
             path = self.directory / f"{OLD}{name}"
             (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
             shutil.rmtree(path)
+
+
+def _form(state: Any) -> list[tuple[tuple[int, ...], str]]:
+    return [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(state)]
 
 
 def _sums(state: Any) -> dict[str, str]:

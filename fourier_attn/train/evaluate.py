@@ -1,6 +1,5 @@
 """What a run has found: its metrics on a split, in words, and each answer in a file."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from fourier_attn.data.batches import Split
 from fourier_attn.train import metrics
 from fourier_attn.train.scores import SCORES
 from fourier_attn.train.workdir import write
+from fourier_attn.train.writer import strict_json
 
 
 def evaluate_split(
@@ -93,7 +93,7 @@ def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Spli
         extra = [{"probability": round(float(row[best]), 6)} for row, best in zip(mean, chosen, strict=True)]
     rows = zip(batches.labels.tolist(), chosen.tolist(), extra, strict=True)
     lines = [
-        json.dumps({"index": index, "label": label, "prediction": answer, **more}) + "\n"
+        strict_json({"index": index, "label": label, "prediction": answer, **more}) + "\n"
         for index, (label, answer, more) in enumerate(rows)
     ]
     write(path, "".join(lines))

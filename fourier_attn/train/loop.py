@@ -64,6 +64,8 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         tqdm.write(f"{directory} is finished. {summary(done)}")
         return done
     with workdir.lock(directory), StopSignals() as stop:
+        workdir.check(directory, start.config)  # another run may have come first
+        workdir.clear(directory)
         try:
             return Run(start, directory, stop, allow_drift).finish()
         except Interrupted:
@@ -125,33 +127,36 @@ class Run:
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds)
         self.checkpoints = Checkpoints(directory)
-        self.state, self.keys, self.step = self.begin(start.params, allow_drift)
-        self.first = self.step
-        self.writer = Writer(directory, self.step, self.validated())
+        self.state, self.keys, name = self.begin(start.params, allow_drift)
+        self.first = self.step = name.step
+        self.validated = name.validated  # whether all validations up to this step are part of the state
+        self.writer = Writer(directory, self.step, self.validated)
 
-    def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, int]:
-        """The state to go on with, the keys of dropout, and the step.
+    def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
+        """The state to go on with, the keys of dropout, and which state it is.
 
-        The first state is on the disk before the first line of metrics is: where there are lines and no
-        checkpoint, something was lost.
+        The first state is on the disk before metrics.jsonl is: where there is this file and no checkpoint,
+        something was lost.
         """
         init_keys, keys = make_keys(self.config.seed, self.seeds)
         example = model.example(self.config.model)
         self.init = make_init(self.network, self.optimizer, self.objective, example, self.seeds)
+        if names(self.directory):  # before a state is read, which other code may take for damaged
+            workdir.check_drift(self.directory, self.fingerprints, allow_drift)
         found = self.checkpoints.restore(jax.eval_shape(self.init, init_keys, {}))
         if found:
-            workdir.check_drift(self.directory, self.fingerprints, allow_drift)
-            return found[1], keys, found[0].step
-        if lines := read_lines(self.directory):
+            return found[1], keys, found[0]
+        if (self.directory / "metrics.jsonl").exists():
+            steps = max((line["step"] for line in read_lines(self.directory)), default=0)
             raise ValueError(
-                f"workdir={self.directory} has metrics of {lines[-1]['step']} steps and no checkpoint; put "
-                "its folder checkpoints back, or begin anew in another workdir"
+                f"workdir={self.directory} has metrics of {steps} steps and no checkpoint; put its folder "
+                "checkpoints back, or begin anew in another workdir"
             )
         state = self.init(init_keys, params or {})
         workdir.save(self.directory, self.config, self.fingerprints)
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
-        return state, keys, 0
+        return state, keys, Name(0)
 
     def finish(self) -> dict[str, Any]:
         """Trains to the end, or as far as a signal allows, then reads the test set."""
@@ -162,7 +167,7 @@ class Run:
             tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
-            self.checkpoints.save(Name(self.step, self.validated()), self.state)
+            self.checkpoints.save(Name(self.step, self.validated), self.state)
             self.checkpoints.wait()
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
@@ -202,17 +207,11 @@ class Run:
         """Of one network."""
         return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
 
-    def validated(self) -> bool:
-        """Whether all validations up to this step are part of the state."""
-        sums = jax.device_get(self.state.sums)
-        examples_seen = max(float(np.max(sums[name][..., 1])) for name in self.objective.names)
-        return not (self.step and self.step % self.per_epoch == 0 and examples_seen > 0)
-
     def train(self) -> None:
         """Training steps until all epochs are done or validation stops getting better."""
         train = self.data.train
         self.clock = Clock(self.step)
-        if not self.validated():
+        if not self.validated:
             self.close_epoch()
         batches, first = prefetch(train, self.step), True
         with tqdm(total=len(train), initial=self.step, unit="step", disable=None, dynamic_ncols=True) as bar:
@@ -224,6 +223,7 @@ class Run:
                     batch = next(batches)
                 self.state = self.train_step(self.state, batch, self.keys)
                 self.step += 1
+                self.validated = self.step % self.per_epoch != 0
                 self.after_step(bar)
                 self.stop.poll()  # after the step's line and save, or they would be missing on resume
         self.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
@@ -242,8 +242,12 @@ class Run:
             self.writer.write("train", self.step, self.step / self.per_epoch, values)
             shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
             bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
-        if self.step % self.config.train.save_every == 0 and not np.max(self.state.skipped):
-            self.checkpoints.save(Name(self.step), self.state)  # a state to go back to, too
+        if self.step % self.config.train.save_every == 0 and self.sound():
+            self.checkpoints.save(Name(self.step), self.state)
+
+    def sound(self) -> bool:
+        """Whether the last update was made; if not, the state is none to go back to."""
+        return not np.max(self.state.skipped)
 
     def look_after(self) -> None:
         """Goes back once where too many updates in a row were not finite; stops the second time.
@@ -259,14 +263,19 @@ class Run:
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
                 "optim.clip_norm, or use model.dtype=float32, in another workdir"
             )
-        like = jax.eval_shape(lambda state: state, self.state)
+
+        def wanted(name: Name, state: State) -> bool:
+            """Sound, and one that there would be without an interruption, too."""
+            regular = name.step % self.config.train.save_every == 0 or name.step % self.per_epoch == 0
+            return name.validated and regular and not np.max(state.skipped)
+
         self.checkpoints.wait()
-        found = self.checkpoints.restore(like)
+        found = self.checkpoints.restore(jax.eval_shape(lambda state: state, self.state), wanted)
         if found is None:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
         tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
         self.state = roll_back(self.state, found[1])
-        self.checkpoints.save(Name(self.step, validated=self.step % self.per_epoch != 0), self.state)
+        self.checkpoints.save(Name(self.step, self.validated), self.state)
 
     def progress(self) -> dict[str, Any]:
         """Means over the epoch so far, the learning rate, and how fast it goes."""
@@ -280,17 +289,18 @@ class Run:
         train = self.progress()
         validation, _ = self.evaluate("validation", self.data.validation, self.state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
-        self.state = close_epoch(self.state, jnp.asarray(score, jnp.float32))
+        counted = {name: int(np.max(self.state.sums[name][..., 0])) for name in ("skipped", "spikes")}
+        self.state, self.validated = close_epoch(self.state, jnp.asarray(score, jnp.float32)), True
         validation = metrics.over_seeds(validation)
         self.writer.write("train", self.step, epoch, train)
         self.writer.write("validation", self.step, epoch, validation)
         self.plot()
-        self.checkpoints.save(Name(self.step), self.state)
+        if self.sound() or self.step == len(self.data.train) or self.stale():
+            self.checkpoints.save(Name(self.step), self.state)
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
         held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
-        steps = self.clock.steps(self.step)
-        health = [f"{round(train[name] * steps)} {name}" for name in ("skipped", "spikes") if train[name]]
+        health = [f"{count} {name}" for name, count in counted.items() if count]
         tqdm.write(
             f"epoch {epoch:<4}  train {' '.join((*line, *health))}   validation {' '.join(held)}   "
             f"{time.perf_counter() - self.start:.0f} s"

@@ -1,5 +1,6 @@
 """The least memory that a configuration asks for, against what the machine has: before anything is made."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 
 from fourier_attn import model, provenance
 from fourier_attn.config import Config, mixers
+from fourier_attn.optics import presets
 
 COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones
 PREFETCHED = 8  # batches
+FIELD = 8  # bytes of a complex number
 
 
 def check(config: Config) -> None:
@@ -54,6 +57,10 @@ def cheap(config: Config) -> dict[str, int]:
     needed = {name: item * COPIES * seeds * size for name, size in tables.items()}
     needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
         (2 if m.dtype == "bfloat16" else item) * seeds * rows // parts * m.depth * (2 * m.d + m.mlp)
+    )
+    engines = [presets.build(m.engine) for m in mixers(config) if "engine" in m]
+    needed["a field of light (model.mixer.engine.shape)"] = sum(
+        FIELD * math.prod(engine.shape) for engine in engines if engine
     )
     needed["batches (data.batch, data.length)"] = rows * 9 * PREFETCHED
     return needed

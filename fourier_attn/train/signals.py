@@ -16,6 +16,8 @@ class Interrupted(KeyboardInterrupt):
 class StopSignals:
     """Notices SIGTERM, SIGHUP and Ctrl-C inside `with`, to act between two steps; a second one ends it all.
 
+    SIGHUP stays ignored where it is, as `nohup` has it.
+
     What is on the disk stays as it is then: a checkpoint has its name only once it is whole.
     """
 
@@ -26,6 +28,8 @@ class StopSignals:
         self.previous = {}
         if threading.current_thread() is threading.main_thread():  # Python allows handlers there only
             for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                if signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN:
+                    continue
                 self.previous[signum] = signal.signal(signum, self.receive)
         return self
 

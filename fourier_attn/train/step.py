@@ -93,8 +93,8 @@ def make_train_step(
 
     The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
     off in a parts, whose gradients are summed: the gradient is that of the whole batch. Dropout draws
-    from `key` folded with the step, so the key is the same for all steps. An update whose gradient or loss is
-    not finite is not made, and counted.
+    from `key` folded with the step, so the key is the same for all steps. An update that is not finite, or
+    whose gradient or loss is not, is not made, and counted.
     """
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
@@ -123,7 +123,7 @@ def make_train_step(
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         norm, loss = optax.tree.norm(grads), objective.loss(total, objective.counts(batch))
-        finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+        finite = jnp.isfinite(norm) & jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(updates))
         health = _health(state.sums, objective, norm, loss, finite)
 
         def choose(new: Any, old: Any) -> Any:
@@ -146,7 +146,7 @@ def _health(
 ) -> metrics.Sums:
     """Of one step: the gradient's norm, whether it was skipped, whether its loss is a spike."""
     so_far = objective.loss(sums, {name: jnp.maximum(sums[name][1], 1e-6) for name in objective.losses})
-    spike = (so_far > 0) & ~(loss < SPIKE * so_far)
+    spike = finite & (so_far > 0) & (loss > SPIKE * so_far)
     one = jnp.ones((), jnp.float32)
     return {
         "gradient_norm": jnp.where(finite, jnp.stack([norm, one]), 0.0),
@@ -157,10 +157,10 @@ def _health(
 
 @jax.jit
 def roll_back(state: State, good: State) -> State:
-    """The current step with the parameters and the optimiser of an earlier state: the window is skipped."""
-    return good._replace(
-        step=state.step,
-        sums=jax.tree.map(jnp.zeros_like, state.sums),
+    """The state with the parameters and the optimiser of an earlier one: the updates since are given up."""
+    return state._replace(
+        params=good.params,
+        opt_state=good.opt_state,
         skipped=jnp.zeros_like(state.skipped),
         rollbacks=state.rollbacks + 1,
     )

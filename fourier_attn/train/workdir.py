@@ -26,10 +26,15 @@ FREE = (
 DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 LARGEST = 10_000_000  # bytes of a config.json
+LOCK = ".lock"
+# What a run writes before config.json.
+EARLY = ("config.json.tmp", "tokenizer.tmp", "tokenizer.json", "tokenizer.model")
 
 
 def check(workdir: Path, config: Config) -> None:
     """Checks that the directory is new, empty, or of a run with this configuration, and holds no links.
+
+    A run that was killed before it wrote config.json has left its lock there, and no more than `EARLY`.
 
     Raises: ValueError that lists the differences, or for a directory that is no run's.
     """
@@ -39,7 +44,8 @@ def check(workdir: Path, config: Config) -> None:
         raise ValueError(f"workdir={workdir} is a file; name a directory")
     refuse_links(workdir)
     if not (workdir / "config.json").exists():
-        if any(path.name not in (".lock", "config.json.tmp") for path in workdir.iterdir()):
+        there = {path.name for path in workdir.iterdir()}
+        if there - {LOCK, *EARLY} or (there and LOCK not in there):
             raise ValueError(
                 f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
             )
@@ -58,13 +64,26 @@ def check(workdir: Path, config: Config) -> None:
         )
 
 
+def clear(workdir: Path) -> None:
+    """Removes what a run left that was killed before it had a config.json, and so is none yet."""
+    if not (workdir / "config.json").exists():
+        for name in EARLY:
+            (workdir / name).unlink(missing_ok=True)
+
+
 def refuse_links(workdir: Path) -> None:
-    """Checks that nothing in the directory is a link: a run writes nowhere else. Raises: ValueError."""
+    """Checks that there are files and folders only: a run writes nowhere else, and waits for no pipe.
+
+    Raises: ValueError.
+    """
     for folder, folders, files in os.walk(workdir):
         for name in (*folders, *files):
             path = Path(folder) / name
-            if path.is_symlink():
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
                 raise ValueError(f"{path} is a link, which a run does not follow; remove it")
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise ValueError(f"{path} is neither a file nor a folder; remove it")
 
 
 def record(workdir: Path) -> dict[str, Any]:
@@ -92,7 +111,7 @@ def load(workdir: Path) -> Config:
     found = record(workdir)
     try:
         return from_dict(found["config"])
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
 
 
@@ -163,9 +182,12 @@ def lock(workdir: Path) -> Iterator[None]:
 
     Raises: ValueError if another process has it.
     """
-    workdir.mkdir(parents=True, exist_ok=True)
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, FileExistsError, PermissionError) as error:
+        raise ValueError(f"workdir={workdir} cannot be made ({error.strerror}); name another") from error
     refuse_links(workdir)
-    with os.fdopen(os.open(workdir / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
+    with os.fdopen(os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

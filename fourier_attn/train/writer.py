@@ -32,14 +32,14 @@ class Writer:
             for line in read_lines(workdir)
             if line["step"] <= last and line["split"] in ("train", "validation")
         ]
-        write(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+        write(self.path, "".join(strict_json(line) + "\n" for line in kept))
         self.file = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a")
         self.board = SummaryWriter(str(workdir / "tensorboard"), purge_step=last + 1, write_to_disk=True)
 
     def write(self, split: str, step: int, epoch: int | float, values: Mapping[str, Any]) -> None:
         """Writes one line: step, epoch (a fraction of the data seen), split, then the values."""
         line = {"step": step, "epoch": epoch, "split": split, **values}
-        self.file.write(json.dumps(_strict(line), allow_nan=False) + "\n")
+        self.file.write(strict_json(line) + "\n")
         self.file.flush()
         for name, value in values.items():
             if isinstance(value, float):
@@ -50,6 +50,11 @@ class Writer:
         os.fsync(self.file.fileno())
         self.file.close()
         self.board.close()
+
+
+def strict_json(value: Any) -> str:
+    """JSON as everybody reads it: a number that is not finite is null."""
+    return json.dumps(_strict(value), allow_nan=False)
 
 
 def _strict(value: Any) -> Any:
@@ -66,16 +71,18 @@ def read_lines(workdir: Path) -> list[dict[str, Any]]:
     Raises: ValueError for a line that is no JSON, or lacks step, epoch or split.
     """
     path = workdir / "metrics.jsonl"
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     found = []
     for number, line in enumerate(lines, 1):
-        if line.endswith("\n"):
+        if line.endswith(b"\n"):
             try:
                 values = json.loads(line)
-                if not {"step", "epoch", "split"} <= values.keys():
-                    raise KeyError("step, epoch or split is missing")
+                if type(values["step"]) is not int or not isinstance(values["split"], str):
+                    raise ValueError("its step is no whole number, or its split no name")
+                if type(values["epoch"]) not in (int, float) or not math.isfinite(values["epoch"]):
+                    raise ValueError("its epoch is no number")
                 found.append(values)
-            except (json.JSONDecodeError, KeyError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
                     f"{path}, line {number} is damaged ({error}); mend it or move it away"
                 ) from error

@@ -1,0 +1,38 @@
+"""Attention whose queries, keys and values are circular correlations of each token (Optalysys' articles).
+
+The string argument is TASK-VARIANT, for example `configs/circular.py:reviews-3x3`; of either of them the
+first is the default:
+
+    reviews, imdb
+    1d      over all features
+    2d      each token as an image, 16 x 8 features (8 x 8 for the reviews)
+    11x11   each token as an image of 11 x 11 features, as on an optical chip of that size
+    3x3     as "2d", with kernels of 3 x 3 and zeros outside, as on an optical engine without wrap
+
+`python -m fourier_attn.main --config=configs/circular.py`. On IMDb with the articles' sizes and recipe (Adam,
+rate 1e-4, batch 4, 20 epochs): they give 84 % validation accuracy for "1d", and find the two-dimensional ones
+very close to it.
+"""
+
+from fourier_attn.config import Config, default
+
+VARIANTS = ("1d", "2d", "11x11", "3x3")
+
+
+def get_config(argument: str = "reviews") -> Config:
+    task, _, variant = argument.partition("-")
+    variant = variant or VARIANTS[0]
+    if variant not in VARIANTS:
+        raise ValueError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
+    imdb = task == "imdb"
+    config = default("circular", task, recipe="articles" if imdb else "default")
+    config.model.mixer.heads = 8 if imdb else 4
+    config.train.epochs = 20 if imdb else 8
+    if variant == "11x11":
+        config.model.d, config.model.mlp = 121, 484
+        config.model.mixer.shape = (11, 11)
+    elif variant != "1d":
+        config.model.mixer.shape = (16, 8) if imdb else (8, 8)
+    if variant == "3x3":
+        config.model.mixer.kernel, config.model.mixer.boundary = (3, 3), "zero"
+    return config

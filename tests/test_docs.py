@@ -1,0 +1,220 @@
+"""README and docs: what they show runs, what they name exists, what they count is so."""
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from conftest import ROOT
+from test_family import PARAMETERS
+
+from fourier_attn import config
+from fourier_attn.data import Task
+from fourier_attn.data.sources import files
+from fourier_attn.data.tfds import tfds_builder
+from fourier_attn.layers.fourier import OPTIONS
+from fourier_attn.model import MIXERS, fields
+from fourier_attn.optics.presets import PRESETS
+from fourier_attn.train import workdir
+
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PACKAGE = ROOT / "fourier_attn"
+EXTENDING = (ROOT / "docs" / "extending.md").read_text()
+NEW = {"configs/decay.py", "model.mixer.rate"}  # made by what docs/extending.md says
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def rows(text: str, head: str) -> list[list[str]]:
+    """The cells of the table that begins with a line."""
+    lines = text.split(head, 1)[1].splitlines()[2:]
+    end = next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
+    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines[:end]]
+
+
+def test_readme_is_short() -> None:
+    assert len(README.read_bytes()) <= 6_000
+
+
+@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize("name", ["README.md", "docs/optics.md", "docs/fnet.md"])
+def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    programs = blocks((ROOT / name).read_text(), "python")
+    assert programs
+    for program in programs:
+        exec(compile(program, name, "exec"), {})
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        assert "://" not in link, f"{page.name}: {link} is not in this repository"
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{page.name}: {link}"
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", there.read_text(), flags=re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads], link
+
+
+@pages
+def test_commands_name_what_exists(page: Path) -> None:
+    text = page.read_text()
+    for module in re.findall(r"python -m ([a-z_.]+[a-z_])", text):
+        assert importlib.util.find_spec(module), f"{page.name}: {module}"
+    for file in set(re.findall(r"\bconfigs/\w+\.py", text)) - NEW - {"configs/NAME.py"}:
+        assert (ROOT / file).exists(), f"{page.name}: {file}"
+    for knob in set(re.findall(r"--config\.([a-z_.]+[a-z])=", text)) - NEW:
+        assert known(knob), f"{page.name}: --config.{knob}"
+
+
+def known(knob: str) -> bool:
+    """Whether some mixer's configuration, with an engine where it can have one, has a knob of that name."""
+    for mixer in MIXERS:
+        engine = "chip_11x11" if any(field.name == "engine" for field in fields(mixer)) else None
+        names = config.default(mixer, engine=engine).to_dict()
+        if knob in workdir.flat(names) or knob == "model.mixer.engine":
+            return True
+    return False
+
+
+def test_the_map_and_the_tree_agree() -> None:
+    listed = README.read_text().split("## The map", 1)[1].split("\n## ", 1)[0]
+    listed = "\n".join(line for line in listed.splitlines() if line.startswith("    "))
+    named = set(re.findall(r"[\w/]+\.py\b|\w+/", listed))
+    for name in named - {"requirements/"}:
+        places = [ROOT / name, PACKAGE / name, PACKAGE / "data" / name]
+        assert any(place.exists() for place in places), name
+    for path in PACKAGE.rglob("*.py"):
+        first, *rest = path.relative_to(PACKAGE).parts
+        assert first == "__init__.py" or (f"{first}/" if rest else first) in named, path
+    rooms = {path.parent.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py")}
+    assert {f"{room}/" for room in rooms if not room.startswith(".")} <= named
+
+
+def test_parameters_of_the_mixers() -> None:
+    counted = rows((ROOT / "docs" / "mixers.md").read_text(), "| mixer | parameters, d = 128 |")
+    assert len(counted) >= 11
+    for name, count, *_ in counted:
+        layer = MIXERS[name]()
+        params = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((1, 8, 128)))
+        assert f"{sum(p.size for p in jax.tree.leaves(params)):,}" == count, name
+
+
+def test_choices_of_padding() -> None:
+    listed = rows((ROOT / "docs" / "mixers.md").read_text(), "| `padding` |")
+    assert [row[0].removesuffix("` (default)") for row in listed] == list(OPTIONS["padding"])
+
+
+def test_knobs_have_their_defaults() -> None:
+    for name, default, _ in rows((ROOT / "docs" / "training.md").read_text(), "| knob | default |"):
+        part, _, knob = name.partition(".")
+        assert repr(config.PARTS[part][knob].default) == default, name
+
+
+def test_provenance_of_the_presets() -> None:
+    listed = rows((ROOT / "docs" / "optics.md").read_text(), "| preset | published |")
+    found = {name: (published, derived) for name, published, derived in listed}
+    assert found == {name: (", ".join(p.published), ", ".join(p.derived)) for name, p in PRESETS.items()}
+
+
+def test_parameters_of_the_family() -> None:
+    for size, *counts in rows((ROOT / "docs" / "fnet.md").read_text(), "| | fnet, random, ff |"):
+        for name, count in zip(("fnet", "hybrid", "linear", "bert"), counts, strict=True):
+            assert f"{PARAMETERS[name, size][1]:,}" == count, (name, size)
+
+
+def test_limits_of_reading() -> None:
+    limits = [
+        row[1].removesuffix(" bytes") for row in rows((ROOT / "docs" / "data.md").read_text(), "| limit |")
+    ]
+    assert limits == [f"{n:,}" for n in (files.TEXT, files.ROWS, files.UNPACKED, files.RATIO)]
+
+
+# docs/extending.md
+
+
+def test_the_row_fits_what_tfds_has(tmp_path: Path) -> None:
+    row = re.search(r"^    \"news\": (Task\(.*\)),$", EXTENDING, flags=re.MULTILINE)[1]
+    task = eval(row, {"Task": Task})
+    info = tfds_builder(task.dataset, str(tmp_path)).info
+    assert tuple(info.features["label"].names) == task.labels
+    assert set(task.texts) <= set(info.features)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project after everything that docs/extending.md says."""
+    root = tmp_path_factory.mktemp("extended")
+    for room in ("fourier_attn", "configs", "tests"):
+        shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    for file in blocks(EXTENDING, "python"):
+        place = re.match(r"# (\S+)\n", file)[1]
+        assert not (root / place).exists(), place
+        (root / place).write_text(file.split("\n", 1)[1])
+    for change in blocks(EXTENDING, "diff"):
+        place, hunks = re.match(r"--- (\S+)\n(.*)", change, flags=re.DOTALL).groups()
+        text = (root / place).read_text()
+        for hunk in hunks.split("@@\n"):
+            lines = hunk.splitlines()
+            before = "".join(f"{line[1:]}\n" for line in lines if line[0] in " -")
+            after = "".join(f"{line[1:]}\n" for line in lines if line[0] in " +")
+            assert text.count(before) == 1, hunk
+            text = text.replace(before, after)
+        (root / place).write_text(text)
+    return root
+
+
+def call(root: Path, *words: str) -> str:
+    done = subprocess.run([sys.executable, *words], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_example_passes_its_tests_and_those_of_all_mixers(extended: Path) -> None:
+    found = call(
+        extended,
+        "-m",
+        "pytest",
+        "-n0",
+        "-k",
+        "decay or bench_9x9 or powers",
+        *(
+            "tests/test_decay.py",
+            "tests/test_model.py",
+            "tests/test_optics_presets.py",
+        ),
+    )
+    assert "............" in found  # its own, the contract, low precision, padding, the preset
+    for check in (("check",), ("format", "--check")):
+        call(extended, "-m", "ruff", *check, "fourier_attn", "configs", "tests/test_decay.py")
+
+
+def test_the_example_trains_on_the_examples_task(extended: Path) -> None:
+    folder = extended / "texts" / "tickets"
+    folder.mkdir(parents=True)
+    for split, count in (("train", 20), ("test", 8)):
+        lines = ["question\thow do i do this ?\n", "complaint\tthis is broken .\n"] * (count // 2)
+        (folder / f"{split}.tsv").write_text("".join(lines))
+    small = {"data.dir": folder.parent, "data.batch": 4, "data.buckets": "()", "data.length": 8}
+    small |= {"model.depth": 1, "model.d": 8, "model.mlp": 8, "model.positions": 8, "train.epochs": 1}
+    knobs = [f"--config.{name}={value}" for name, value in small.items()]
+    run = f"--workdir={extended / 'run'}"
+    said = call(extended, "-m", "fourier_attn.main", "--config=configs/decay.py:tickets", run, *knobs)
+    assert "16 train, 4 validation, 8 test" in said
+    assert "test accuracy" in said
+    said = call(extended, "-m", "fourier_attn.main", "--mode=predict", run, "--text=this is broken .")
+    assert said.split()[-2] in ("question", "complaint")

@@ -1,0 +1,154 @@
+"""What is not as it was when a run began is noticed before the run goes on."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import assert_same_run, shrink
+from test_checkpoint import data_files
+
+from fourier_attn import config, train
+from fourier_attn.train import loop, signals, workdir
+from fourier_attn.train.checkpoint import names
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+@pytest.fixture(scope="module")
+def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[config.Config, Path, Path]:
+    """A configuration, its whole run, and one that was stopped at step 9."""
+    c = shrink(config.default(), few_reviews)
+    where = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch, loop.jax.numpy_dtype_promotion("standard"):
+        train.run(c, where / "whole")
+        after_step = loop.Run.after_step
+
+        def stop(run: loop.Run, *arguments: Any) -> None:
+            after_step(run, *arguments)
+            if run.step == 9:
+                raise signals.Interrupted(15)
+
+        patch.setattr(loop.Run, "after_step", stop)
+        with pytest.raises(signals.Interrupted):
+            train.run(c, where / "stopped")
+    return c, where / "whole", where / "stopped"
+
+
+@pytest.fixture
+def stopped(runs: tuple[config.Config, Path, Path], tmp_path: Path) -> tuple[config.Config, Path]:
+    """A copy of the stopped run."""
+    shutil.copytree(runs[2], tmp_path / "run")
+    return runs[0], tmp_path / "run"
+
+
+def contents(directory: Path) -> dict[str, Any]:
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for path in sorted(directory.rglob("*"))
+        if path.name != ".lock"
+    }
+
+
+def refused(c: config.Config, where: Path, message: str, **options: Any) -> None:
+    before = contents(where)
+    with pytest.raises(ValueError, match=message):
+        train.run(c, where, **options)
+    assert contents(where) == before
+
+
+def test_lost_checkpoints_are_no_fresh_start(stopped: tuple[config.Config, Path]) -> None:
+    c, where = stopped
+    for path in (where / "checkpoints").iterdir():
+        shutil.rmtree(path)
+    refused(c, where, "has metrics of 8 steps and no checkpoint; put its folder checkpoints back")
+    (where / "checkpoints").rmdir()
+    refused(c, where, "has metrics of 8 steps and no checkpoint")
+    (where / "metrics.jsonl").write_text("")
+    refused(c, where, "has metrics of 0 steps and no checkpoint")
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
+    stopped: tuple[config.Config, Path],
+    runs: tuple[config.Config, Path, Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    c, where = stopped
+    for path in data_files(where / "checkpoints" / "9"):
+        path.unlink()
+    train.run(c, where)
+    out = capsys.readouterr().out
+    assert out.count("checkpoints/9 is damaged") == 1
+    assert "going on from step 8" in out
+    assert (where / "checkpoints" / "damaged-9").is_dir()
+    assert_same_run(runs[1], where)
+
+
+def test_without_a_sound_checkpoint_nothing_is_touched(stopped: tuple[config.Config, Path]) -> None:
+    c, where = stopped
+    for name in names(where):
+        for path in data_files(where / "checkpoints" / str(name)):
+            path.unlink()
+    refused(c, where, "none of the checkpoints in .* is sound .*9 damaged.*8 damaged")
+
+
+def changed(path: Path, edit: Callable[[dict], None]) -> None:
+    facts = json.loads(path.read_text())
+    edit(facts)
+    path.write_text(json.dumps(facts))
+
+
+def test_other_code_is_named(stopped: tuple[config.Config, Path], runs: tuple) -> None:
+    c, where = stopped
+    changed(where / "config.json", lambda facts: facts["fingerprints"].update(code="0123"))
+    refused(c, where, "began with other code .code 0123 -> .*--allow_drift=code")
+    refused(c, where, "began with other code", allow_drift=["data"])
+    assert train.run(c, where, allow_drift=["code"])["step"] == 18
+    assert_same_run(runs[1], where)
+
+
+def test_other_data_are_named(stopped: tuple[config.Config, Path], data_dir: str) -> None:
+    c, where = stopped
+    c = c.copy_and_resolve_references()
+    c.data.dir = data_dir  # the same name, other reviews; where the data are is no matter
+    refused(c, where, "began with other data .*data.train 96 .* -> 96 .*--allow_drift=data")
+    assert train.run(c, where, allow_drift=["data"])["step"] == 18
+
+
+def test_a_permuted_tokenizer_is_named(stopped: tuple[config.Config, Path]) -> None:
+    c, where = stopped
+
+    def permute(facts: dict) -> None:
+        vocab = facts["model"]["vocab"]
+        a, b = list(vocab)[5:7]
+        vocab[a], vocab[b] = vocab[b], vocab[a]
+
+    changed(where / "tokenizer.json", permute)
+    refused(c, where, "began with other data and tokenizer .*tokenizer .* -> .*--allow_drift=data,tokenizer")
+    assert train.run(c, where, allow_drift=["data", "tokenizer"])["step"] == 18
+
+
+def test_other_code_does_not_make_checkpoints_damaged(
+    stopped: tuple[config.Config, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state of another form, as other code has it, cannot be read; it stays where it is."""
+    c, where = stopped
+    changed(where / "config.json", lambda facts: facts["fingerprints"].update(code="0123"))
+    monkeypatch.setattr(loop, "make_init", lambda *_: lambda *_: {"another": 1.0})
+    refused(c, where, "began with other code")
+    refused(c, where, "none of the checkpoints in .* is sound", allow_drift=["code"])
+
+
+def test_the_code_is_read_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "studies").mkdir()
+    source = tmp_path / "train" / "workdir.py"
+    source.write_text("a = 1\n")
+    monkeypatch.setattr(workdir, "__file__", str(source))
+    before = workdir.code_fingerprint()
+    (tmp_path / "studies" / "new.py").write_text("b = 1\n")
+    assert workdir.code_fingerprint() == before
+    source.write_text("a = 2\n")
+    assert workdir.code_fingerprint() != before

@@ -1,0 +1,63 @@
+"""Weights of another run: what is taken of them, what is said, and what cannot be set beside them."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from fourier_attn import config, train
+from fourier_attn.train import init_from
+from fourier_attn.train.init_from import check_overrides, restore
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+@pytest.fixture
+def source(toy: config.Config, tmp_path: Path) -> Path:
+    toy.train.epochs = 1
+    train.run(toy, tmp_path / "source")
+    return tmp_path / "source"
+
+
+def test_a_head_of_the_same_task_is_kept_and_another_is_new(
+    source: Path, toy: config.Config, tmp_path: Path
+) -> None:
+    trained = restore(source)[2]
+    toy.init_from = str(source)
+    start = init_from.load(toy, tmp_path / "next")
+    jax.tree.map(np.testing.assert_array_equal, start.params, trained)
+    assert start.notes == ("the head is kept: it answers the same task",)
+    assert start.tokenizer == source / "tokenizer.json"
+    toy.data.task = "imdb"
+    start = init_from.load(toy, tmp_path / "next")
+    assert set(start.params) == set(trained) - {"head"}
+    assert start.notes == ("the head is new: that of the weights is for 'reviews'",)
+
+
+def test_a_run_goes_on_from_another(
+    source: Path, toy: config.Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the architecture of the weights; without them it can be resumed all the same."""
+    toy.init_from, toy.model.d, toy.model.dropout = str(source), 24, 0.1
+    result = train.run(toy, tmp_path / "next")
+    assert np.isfinite(result["loss"])
+    assert "the head is kept" in capsys.readouterr().out
+    there = restore(tmp_path / "next")[0].model
+    assert (there.d, there.dropout) == (8, 0.1)
+    source.rename(tmp_path / "elsewhere")
+    assert train.run(toy, tmp_path / "next") == result
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.d", "model.d cannot be set beside init_from=x, whose architecture is used; leave it out"),
+        ("model.classes", "model.classes cannot be set: the data determine it; leave it out"),
+    ],
+)
+def test_knobs_without_effect_are_refused(name: str, message: str, toy: config.Config) -> None:
+    toy.init_from = "x"
+    with pytest.raises(ValueError, match=message):
+        check_overrides(toy, [name])
+    check_overrides(toy, ["data.dir", "model.dropout", "model.mixer.method"])

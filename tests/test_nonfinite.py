@@ -1,0 +1,176 @@
+"""Updates that are not finite are skipped and counted; a run that stays so goes back once, then stops."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from conftest import assert_same_run, final_state
+
+from fourier_attn import config, model, train
+from fourier_attn.data.batches import Batches
+from fourier_attn.train import loop, signals
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.step import State, make_init, make_keys, make_train_step, roll_back
+from fourier_attn.train.writer import read_lines
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+@pytest.fixture
+def spoil(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the weights of the examples not a number in the training steps with these numbers."""
+
+    def of(*steps: int) -> None:
+        get = Batches.__getitem__
+
+        def spoiled(self: Batches, index: int) -> dict[str, Any]:
+            batch = get(self, index)
+            if self.seed is not None and index in steps:
+                batch["weight"] = batch["weight"] * np.float32(np.nan)
+            return batch
+
+        monkeypatch.setattr(Batches, "__getitem__", spoiled)
+
+    return of
+
+
+def finite(state: State) -> bool:
+    kept = (state.params, state.opt_state, state.best_params, state.sums)
+    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept))
+
+
+def strict(directory: Path) -> list[dict]:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    text = (directory / "metrics.jsonl").read_text()
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def test_one_bad_batch_is_skipped_and_counted(
+    toy: config.Config, tmp_path: Path, spoil: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(8)
+    result = train.run(toy, tmp_path)
+    assert math.isfinite(result["loss"])
+    assert finite(final_state(tmp_path))
+    skipped = [line["skipped"] for line in read_lines(tmp_path) if line["split"] == "train"]
+    assert pytest.approx(1 / 6) == skipped[5]  # at the end of the second epoch of six steps
+    assert sum(value > 0 for value in skipped) == 2  # at step 10 and at the end of the epoch, 12
+    assert not any(line.get("spikes") for line in read_lines(tmp_path))
+    assert "epoch 2" in capsys.readouterr().out.split("1 skipped")[0].splitlines()[-1]
+
+
+def test_a_skipped_update_changes_nothing_but_the_counts() -> None:
+    state, step, key, batch = one_step()
+    bad = batch | {"weight": batch["weight"] * np.float32(np.nan)}
+    kept = jax.tree.map(np.array, (state.params, state.opt_state))
+    state = step(state, bad, key)
+    jax.tree.map(np.testing.assert_array_equal, kept, (state.params, state.opt_state))
+    assert (int(state.step), int(state.skipped)) == (1, 1)
+    state = step(state, batch, key)
+    assert (int(state.step), int(state.skipped)) == (2, 0)
+    np.testing.assert_array_equal(state.sums["skipped"], [1, 2])
+
+
+def test_an_update_that_overflows_is_not_made() -> None:
+    """Its gradient is finite; weights of infinite size would be in both checkpoints."""
+    state, step, key, batch = one_step(optax.scale(1e38))
+    before = jax.tree.map(np.array, state.params)
+    state = step(state, batch, key)
+    jax.tree.map(np.testing.assert_array_equal, before, state.params)
+    assert int(state.skipped) == 1
+
+
+def one_step(optimizer: Any = None) -> tuple[State, Any, Any, dict[str, Any]]:
+    c = config.default("identity")
+    c.model.update({"depth": 1, "d": 8, "mlp": 8, "vocab": 20})
+    network, optimizer = model.build(c.model), optimizer or optax.sgd(0.1)
+    init_key, key = make_keys(0, 1)
+    state = make_init(network, optimizer, OBJECTIVES["classes"], model.example(c.model))(init_key)
+    ids = np.arange(8, dtype=np.int32).reshape(2, 4)
+    batch = {
+        "inputs": ids,
+        "mask": ids >= 0,
+        "label": np.array([0, 1], np.int32),
+        "weight": np.ones(2, np.float32),
+    }
+    return state, make_train_step(network, optimizer, OBJECTIVES["classes"]), key, batch
+
+
+def test_going_back_takes_the_weights_and_keeps_the_counts() -> None:
+    state, *_ = one_step()
+    good = state._replace(params=jax.tree.map(jnp.ones_like, state.params))
+    bad = state._replace(step=state.step + 9, skipped=state.skipped + 3, best_score=jnp.asarray(0.5))
+    back = roll_back(bad, good)
+    jax.tree.map(np.testing.assert_array_equal, back.params, good.params)
+    assert (int(back.step), int(back.skipped), int(back.rollbacks)) == (9, 0, 1)
+    assert float(back.best_score) == 0.5
+
+
+def test_a_run_goes_back_once(
+    toy: config.Config, tmp_path: Path, spoil: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.train.skip_limit = 3
+    spoil(8, 9, 10, 11)
+    result = train.run(toy, tmp_path)
+    assert "the last 4 updates up to step 12 were not finite" in capsys.readouterr().out
+    state = final_state(tmp_path)
+    assert (int(state.step), int(state.rollbacks)) == (18, 1)
+    assert finite(state)
+    assert math.isfinite(result["loss"])
+
+
+@pytest.mark.parametrize("stop_at", [7, 11, 12])
+def test_stopped_around_going_back_a_run_ends_the_same(
+    stop_at: int, toy: config.Config, tmp_path: Path, spoil: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the state that it will go back to and the trouble, within it, and after going back."""
+    toy.train.skip_limit = 3
+    spoil(8, 9, 10, 11)
+    train.run(toy, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        after_step = loop.Run.after_step
+
+        def stop(run: loop.Run, *arguments: Any) -> None:
+            after_step(run, *arguments)
+            if run.step == stop_at:
+                raise signals.Interrupted(15)
+
+        patch.setattr(loop.Run, "after_step", stop)
+        with pytest.raises(signals.Interrupted):
+            train.run(toy, tmp_path / "stopped")
+    train.run(toy, tmp_path / "stopped")
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_run_that_diverges_again_stops_and_names_the_cure(
+    toy: config.Config, tmp_path: Path, spoil: Any
+) -> None:
+    toy.train.skip_limit = 2
+    spoil(*range(6, 18))
+    with pytest.raises(loop.Diverged, match="not finite .*again after going back.* lower optim.learning"):
+        train.run(toy, tmp_path)
+    assert finite(final_state(tmp_path))
+    assert not (tmp_path / "predictions.jsonl").exists()
+
+
+def test_numbers_that_are_not_finite_are_null(
+    toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = loop.Run.evaluate
+
+    def lost(run: loop.Run, title: str, *arguments: Any) -> Any:
+        found, answers = evaluate(run, title, *arguments)
+        return found | {"loss": np.array([np.nan])}, answers
+
+    monkeypatch.setattr(loop.Run, "evaluate", lost)
+    train.run(toy, tmp_path)
+    losses = [line["loss"] for line in strict(tmp_path) if line["split"] != "train"]
+    assert losses == [None] * 4
