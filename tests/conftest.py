@@ -1,18 +1,23 @@
 """Strict JAX, toy runs, and the data the tests train on."""
 
+import contextlib
 import importlib
 import io
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from absl import app
+from absl.testing import flagsaver
 from ml_collections import ConfigDict
 
-from fourier_attn import config, model
+from fourier_attn import command, config, model, train
 from fourier_attn.data.sources import reviews
 from fourier_attn.train import workdir
 from fourier_attn.train.checkpoint import Checkpoints
@@ -115,6 +120,15 @@ def toy(few_reviews: str) -> ConfigDict:
     return shrink(config.default(), few_reviews)
 
 
+@pytest.fixture(scope="session")
+def toy_run(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a finished run of `toy`, to be read, not to be changed."""
+    where = tmp_path_factory.mktemp("toy_run")
+    with jax.numpy_dtype_promotion("standard"):
+        train.run(shrink(config.default(), few_reviews), where)
+    return where
+
+
 def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
     """Makes a configuration toy-sized."""
     c.data.dir, c.data.task, c.data.train_examples, c.data.batch = data_dir, "reviews", 96, 16
@@ -144,6 +158,29 @@ def small_family(c: ConfigDict) -> ConfigDict:
     c.optim.warmup_steps, c.optim.learning_rate = 2, 3e-3
     c.train.log_every, c.train.save_every = 2, 4
     return config.fit_length(c)
+
+
+def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple[int, str, str]:
+    """Runs a command in this process, with flags of its own: exit code, standard output, standard error.
+
+    A process of its own would be some seconds of imports.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    app.define_help_flags()
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(sys, "argv", [program.__name__, *words])
+        for manager in (
+            contextlib.chdir(ROOT),
+            jax.numpy_dtype_promotion("standard"),
+            flagsaver.flagsaver(),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            stack.enter_context(manager)
+        getattr(program, "define_flags", lambda: None)()
+        code = command.run(program.main, arguments=arguments)
+    return code, out.getvalue(), err.getvalue()
 
 
 def final_state(directory: Path) -> State:

@@ -61,27 +61,28 @@ def oracle(
     return np.fft.irfftn(half, axes, every, norm="ortho").reshape(x.shape) + x
 
 
-@pytest.mark.parametrize("modes", [1.0, 0.5])
 @pytest.mark.parametrize("axes", SIZES)
-def test_is_the_definition(axes: tuple[int, ...], modes: float) -> None:
+def test_is_the_definition(axes: tuple[int, ...]) -> None:
     x, (kernels, biases) = normal(2, int(np.prod(axes)), 4), weights()
-    f = jax.jit(partial(spectral_mlp, threshold=0.3, modes=modes, grid=grid_of(axes)))
-    y = f(x, kernels, biases)
-    np.testing.assert_allclose(y, oracle(x, kernels, biases, axes, 0.3, modes), atol=2e-5)
+    f = partial(spectral_mlp, threshold=0.3, grid=grid_of(axes))
+    ys = jax.jit(lambda *arrays: [f(*arrays, modes=modes) for modes in (1.0, 0.5)])(x, kernels, biases)
+    for y, modes in zip(ys, (1.0, 0.5), strict=True):
+        np.testing.assert_allclose(y, oracle(x, kernels, biases, axes, 0.3, modes), atol=2e-5)
 
 
 @pytest.mark.parametrize("axes", [(1,), (11,), (5, 8), (8, 6)])
-@pytest.mark.parametrize("modes", [1.0, 0.75, 0.3, 0.01])
-def test_every_share_of_modes_counts(axes: tuple[int, ...], modes: float) -> None:
+def test_every_share_of_modes_counts(axes: tuple[int, ...]) -> None:
     """New spectra hold the kept frequencies and no others, of both signs on all axes."""
     kernels, biases = weights(1, 1, 1)
     biases = (jnp.ones_like(biases[0]), jnp.ones_like(biases[1]))
     kernels = (jnp.zeros_like(kernels[0]), jnp.zeros_like(kernels[1]))
     x = jnp.zeros((1, int(np.prod(axes)), 1))
-    y = jax.jit(partial(spectral_mlp, modes=modes, grid=grid_of(axes)))(x, kernels, biases)
-    found = np.abs(np.fft.fftn(np.asarray(y).reshape(axes))) > 1e-3
-    np.testing.assert_array_equal(found, lowest(axes, modes))
-    assert math.prod(kept(axes, modes)) == lowest(axes, modes)[..., : axes[-1] // 2 + 1].sum()
+    shares, f = (1.0, 0.75, 0.3, 0.01), partial(spectral_mlp, grid=grid_of(axes))
+    ys = jax.jit(lambda *arrays: [f(*arrays, modes=modes) for modes in shares])(x, kernels, biases)
+    for y, modes in zip(ys, shares, strict=True):
+        found = np.abs(np.fft.fftn(np.asarray(y).reshape(axes))) > 1e-3
+        np.testing.assert_array_equal(found, lowest(axes, modes))
+        assert math.prod(kept(axes, modes)) == lowest(axes, modes)[..., : axes[-1] // 2 + 1].sum()
 
 
 def test_a_share_that_is_a_whole_number_of_bins_keeps_that_many() -> None:
@@ -105,8 +106,9 @@ def test_repeating_the_sequence_repeats_the_result() -> None:
     """Twice the length, the same function: without bias and threshold the network is homogeneous."""
     x, (kernels, biases) = normal(1, 6, 4), weights()
     biases = (0 * biases[0], 0 * biases[1])
-    y = spectral_mlp(x, kernels, biases, threshold=0.0)
-    twice = spectral_mlp(jnp.concatenate([x, x], 1), kernels, biases, threshold=0.0)
+    f = jax.jit(partial(spectral_mlp, threshold=0.0))
+    y = f(x, kernels, biases)
+    twice = f(jnp.concatenate([x, x], 1), kernels, biases)
     np.testing.assert_allclose(twice, jnp.concatenate([y, y], 1), atol=2e-5)
 
 
@@ -127,9 +129,10 @@ def test_gradient(axes: tuple[int, ...], modes: float) -> None:
 
 def test_low_precision_is_computed_in_float32() -> None:
     x, (kernels, biases) = normal(2, 12, 4).astype(jnp.bfloat16), weights()
-    y = spectral_mlp(x, kernels, biases)
+    f = jax.jit(spectral_mlp)
+    y = f(x, kernels, biases)
     assert y.dtype == jnp.bfloat16
-    full = spectral_mlp(x.astype(jnp.float32), kernels, biases)
+    full = f(x.astype(jnp.float32), kernels, biases)
     np.testing.assert_array_equal(y, full.astype(jnp.bfloat16))
 
 
@@ -138,31 +141,25 @@ def test_layer_masking() -> None:
     x, other = normal(1, 8, 4), normal(1, 8, 4, seed=1)
     mask = jnp.arange(8)[None] < 5
     layer = AFNO(blocks=2)
-    params = layer.init(jax.random.key(0), x)
-    y = layer.apply(params, x, mask=mask)
+    params, apply = jax.jit(layer.init)(jax.random.key(0), x), jax.jit(layer.apply)
+    y = apply(params, x, mask=mask)
     padded = jnp.where(mask[..., None], x, other)
-    np.testing.assert_array_equal(y, layer.apply(params, padded, mask=mask))
+    np.testing.assert_array_equal(y, apply(params, padded, mask=mask))
     assert np.abs(y[:, 5:]).max() > 0.01
-    shorter = layer.apply(params, x[:, :6], mask=mask[:, :6])
+    shorter = apply(params, x[:, :6], mask=mask[:, :6])
     assert np.abs(y[:, :5] - shorter[:, :5]).max() > 0.01
 
 
 def test_layer_is_the_op() -> None:
     layer, x = AFNO(blocks=2, hidden=3, threshold=0.1, modes=0.5, grid=(3, 4)), normal(2, 12, 8)
-    p = layer.init(jax.random.key(0), x)["params"]
+    p = jax.eval_shape(layer.init, jax.random.key(0), x)["params"]
     shapes = {"in_kernel": (2, 4, 12, 2), "in_bias": (2, 12, 2)}
     shapes |= {"out_kernel": (2, 12, 4, 2), "out_bias": (2, 4, 2)}
     assert {name: value.shape for name, value in p.items()} == shapes
     p = jax.tree.map(lambda a: normal(*a.shape), p)
-    expected = spectral_mlp(
-        x,
-        (p["in_kernel"], p["out_kernel"]),
-        (p["in_bias"], p["out_bias"]),
-        threshold=0.1,
-        modes=0.5,
-        grid=(3, 4),
-    )
-    np.testing.assert_array_equal(layer.apply({"params": p}, x), expected)
+    op = jax.jit(partial(spectral_mlp, threshold=0.1, modes=0.5, grid=(3, 4)))
+    expected = op(x, (p["in_kernel"], p["out_kernel"]), (p["in_bias"], p["out_bias"]))
+    np.testing.assert_array_equal(jax.jit(layer.apply)({"params": p}, x), expected)
 
 
 @pytest.mark.parametrize(("blocks", "hidden"), [(8, 1), (1, 2)])

@@ -23,7 +23,7 @@ def oracle(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.
 def test_is_the_definition(t: int, s: int, h: int, k: int) -> None:
     q, key, v = normal(2, t, h, k), normal(2, s, h, k, seed=1), normal(2, s, h, k, seed=2)
     mask = np.arange(s)[None] < np.array([[s], [max(1, s - 2)]])
-    y = attention(q, key, v, mask=jnp.asarray(mask))
+    y = jax.jit(attention)(q, key, v, mask=jnp.asarray(mask))
     expected = oracle(*(np.asarray(x, np.float64) for x in (q, key, v)), mask)
     np.testing.assert_allclose(y, expected, atol=2e-6)  # float32 rounding of values near 1
 
@@ -43,7 +43,7 @@ def test_gradient() -> None:
 @pytest.mark.parametrize(("width", "k"), [("full", 6), ("split", 3)])
 def test_layer_is_project_attend_project(width: str, k: int) -> None:
     layer, x = Attention(heads=2, head_width=width), normal(2, 5, 6)
-    params = layer.init(jax.random.key(1), x)["params"]
+    params = jax.jit(layer.init)(jax.random.key(1), x)["params"]
     shapes = {name: {key: value.shape for key, value in group.items()} for name, group in params.items()}
     assert shapes == {
         "query": {"kernel": (6, 2, k)},
@@ -55,7 +55,7 @@ def test_layer_is_project_attend_project(width: str, k: int) -> None:
     q, key, v = (np.einsum("btd,dhk->bthk", x, p[name]["kernel"]) for name in ("query", "key", "value"))
     heads = oracle(q, key, v, np.ones((2, 5), bool))
     expected = np.einsum("bthk,hkd->btd", heads, p["out"]["kernel"]) + p["out"]["bias"]
-    np.testing.assert_allclose(layer.apply({"params": params}, x), expected, atol=5e-6)
+    np.testing.assert_allclose(jax.jit(layer.apply)({"params": params}, x), expected, atol=5e-6)
 
 
 def test_layer_has_the_articles_parameters() -> None:
@@ -65,24 +65,26 @@ def test_layer_has_the_articles_parameters() -> None:
 
 def test_layer_is_permutation_equivariant() -> None:
     layer, x = Attention(heads=2), normal(1, 6, 4)
-    params = layer.init(jax.random.key(1), x)
+    params = jax.jit(layer.init)(jax.random.key(1), x)
     order = jnp.array([3, 0, 5, 1, 4, 2])
-    np.testing.assert_allclose(layer.apply(params, x[:, order]), layer.apply(params, x)[:, order], atol=1e-6)
+    apply = jax.jit(layer.apply)
+    np.testing.assert_allclose(apply(params, x[:, order]), apply(params, x)[:, order], atol=1e-6)
 
 
 def test_layer_masking() -> None:
     """Neither the content nor the amount of padding reaches the real tokens."""
     layer, x = Attention(heads=2), normal(2, 7, 4)
-    params = layer.init(jax.random.key(1), x)
+    params = jax.jit(layer.init)(jax.random.key(1), x)
     mask = jnp.broadcast_to(jnp.arange(7)[None] < 4, (2, 7))
-    y = layer.apply(params, x, mask=mask)[:, :4]
-    np.testing.assert_allclose(y, layer.apply(params, x.at[:, 4:].set(9.0), mask=mask)[:, :4], atol=1e-6)
-    np.testing.assert_allclose(y, layer.apply(params, x[:, :4]), atol=1e-6)
+    apply = jax.jit(layer.apply)
+    y = apply(params, x, mask=mask)[:, :4]
+    np.testing.assert_allclose(y, apply(params, x.at[:, 4:].set(9.0), mask=mask)[:, :4], atol=1e-6)
+    np.testing.assert_allclose(y, apply(params, x[:, :4]), atol=1e-6)
 
 
 def test_layer_is_finite_where_everything_is_padding() -> None:
     layer, x = Attention(heads=2), normal(1, 3, 4)
-    y, _ = layer.init_with_output(jax.random.key(0), x, mask=jnp.zeros((1, 3), bool))
+    y, _ = jax.jit(layer.init_with_output)(jax.random.key(0), x, mask=jnp.zeros((1, 3), bool))
     assert np.isfinite(y).all()
 
 
@@ -95,7 +97,7 @@ def test_heads_must_divide_a_split_width() -> None:
 
 def test_biases_of_queries_keys_and_values() -> None:
     layer, x = Attention(heads=2, head_width="split", bias=True), normal(1, 5, 4)
-    params = layer.init(jax.random.key(1), x)["params"]
+    params = jax.jit(layer.init)(jax.random.key(1), x)["params"]
     assert {name: set(part) for name, part in params.items()} == {
         name: {"kernel", "bias"} for name in ("query", "key", "value", "out")
     }
@@ -128,7 +130,8 @@ def test_dropout_zeroes_weights_and_keeps_the_mean() -> None:
 
 def test_a_layer_drops_in_training_only() -> None:
     layer, x = Attention(heads=2, dropout=0.5), normal(1, 6, 4)
-    params = layer.init(jax.random.key(1), x)
-    np.testing.assert_array_equal(layer.apply(params, x), Attention(heads=2).apply(params, x))
-    a, b = (layer.apply(params, x, train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2))
+    params = jax.jit(layer.init)(jax.random.key(1), x)
+    apply = jax.jit(layer.apply, static_argnames="train")
+    np.testing.assert_array_equal(apply(params, x), jax.jit(Attention(heads=2).apply)(params, x))
+    a, b = (apply(params, x, train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2))
     assert np.abs(a - b).max() > 1e-3

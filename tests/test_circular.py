@@ -1,3 +1,4 @@
+import itertools
 from functools import partial
 
 import jax
@@ -35,18 +36,20 @@ def oracle(x: np.ndarray, w: np.ndarray, axes: tuple, boundary: str, convolution
     return y.reshape(-1)
 
 
-@pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(("axes", "taps"), SHAPES + IMAGES)
-@pytest.mark.parametrize("convolution", [False, True])
-def test_is_the_definition(axes: tuple, taps: tuple, boundary: str, convolution: bool) -> None:
+def test_is_the_definition(axes: tuple, taps: tuple) -> None:
+    """By every method, at every boundary, as correlation and as convolution."""
     x, w = normal(2, int(np.prod(axes))), normal(3, *taps, seed=1)
     exact = [np.asarray(a, np.float64) for a in (x, w)]
-    expected = np.array([[oracle(v, k, axes, boundary, convolution) for k in exact[1]] for v in exact[0]])
-    correlate = partial(
-        circular_correlate, shape=axes if len(axes) == 2 else None, boundary=boundary, convolution=convolution
-    )
-    for method in METHODS[1:]:
-        y = jax.jit(partial(correlate, method=method))(x, w)
+    cases = list(itertools.product(METHODS[1:], BOUNDARIES, (False, True)))
+
+    @jax.jit
+    def results(x: jax.Array, w: jax.Array) -> list:
+        correlate = partial(circular_correlate, x, w, shape=axes if len(axes) == 2 else None)
+        return [correlate(method=method, boundary=b, convolution=c) for method, b, c in cases]
+
+    for y, (_, boundary, convolution) in zip(results(x, w), cases, strict=True):
+        expected = np.array([[oracle(v, k, axes, boundary, convolution) for k in exact[1]] for v in exact[0]])
         assert y.shape == expected.shape
         np.testing.assert_allclose(y, expected, atol=1e-5)  # float32 sums of some 20 terms
 
@@ -54,17 +57,18 @@ def test_is_the_definition(axes: tuple, taps: tuple, boundary: str, convolution:
 def test_methods_agree_at_the_articles_sizes() -> None:
     for d, shape in ((128, None), (128, (16, 8)), (121, (11, 11))):
         x, w = normal(2, 4, d), normal(3, *(shape or (d,)), seed=1) / 11
-        direct = circular_correlate(x, w, shape=shape, method="direct")
-        for method in METHODS:
-            y = jax.jit(partial(circular_correlate, shape=shape, method=method))(x, w)
+        correlate = partial(circular_correlate, shape=shape)
+        *others, direct = jax.jit(lambda x, w, f=correlate: [f(x, w, method=m) for m in METHODS])(x, w)
+        for y in others:
             np.testing.assert_allclose(y, direct, atol=1e-5)
 
 
 def test_valid_is_a_block_of_circular() -> None:
     """On a 5 x 5 field a 3 x 3 kernel leaves the 3 x 3 block at the top left."""
     x, w = normal(25), normal(1, 3, 3, seed=1)
-    whole = circular_correlate(x, w, shape=(5, 5)).reshape(5, 5)
-    block = circular_correlate(x, w, shape=(5, 5), boundary="valid").reshape(3, 3)
+    correlate = jax.jit(partial(circular_correlate, shape=(5, 5)), static_argnames="boundary")
+    whole = correlate(x, w).reshape(5, 5)
+    block = correlate(x, w, boundary="valid").reshape(3, 3)
     np.testing.assert_allclose(block, whole[:3, :3], atol=1e-6)
 
 
@@ -78,7 +82,7 @@ def test_a_convolution_is_a_correlation_with_the_reversed_kernel() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_shifts_pass_through(method: str) -> None:
-    correlate = partial(circular_correlate, method=method)
+    correlate = jax.jit(partial(circular_correlate, method=method))
     x, w = normal(2, 9), normal(3, 9, seed=1)
     y = correlate(x, w)
     np.testing.assert_allclose(correlate(jnp.roll(x, 2, -1), w), jnp.roll(y, 2, -1), atol=1e-5)
@@ -103,21 +107,28 @@ def attend(x: np.ndarray, kernels: list[np.ndarray], axes: tuple, boundary: str,
     return np.stack(heads, axis=1)
 
 
-@pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(("axes", "taps"), [((7,), (7,)), ((8,), (3,)), ((3, 4), (3, 4)), ((5, 4), (3, 3))])
-def test_attention_is_the_articles_layer(axes: tuple, taps: tuple, boundary: str) -> None:
+def test_attention_is_the_articles_layer(axes: tuple, taps: tuple) -> None:
+    """By both methods, at every boundary; heads kept and heads summed."""
     t, d = 5, int(np.prod(axes))
     x, kernels = normal(1, t, d), [normal(2, *taps, seed=i) / 2 for i in (1, 2, 3)]
     mask = np.array([True, True, False, True, False])
     exact = [np.asarray(w, np.float64) for w in kernels]
-    expected = attend(np.asarray(x[0], np.float64), exact, axes, boundary, mask)
-    for method in ("literal", "fused"):
-        options = {"shape": axes if len(axes) == 2 else None, "boundary": boundary, "method": method}
-        options["mask"] = jnp.asarray(mask)[None]
-        heads = jax.jit(partial(circular_attention, combine_heads="none", **options))(x, *kernels)
+    cases = list(itertools.product(BOUNDARIES, ("literal", "fused")))
+
+    @jax.jit
+    def results(x: jax.Array, *kernels: jax.Array) -> list:
+        attend = partial(circular_attention, x, *kernels, shape=axes if len(axes) == 2 else None)
+        attend = partial(attend, mask=jnp.asarray(mask)[None])
+        return [
+            [attend(boundary=boundary, method=method, combine_heads=form) for form in ("none", "sum")]
+            for boundary, method in cases
+        ]
+
+    for (heads, summed), (boundary, _) in zip(results(x, *kernels), cases, strict=True):
+        expected = attend(np.asarray(x[0], np.float64), exact, axes, boundary, mask)
         np.testing.assert_allclose(heads[0], expected, atol=2e-5)
-        fused = jax.jit(partial(circular_attention, **options))(x, *kernels)
-        np.testing.assert_allclose(fused[0], expected.sum(axis=1), atol=2e-5)
+        np.testing.assert_allclose(summed[0], expected.sum(axis=1), atol=2e-5)
 
 
 @pytest.mark.parametrize("boundary", ["circular", "zero"])
@@ -136,10 +147,11 @@ def test_the_fused_form_has_the_derivatives_of_the_literal_one(boundary: str) ->
 
 def test_a_sequence_of_padding_has_the_derivative_of_a_plain_average() -> None:
     x, kernels, mask = normal(1, 5, 6), normal(3, 2, 6, seed=1), jnp.zeros((1, 5), bool)
-    literal, fused = (
-        jax.grad(lambda x, m=m: jnp.sum(circular_attention(x, *kernels, mask=mask, method=m) ** 2))(x)
-        for m in ("literal", "fused")
-    )
+
+    def loss(x: jax.Array, method: str) -> jax.Array:
+        return jnp.sum(circular_attention(x, *kernels, mask=mask, method=method) ** 2)
+
+    literal, fused = (jax.jit(jax.grad(partial(loss, method=m)))(x) for m in ("literal", "fused"))
     np.testing.assert_allclose(fused, literal, atol=1e-4)
 
 
@@ -150,7 +162,7 @@ def test_transforms_can_be_differentiated_twice() -> None:
         gradient = jax.grad(lambda x: jnp.sum(circular_correlate(x, w, method=method) ** 3))(x)
         return jnp.sum(gradient**2)
 
-    fft, matmul = (jax.grad(partial(slope, method))(x) for method in ("fft", "matmul"))
+    fft, matmul = (jax.jit(jax.grad(partial(slope, method)))(x) for method in ("fft", "matmul"))
     np.testing.assert_allclose(fft, matmul, rtol=1e-3, atol=1e-3 * float(np.abs(matmul).max()))
 
 
@@ -162,29 +174,32 @@ def test_fused_attention_gradient() -> None:
 def test_one_head_of_delta_kernels_is_attention_among_the_tokens() -> None:
     x, delta = normal(1, 5, 6), jnp.eye(6)[:1]
     scores = jax.nn.softmax(jnp.einsum("btd,bsd->bts", x, x) / 6**0.5)
-    np.testing.assert_allclose(circular_attention(x, delta, delta, delta), scores @ x, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(circular_attention)(x, delta, delta, delta), scores @ x, atol=1e-5)
 
 
 def test_query_and_key_kernels_act_through_their_cross_correlation_only() -> None:
     x, value = normal(1, 5, 6), normal(2, 6, seed=3)
     query, key = normal(2, 6, seed=1), normal(2, 6, seed=2)
-    shifted = circular_attention(x, jnp.roll(query, 2, 1), jnp.roll(key, 2, 1), value)
-    np.testing.assert_allclose(shifted, circular_attention(x, query, key, value), atol=1e-5)
+    attend = jax.jit(circular_attention)
+    shifted = attend(x, jnp.roll(query, 2, 1), jnp.roll(key, 2, 1), value)
+    np.testing.assert_allclose(shifted, attend(x, query, key, value), atol=1e-5)
 
 
 def test_attention_leaves_the_order_of_tokens_alone() -> None:
     x, kernels, order = normal(2, 6, 8), normal(3, 2, 8, seed=1), jnp.array([3, 1, 5, 0, 2, 4])
-    y = circular_attention(x, *kernels)
-    np.testing.assert_allclose(circular_attention(x[:, order], *kernels), y[:, order], atol=1e-5)
+    attend = jax.jit(circular_attention)
+    y = attend(x, *kernels)
+    np.testing.assert_allclose(attend(x[:, order], *kernels), y[:, order], atol=1e-5)
 
 
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("method", ["literal", "fused"])
 def test_leading_axes_and_low_precision(method: str) -> None:
     x, kernels = normal(2, 3, 5, 8), normal(3, 2, 8, seed=1) / 3
-    y = circular_attention(x, *kernels, method=method)
-    np.testing.assert_allclose(y[1], circular_attention(x[1], *kernels, method=method), atol=1e-5)
-    low = circular_attention(x.astype(jnp.bfloat16), *kernels.astype(jnp.bfloat16), method=method)
+    attend = jax.jit(partial(circular_attention, method=method))
+    y = attend(x, *kernels)
+    np.testing.assert_allclose(y[1], attend(x[1], *kernels), atol=1e-5)
+    low = attend(x.astype(jnp.bfloat16), *kernels.astype(jnp.bfloat16))
     assert low.dtype == jnp.bfloat16
     np.testing.assert_allclose(low.astype(jnp.float32), y, atol=0.1)  # 8 bits
 
@@ -205,22 +220,23 @@ def test_leading_axes_and_low_precision(method: str) -> None:
 )
 def test_layer_parameters(fields: dict, shapes: tuple, count: int) -> None:
     x = jnp.zeros((1, 2, 128))
-    y, params = CircularAttention(**fields).init_with_output(jax.random.key(0), x)
+    y, params = jax.eval_shape(CircularAttention(**fields).init_with_output, jax.random.key(0), x)
     assert y.shape == x.shape
     assert {params["params"][name].shape for name in ("query", "key", "value")} == {shapes}
     assert sum(p.size for p in jax.tree.leaves(params)) == count
 
 
 def test_layer_of_the_articles_at_121_has_2904_parameters() -> None:
-    params = CircularAttention(shape=(11, 11)).init(jax.random.key(0), jnp.zeros((1, 2, 121)))
+    params = jax.eval_shape(CircularAttention(shape=(11, 11)).init, jax.random.key(0), jnp.zeros((1, 2, 121)))
     assert sum(p.size for p in jax.tree.leaves(params)) == 2904
 
 
 def test_layer_projects_the_concatenated_heads() -> None:
     layer, x = CircularAttention(heads=2, combine_heads="project"), normal(1, 4, 6)
-    y, params = layer.init_with_output(jax.random.key(0), x)
+    y, params = jax.jit(layer.init_with_output)(jax.random.key(0), x)
     p = params["params"]
-    heads = circular_attention(x, p["query"], p["key"], p["value"], combine_heads="none")
+    attend = jax.jit(partial(circular_attention, combine_heads="none"))
+    heads = attend(x, p["query"], p["key"], p["value"])
     expected = jnp.einsum("bthp,hpd->btd", heads, p["out"]["kernel"]) + p["out"]["bias"][None, None]
     np.testing.assert_allclose(y, expected, atol=1e-5)
 

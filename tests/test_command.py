@@ -1,21 +1,27 @@
 """The command line: what it prints, and what it answers to bad input."""
 
+import importlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, run_here
 
 from fourier_attn.train.checkpoint import names
 from fourier_attn.train.writer import read_lines
 
+# by which ml_collections reads a configuration
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
 MAIN = "fourier_attn.main"
 PREPARE = "fourier_attn.data.prepare"
+SPEEDUP = "fourier_attn.studies.speedup"
 TOY = [
     "--config=configs/fnet.py",
     "--config.data.train_examples=96",
@@ -36,25 +42,38 @@ def start(module: str, *options: str) -> subprocess.Popen:
 
 
 def call(module: str, *options: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a process of its own."""
     process = start(module, *options)
     out, err = process.communicate(timeout=240)
     return process.returncode, out, err
+
+
+def answer(module: str, *options: str) -> tuple[int, str, str]:
+    """The same in this process."""
+    return run_here(importlib.import_module(module), *options)
 
 
 @pytest.fixture(scope="module")
 def trained(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small finished run, made by the command."""
     where = tmp_path_factory.mktemp("runs") / "small"
-    code, out, err = call(MAIN, *TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}")
+    code, _, err = answer(MAIN, *TOY, f"--config.data.dir={few_reviews}", f"--workdir={where}")
+    assert code == 0, err
+    return where
+
+
+def test_training_says_what_it_does(few_reviews: str, tmp_path: Path) -> None:
+    """In a process of its own, as users run it."""
+    options = [f"--config.data.dir={few_reviews}", f"--workdir={tmp_path / 'run'}", "--config.train.epochs=1"]
+    code, out, err = call(MAIN, *TOY, *options)
     assert code == 0, err
     for word in ("device", "parameters", "96 train, 64 validation, 200 test", "epoch 1"):
         assert word in out
     assert re.fullmatch(r"test accuracy \d+\.\d\d %", out.splitlines()[-1])
-    return where
 
 
 def test_predict_prints_label_and_probability(trained: Path) -> None:
-    code, out, err = call(MAIN, "--mode=predict", f"--workdir={trained}", "--text=the film was superb .")
+    code, out, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=the film was superb .")
     assert (code, err) == (0, "")
     label, probability = out.split()
     assert label in ("negative", "positive")
@@ -62,7 +81,7 @@ def test_predict_prints_label_and_probability(trained: Path) -> None:
 
 
 def test_eval_prints_both_splits(trained: Path) -> None:
-    code, out, _ = call(MAIN, "--mode=eval", f"--workdir={trained}")
+    code, out, _ = answer(MAIN, "--mode=eval", f"--workdir={trained}")
     assert code == 0
     assert re.fullmatch(r"validation loss \S+ accuracy \S+ %\ntest loss \S+ accuracy \S+ %\n", out)
     result = read_lines(trained)[-1]
@@ -112,33 +131,37 @@ BAD = [
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
+    (SPEEDUP, [], "--config= cannot be read; name a file like --config=configs/fnet.py"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are needed"),
     (PREPARE, ["--dataset=mnist", "--source=x"], "--dataset=mnist: value should be one of"),
     (PREPARE, ["--dataset=imdb_reviews", "--source=nowhere"], "source=nowhere does not exist"),
 ]
 
 
-@pytest.mark.parametrize(("module", "options", "message"), BAD, ids=[message[:40] for _, _, message in BAD])
-def test_bad_input_gets_one_message(module: str, options: list, message: str) -> None:
-    code, out, err = call(module, *options)
-    assert message in err
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
+@pytest.mark.parametrize(("reply", "cases"), [(call, [BAD[0], BAD[-1]]), (answer, BAD)])
+def test_bad_input_gets_one_message(reply: Callable, cases: list) -> None:
+    """Two in processes of their own, which exit with the code; all of them here."""
+    for module, options, message in cases:
+        code, out, err = reply(module, *options)
+        assert message in err
+        assert (code, out) == (2, ""), message
+        assert err.startswith("error: "), message
+        assert err.count("\n") == 1, message
+        assert "Traceback" not in err, message
 
 
 def test_empty_text(trained: Path) -> None:
-    code, _, err = call(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
+    code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
     assert (code, err) == (2, "error: text='' is empty; give a text, --text='...'\n")
 
 
 def test_another_configuration(trained: Path) -> None:
-    code, _, err = call(MAIN, *TOY, f"--workdir={trained}", "--config.train.epochs=2")
+    code, _, err = answer(MAIN, *TOY, f"--workdir={trained}", "--config.train.epochs=2")
     assert code == 2
     assert "was made by another configuration: train.epochs is 3 there, 2 now" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp_path: Path) -> None:
     where = tmp_path / "run"

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -89,10 +90,9 @@ def test_a_data_set_that_cannot_be_had_names_the_command(
 
 
 @pytest.mark.parametrize("damage", ["shard missing", "shard cut", "info missing"])
-def test_a_damaged_data_set_is_named(damage: str, tmp_path: Path) -> None:
-    builder = reviews.builder(str(tmp_path))
-    builder.download_and_prepare()
-    folder = Path(builder.data_path)
+def test_a_damaged_data_set_is_named(damage: str, few_reviews: str, tmp_path: Path) -> None:
+    shutil.copytree(few_reviews, tmp_path, dirs_exist_ok=True)
+    folder = Path(reviews.builder(str(tmp_path)).data_path)
     shard = next(folder.glob("*train*array_record*"))
     if damage == "shard missing":
         shard.unlink()

@@ -126,6 +126,7 @@ def test_fine_tuning_starts_from_the_encoder(
     assert 0.5 <= probability <= 1
 
 
+@pytest.mark.slow
 def test_fine_tuning_from_a_file(pretrained_run: Path, few_reviews: str, tmp_path: Path) -> None:
     settings, _, params = init_from.restore(pretrained_run)
     pretrained.save(tmp_path / "model.safetensors", settings.model, params)
@@ -147,6 +148,7 @@ def test_fine_tuning_from_a_file(pretrained_run: Path, few_reviews: str, tmp_pat
     assert train.run(c, tmp_path / "run") == result  # a run needs neither any longer
 
 
+@pytest.mark.slow
 def test_published_weights_are_fine_tuned(
     sentencepiece_file: Path, few_reviews: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_hybrid_is_adopted(tmp_path: Path, sentencepiece_file: Path) -> None:
     assert (part.mixer.method, part.mixer.padding, part.others.attention.heads) == ("matmul", "zero", 2)
 
 
+@pytest.mark.slow
 def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> None:
     c = pretraining(texts)
     c.train.seeds, c.train.accumulate, c.train.epochs, c.model.dtype = 2, 2, 1, "bfloat16"

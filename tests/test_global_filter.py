@@ -73,7 +73,8 @@ def test_dead_parameters_are_those_named(axes: tuple[int, ...]) -> None:
     """Their number is that of parameters over that of a real kernel: t for each feature."""
     t, filter = int(np.prod(axes)), filter_of(axes, 1)
     x = normal(1, t, 1)
-    jacobian = jax.jacobian(lambda w: global_filter(x, w, grid=axes if len(axes) > 1 else None))(filter)
+    f = partial(global_filter, x, grid=axes if len(axes) > 1 else None)
+    jacobian = jax.jit(jax.jacobian(f))(filter)
     assert np.linalg.matrix_rank(np.asarray(jacobian).reshape(t, -1), tol=1e-4) == t
     if len(axes) == 1:
         dead = np.abs(jacobian).max((0, 1, 2))[:, 0] < 1e-6
@@ -146,12 +147,12 @@ def test_layer_masking() -> None:
     x, other = normal(1, 8, 4), normal(1, 8, 4, seed=1)
     mask = jnp.arange(8)[None] < 5
     layer = GlobalFilter(length=8)
-    params = layer.init(jax.random.key(0), x)
-    y = layer.apply(params, x, mask=mask)
+    params, apply = jax.jit(layer.init)(jax.random.key(0), x), jax.jit(layer.apply)
+    y = apply(params, x, mask=mask)
     padded = jnp.where(mask[..., None], x, other)
-    np.testing.assert_array_equal(y, layer.apply(params, padded, mask=mask))
+    np.testing.assert_array_equal(y, apply(params, padded, mask=mask))
     assert np.abs(y[:, 5:]).max() > 1e-3
-    shorter = layer.apply(params, x[:, :6], mask=mask[:, :6])
+    shorter = apply(params, x[:, :6], mask=mask[:, :6])
     assert np.abs(y[:, :5] - shorter[:, :5]).max() > 1e-3
 
 
@@ -161,16 +162,17 @@ def test_layer_takes_any_length_and_a_grid() -> None:
     assert filter.shape == (4, 3, 2)
     for t in (1, 6, 9):
         x = normal(2, t, 3)
-        expected = global_filter(x, resample_filter(filter, (6,), (t,)))
-        np.testing.assert_array_equal(layer.apply({"params": {"filter": filter}}, x), expected)
+        op = jax.jit(lambda x, w: global_filter(x, resample_filter(w, (6,), (x.shape[1],))))
+        y = jax.jit(layer.apply)({"params": {"filter": filter}}, x)
+        np.testing.assert_array_equal(y, op(x, filter))
     image, x = GlobalFilter(grid=(3, 4)), normal(2, 12, 3)
     filter = image.init(jax.random.key(0), x)["params"]["filter"]
     assert filter.shape == (3, 3, 3, 2)
     assert float(image.init(jax.random.key(0), normal(1, 12, 400))["params"]["filter"].std()) == (
         pytest.approx(0.02, rel=0.05)
     )
-    expected = global_filter(x, filter, grid=(3, 4))
-    np.testing.assert_array_equal(image.apply({"params": {"filter": filter}}, x), expected)
+    expected = jax.jit(partial(global_filter, grid=(3, 4)))(x, filter)
+    np.testing.assert_array_equal(jax.jit(image.apply)({"params": {"filter": filter}}, x), expected)
 
 
 def test_bad_arguments() -> None:

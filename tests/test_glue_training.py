@@ -44,7 +44,7 @@ def glue(tmp_path: Path) -> str:
     return str(tmp_path / "tfds")
 
 
-@pytest.mark.parametrize("task", ["sst2", "stsb"])
+@pytest.mark.parametrize("task", [pytest.param("sst2", marks=pytest.mark.slow), "stsb"])
 def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_path: Path) -> None:
     c = small(load("finetune", task))
     c.data.dir, c.train.epochs = glue, 2
@@ -68,6 +68,7 @@ def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_pa
             predict.predict(tmp_path / "run", "the cat")
 
 
+@pytest.mark.slow
 def test_mnli_has_two_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Validation and test splits, matched and mismatched; the matched one chooses, both are reported."""
     folder = tmp_path / "source" / "MNLI"

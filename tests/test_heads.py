@@ -76,11 +76,12 @@ def test_the_pretraining_model_is_the_equations() -> None:
     nsp = dense(np.tanh(dense(x[:, 0], p["pooler"])), head["nsp"])
     mlm = norm(gelu(dense(x, head["mlm_dense"])), head["mlm_norm"])
     mlm = mlm @ e["tokens"]["embedding"].T + head["mlm_bias"]
-    found = network.apply(params, ids, types=types)
+    apply = jax.jit(network.apply)
+    found = apply(params, ids, types=types)
     np.testing.assert_allclose(found["nsp"], nsp, atol=2e-5)
     np.testing.assert_allclose(found["mlm"], mlm, atol=5e-5)  # float32 sums of values up to some tens
     mlm_positions = jnp.array([[0, 3], [8, 1]])
-    some = network.apply(params, ids, types=types, mlm_positions=mlm_positions)["mlm"]
+    some = apply(params, ids, types=types, mlm_positions=mlm_positions)["mlm"]
     np.testing.assert_allclose(
         some, np.take_along_axis(mlm, np.asarray(mlm_positions)[..., None], 1), atol=5e-5
     )
@@ -90,17 +91,19 @@ def test_choices_are_scored_one_by_one() -> None:
     network, ids = model.build(tiny("score", "bert")), tokens(2, 4, 9)
     mask = jnp.arange(9)[None, None] < jnp.asarray(np.random.default_rng(0).integers(1, 9, (2, 4, 1)))
     params = filled(network, ids)
-    scores = network.apply(params, ids, mask=mask, types=jnp.ones_like(ids))
+    apply = jax.jit(network.apply)
+    scores = apply(params, ids, mask=mask, types=jnp.ones_like(ids))
     assert scores.shape == (2, 4)
-    one = network.apply(params, ids[1, 2:3], mask=mask[1, 2:3], types=jnp.ones((1, 9), jnp.int32))
+    one = apply(params, ids[1, 2:3], mask=mask[1, 2:3], types=jnp.ones((1, 9), jnp.int32))
     np.testing.assert_allclose(scores[1, 2], one[0], atol=1e-6)
 
 
 def test_types_default_to_zero_and_matter() -> None:
     network, ids = model.build(tiny("classes")), tokens(2, 9)
     params = filled(network, ids)
+    apply = jax.jit(network.apply)
     none, zero, one = (
-        network.apply(params, ids, types=types) for types in (None, jnp.zeros_like(ids), jnp.ones_like(ids))
+        apply(params, ids, types=types) for types in (None, jnp.zeros_like(ids), jnp.ones_like(ids))
     )
     np.testing.assert_array_equal(none, zero)
     assert np.abs(none - one).max() > 1e-3
@@ -109,7 +112,8 @@ def test_types_default_to_zero_and_matter() -> None:
 def test_gradients_reach_the_tied_table_from_both_sides() -> None:
     network, ids = model.build(tiny("mlm", "ff")), tokens(1, 3) % 5
     params = filled(network, ids)
-    slope = jax.grad(lambda p: network.apply(p, ids)["mlm"][0, 0, 20])(params)["params"]["encoder"]["tokens"]
+    slope = jax.jit(jax.grad(lambda p: network.apply(p, ids)["mlm"][0, 0, 20]))(params)
+    slope = slope["params"]["encoder"]["tokens"]
     assert np.abs(slope["embedding"][20]).max() > 0  # as the output's row; 20 is no input
     assert np.abs(slope["embedding"][int(ids[0, 0])]).max() > 0  # as the input's
 

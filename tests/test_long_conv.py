@@ -65,7 +65,9 @@ def test_one_filter_for_all_features_is_a_token_convolution() -> None:
 def test_who_sees_whom(kind: str) -> None:
     """By gradient: d y[i] / d x[m] is exactly 0, up to rounding, for m > i if and only if causal."""
     t, w = 7, 1 + jnp.abs(normal(13, 1))
-    jacobian = jax.jacobian(partial(long_convolve, kernel=w, **KINDS[kind]))(normal(t, 1))[:, 0, :, 0]
+    jacobian = jax.jit(jax.jacobian(partial(long_convolve, kernel=w, **KINDS[kind])))(normal(t, 1))[
+        :, 0, :, 0
+    ]
     sees = np.abs(jacobian) > 1e-4
     np.testing.assert_array_equal(sees, np.tri(t, dtype=bool) if kind == "causal" else np.ones((t, t), bool))
 
@@ -95,12 +97,12 @@ def test_layer_masking(kind: str) -> None:
     x, other = normal(1, 9, 4), normal(1, 9, 4, seed=1)
     mask = jnp.arange(9)[None] < 5
     layer = LongConvolution(length=11, **KINDS[kind])
-    params = layer.init(jax.random.key(0), x)
-    y = layer.apply(params, x, mask=mask)
+    params, apply = jax.jit(layer.init)(jax.random.key(0), x), jax.jit(layer.apply)
+    y = apply(params, x, mask=mask)
     padded = jnp.where(mask[..., None], x, other)
-    np.testing.assert_array_equal(y, layer.apply(params, padded, mask=mask))
+    np.testing.assert_array_equal(y, apply(params, padded, mask=mask))
     assert np.abs(y[:, 5:]).max() > 0.01
-    difference = np.abs(y[:, :5] - layer.apply(params, x[:, :5])).max()
+    difference = np.abs(y[:, :5] - apply(params, x[:, :5])).max()
     assert difference > 0.01 if kind == "circular" else difference < 1e-5
 
 
@@ -108,7 +110,7 @@ def test_layer_masking(kind: str) -> None:
 def test_initial_values_keep_the_size_of_white_noise_and_decay(kind: str, taps: int) -> None:
     x = normal(1, 300, 400)
     layer = LongConvolution(length=300, **KINDS[kind])
-    params = layer.init(jax.random.key(0), x)
+    params = jax.jit(layer.init)(jax.random.key(0), x)
     kernel = np.asarray(params["params"]["kernel"], np.float64)
     assert kernel.shape == (taps, 400)
     assert (kernel**2).sum(0).mean() == pytest.approx(1, rel=0.1)
@@ -118,7 +120,7 @@ def test_initial_values_keep_the_size_of_white_noise_and_decay(kind: str, taps: 
     assert size[centre] / size[centre + 99] == pytest.approx(100, rel=0.2)
     if kind != "causal":  # as large on the other side
         assert size[centre] / size[centre - 3] == pytest.approx(4, rel=0.2)
-    assert float(layer.apply(params, x).std()) == pytest.approx(1, rel=0.1)
+    assert float(jax.jit(layer.apply)(params, x).std()) == pytest.approx(1, rel=0.1)
 
 
 def test_bad_arguments() -> None:

@@ -122,6 +122,7 @@ def test_sweeping_scales_amplitudes_of_noise() -> None:
     assert not scaled(chip, 8, 0.0, 0).noisy
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, tmp_path: Path) -> None:
     c = shrink(config.default("fourier", engine="chip_11x11"), few_reviews)

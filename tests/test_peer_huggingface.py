@@ -12,6 +12,8 @@ from fourier_attn import model, pretrained
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "vocab_size": 40,
     "hidden_size": 16,

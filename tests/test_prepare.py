@@ -138,6 +138,7 @@ def real_imdb(tmp_path_factory: pytest.TempPathFactory) -> str:
     return where
 
 
+@pytest.mark.slow
 def test_real_imdb_has_123_test_texts_in_train(real_imdb: str) -> None:
     examples = tasks.read(config.default("fourier", "imdb").data.to_dict() | {"dir": real_imdb})
     assert {name: len(split) for name, split in examples.items()} == {
@@ -149,6 +150,7 @@ def test_real_imdb_has_123_test_texts_in_train(real_imdb: str) -> None:
     assert examples["test"].labels.sum() == 12_500
 
 
+@pytest.mark.slow
 def test_real_pretraining_texts_do_not_repeat_a_test_text(real_imdb: str) -> None:
     """270 of the 50,000 unlabelled reviews do."""
     settings = config.default("fourier", "pretraining").data.to_dict() | {"dir": real_imdb}

@@ -1,8 +1,6 @@
 """Files of weights as they come: low precision, prefixes, leftovers; damaged and hostile ones are refused."""
 
 import json
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import published
 import pytest
-from conftest import ROOT
+from conftest import run_here
 from flax import serialization, traverse_util
 
 from fourier_attn import config, pretrained
-from fourier_attn.pretrained import architecture
+from fourier_attn.pretrained import architecture, convert
 from fourier_attn.pretrained.rewrite import rewrite
 
 Arrays = dict[str, np.ndarray]
@@ -244,9 +242,8 @@ def test_the_command_converts_and_reports(at: Path) -> None:
     source = published.write_msgpack(at.with_name("checkpoint"), google(e=8), state={"step": 1})
 
     options = [f"--source={source}", f"--to={at}", "--mixer=identity"]
-    command = [sys.executable, "-m", "fourier_attn.pretrained.convert", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    code, out, err = run_here(convert, *options)
+    assert code == 0, err
     for line in (
         "architecture: 1 x identity, 1 x attention; head pretraining",
         "sizes: vocab 23, positions 9, types 4, emb 8, d 8, mlp 12, depth 2",
@@ -254,7 +251,7 @@ def test_the_command_converts_and_reports(at: Path) -> None:
         "left out: state",
         f"written: {at}; names of fourier_attn",
     ):
-        assert line in done.stdout
+        assert line in out
     assert pretrained.load(at)[0].mixer.name == "identity"
 
 

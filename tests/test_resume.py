@@ -43,7 +43,9 @@ def with_dropout(c: config.Config) -> config.Config:
     return c
 
 
-@pytest.mark.parametrize("stop_at", [4, 5, 6, 18])
+@pytest.mark.parametrize(
+    "stop_at", [pytest.param(4, marks=pytest.mark.slow), 5, pytest.param(6, marks=pytest.mark.slow), 18]
+)
 def test_a_run_stopped_at_any_step_ends_the_same(
     stop_at: int,
     whole: Path,
@@ -88,6 +90,7 @@ train.run(config.from_dict(json.loads(sys.argv[1])), sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_the_same(whole: Path, toy: config.Config, tmp_path: Path) -> None:
     """Killed while it trains, and again after it has gone on."""
     arguments = [sys.executable, "-c", PROGRAM, json.dumps(with_dropout(toy).to_dict()), str(tmp_path)]

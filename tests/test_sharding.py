@@ -9,6 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from conftest import ROOT
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -64,6 +65,7 @@ def gathers() -> dict[str, list[int]]:
     return counts
 
 
+@pytest.mark.slow
 def test_a_sharded_batch_stays_where_it_is() -> None:
     environment = os.environ | {
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8",

@@ -1,13 +1,11 @@
 """Runs as rows of results, and the tables that README shows."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, run_here
 
 from fourier_attn import config
 from fourier_attn.studies import collect, tables
@@ -47,9 +45,8 @@ def save(root: Path, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def call(root: Path, *options: str) -> tuple[int, str]:
-    program = [sys.executable, "-m", "fourier_attn.studies.tables", f"--root={root}", *options]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    code, out, err = run_here(tables, f"--root={root}", *options)
+    return code, out + err
 
 
 def test_fills_and_checks(root: Path) -> None:
@@ -173,16 +170,15 @@ def test_what_newer_runs_record(tmp_path: Path) -> None:
     assert (row["config"], row["command"]) == ("configs/lambda.py:imdb", command)
 
 
-def collected(out: Path, *directories: Path) -> subprocess.CompletedProcess:
-    program = [sys.executable, "-m", "fourier_attn.studies.collect", f"--out={out}", *map(str, directories)]
-    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+def collected(out: Path, *directories: Path) -> tuple[int, str, str]:
+    return run_here(collect, f"--out={out}", *map(str, directories), arguments=True)
 
 
 def test_collecting(tmp_path: Path) -> None:
     out = tmp_path / "results" / "imdb.json"
     one, two = write_run(tmp_path / "one"), write_run(tmp_path / "two")
-    done = collected(out, one, two)
-    assert done.returncode == 0, done.stderr
+    code, _, err = collected(out, one, two)
+    assert code == 0, err
     text = (one / "metrics.jsonl").read_text().replace("0.85,", "0.86,")
     (one / "metrics.jsonl").write_text(text)
     collect.merge(out, [collect.row(one)])
@@ -191,9 +187,9 @@ def test_collecting(tmp_path: Path) -> None:
         ("two", 0.85),
     ]
     before = out.read_text()
-    done = collected(out, one, write_run(tmp_path / "three", finished=False))
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {tmp_path / 'three'} is not finished")
+    code, _, err = collected(out, one, write_run(tmp_path / "three", finished=False))
+    assert code == 2
+    assert err.startswith(f"error: {tmp_path / 'three'} is not finished")
     assert out.read_text() == before
 
 
