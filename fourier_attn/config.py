@@ -18,6 +18,7 @@ from fourier_attn.data.tasks import KNOBS as DATA
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.knobs import Knob, at_least, at_most, not_negative, one_of, positive, rate
 from fourier_attn.knobs import check as check_knobs
+from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
@@ -28,7 +29,7 @@ RUN = {
     "init_padding": Knob(
         "",
         'what padding is for the mixers of `init_from`, see those; "": as the weights have it',
-        one_of("", "invariant", "own", "zero", "tokens"),
+        one_of("", *OPTIONS["padding"]),
     ),
 }
 OPTIM = {
@@ -116,7 +117,7 @@ def default(
     config.model.mixer.name = mixer
     config.model.others = ConfigDict({name: _mixer(name) for name in others})
     if engine is not None:
-        set_engine(config, presets.preset(engine))
+        set_engine(config.model.mixer, presets.preset(engine))
     config.update_from_flattened_dict(TASKS[task].defaults)
     config.update_from_flattened_dict(RECIPES[recipe])
     return fit_length(config).lock()
@@ -127,18 +128,18 @@ def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:
         raise ValueError(f"{what}={name!r} is unknown; choose one of {', '.join(known)}")
 
 
-def set_engine(config: Config, engine: Engine) -> None:
-    """Gives the mixer an engine, parameter by parameter; those that are None can be set, too."""
+def set_engine(mixer: Config, engine: Engine, name: str = "engine") -> None:
+    """Gives a mixer an engine, parameter by parameter; those that are None can be set, too."""
     kinds = {"int | None": int, "float | None": float, "tuple[float, float] | None": tuple}
     part: Config = ConfigDict()
     for field in dataclasses.fields(engine):
         value, kind = getattr(engine, field.name), kinds.get(str(field.type))
         if field.name != "hardware":  # a function is no configuration
             part[field.name] = placeholder(kind) if value is None and kind else value
-    del config.model.mixer["engine"]
-    config.model.mixer["engine"] = part
-    if config.model.mixer.name == "fourier":
-        config.model.mixer.padding = "zero"  # an engine has one size for all examples
+    del mixer[name]
+    mixer[name] = part
+    if mixer.get("padding") == "invariant":
+        mixer.padding = "zero"  # an engine has one size for all examples
 
 
 def _mixer(name: str) -> ConfigDict:
@@ -171,12 +172,20 @@ def from_dict(values: Mapping[str, Any]) -> Config:
     Raises: ValueError for one that holds something else than knobs.
     """
     try:
-        mixer, others = values["model"]["mixer"], values["model"]["others"]
-        config = default(mixer["name"], values["data"]["task"], others=tuple(others))
-        if isinstance(mixer.get("engine"), Mapping):
-            with config.unlocked():
-                set_engine(config, Engine())
+        given, others = values["model"]["mixer"], values["model"].get("others", {})
+        config = default(given["name"], values["data"]["task"], others=tuple(others))
+        pairs = [(config.model.mixer, given), *((config.model.others[name], others[name]) for name in others)]
+        with config.unlocked():
+            for mixer, fields in pairs:
+                for name in ENGINES:
+                    if isinstance(fields.get(name), Mapping):
+                        set_engine(mixer, Engine(), name)
+                if "padding" in fields and "lengths" in mixer:
+                    mixer.padding = fields["padding"]
         _overwrite(config, values, "")
+        for mixer, fields in pairs:
+            if "lengths" in mixer and "lengths" not in fields and mixer.padding == "invariant":
+                mixer.padding = "own"  # what "invariant" was before there were common lengths
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is no configuration ({type(error).__name__}: {error})") from error
     return config

@@ -46,7 +46,17 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-HEADS = ("classes", "score", "tokens", "spans", "pretraining", "mlm", "nsp", "features")
+# What makes the head, from the model part of the configuration.
+HEADS: dict[str, Callable[[Any], Callable[..., nn.Module]]] = {
+    "classes": lambda c: partial(Head, c["classes"]),  # of the sequence
+    "score": lambda c: partial(Head, 0),  # one number, of the sequence or of each of several choices
+    "tokens": lambda c: partial(Head, c["classes"], "tokens"),  # classes of each token
+    "spans": lambda c: partial(Head, 2, "tokens"),  # of each token as the first and the last of an answer
+    "pretraining": lambda c: partial(Pretraining, norm_eps=c["norm_eps"]),
+    "mlm": lambda c: partial(Pretraining, norm_eps=c["norm_eps"], nsp=False),
+    "nsp": lambda c: partial(Pretraining, norm_eps=c["norm_eps"], mlm=False),
+    "features": lambda c: Features,
+}
 
 # The knobs of the model. A mixer's are the fields of its layer.
 KNOBS = {
@@ -232,7 +242,7 @@ def build(config: Any) -> Model:
         **{key: config[key] for key in ("mlp", "activation", "norm_eps", "dropout", "mixer_dropout")},
         dtype=jnp.dtype(config["dtype"]),
     )
-    return Model(encoder, _heads(config)[config["head"]], config["pooling"], embedding.axes)
+    return Model(encoder, HEADS[config["head"]](config), config["pooling"], embedding.axes)
 
 
 def example(config: Any) -> jax.ShapeDtypeStruct:
@@ -257,20 +267,6 @@ def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
             f"{', '.join(table)} only; start from config.default(mixer, others=(...))"
         )
     return tuple(table[name] for name in layout)
-
-
-def _heads(config: Any) -> dict[str, Callable[..., nn.Module]]:
-    both = partial(Pretraining, norm_eps=config["norm_eps"])
-    return {
-        "classes": partial(Head, config["classes"]),  # of the sequence
-        "score": partial(Head, 0),  # one number, of the sequence or of each of several choices
-        "tokens": partial(Head, config["classes"], "tokens"),  # classes of each token
-        "spans": partial(Head, 2, "tokens"),  # of each token as the first and the last of an answer
-        "pretraining": both,
-        "mlm": partial(both, nsp=False),
-        "nsp": partial(both, mlm=False),
-        "features": Features,
-    }
 
 
 def fields(mixer: str) -> tuple[dataclasses.Field, ...]:

@@ -83,7 +83,7 @@ def test_a_causal_layer_on_a_sequence_shorter_than_its_context() -> None:
         ({"heads": 3}, "heads=3 must divide d=4"),
         ({"context": 4}, "context=4 must be odd"),
         ({"context": 0, "length": 2}, "a sequence of 6 positions exceeds length=2"),
-        ({"u": 0}, "u=0 must be at least 1"),
+        ({"u": 0}, "u=0 and length=512 must be at least 1"),
         ({"k": 1}, "k=1 and d / heads \\* u = 4 must exceed 1"),
         ({"norm": "batch"}, "norm='batch' is unknown"),
         ({"initializer": "zeros"}, "initializer='zeros' is unknown"),

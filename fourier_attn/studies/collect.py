@@ -16,6 +16,7 @@ from fourier_attn import command, provenance
 from fourier_attn.config import default
 from fourier_attn.data import TASKS
 from fourier_attn.train import workdir
+from fourier_attn.train.loop import finished
 from fourier_attn.train.writer import read_lines
 
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
@@ -32,7 +33,7 @@ def row(directory: Path) -> dict[str, Any]:
     """
     flat = workdir.flat(json.loads(json.dumps(workdir.load(directory).to_dict())))
     lines = read_lines(directory)
-    if not lines or lines[-1]["split"] != "test":
+    if finished(directory) is None:
         raise ValueError(
             f"{directory} is not finished; give its directory to fourier_attn.main to go on, or leave it out"
         )
@@ -59,6 +60,7 @@ def row(directory: Path) -> dict[str, Any]:
         "hardware": facts.get("hardware"),
         "versions": facts.get("versions"),
         "date": facts.get("date"),
+        "allowed_drift": facts.get("allowed_drift", []),
     }
 
 

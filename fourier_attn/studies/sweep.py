@@ -74,10 +74,17 @@ def accuracies(
             f"workdir={directory} has the task {config.data.task!r}, which has no accuracy; "
             "name a run on a task with classes"
         )
+    if fields["mixer"].get("padding") == "own":
+        raise ValueError(
+            f"workdir={directory} transforms each example at its own length (padding='own'), which has no "
+            "optical form; name a run with padding='invariant', 'zero' or 'tokens'"
+        )
+    if fields["mixer"].get("padding") == "invariant":  # each example is padded to its length: the same
+        fields["mixer"]["padding"] = "zero"
     name, batches = public_split(directory, config, data_dir, examples)
 
     @jax.jit
-    def forward(params: Any, batch: Batch, engine: Engine | None, noise: int) -> Any:
+    def forward(params: Any, batch: Batch, engine: Engine | None, noise: Any) -> Any:
         mixer = fields["mixer"] | {"engine": engine, "eval_engine": None}
         network = model.build(fields | {"mixer": mixer})
         return make_eval_step(network, objective, seeds, noise)(params, batch)

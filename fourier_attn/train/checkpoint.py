@@ -1,5 +1,6 @@
 """Checkpoints: Orbax, and what it does not do by itself, to notice that a file was damaged."""
 
+import errno
 import hashlib
 import re
 import shutil
@@ -13,9 +14,10 @@ import orbax.checkpoint as ocp
 from tqdm import tqdm
 
 T = TypeVar("T")
-NAME = re.compile(r"(\d+)(-unvalidated)?")
+NAME = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
 DAMAGED = "damaged-"  # before the name of a checkpoint that was set aside
 OLD = "removed-"  # before the name of one that is being removed
+BUSY = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES)  # says nothing about a file
 KEPT = 2  # besides the one that is being written
 
 
@@ -25,13 +27,17 @@ class Name(NamedTuple):
     Args:
       step: training steps made.
       validated: at the end of an epoch, whether its validation is part of the state.
+      regular: whether an unbroken run has it, too; if not, a signal came, or the latest updates were skipped.
     """
 
     step: int
     validated: bool = True
+    regular: bool = True
 
     def __str__(self) -> str:
-        return str(self.step) + ("" if self.validated else "-unvalidated")
+        if not self.validated:
+            return f"{self.step}-unvalidated"
+        return str(self.step) if self.regular else f"{self.step}-stopped"
 
 
 def names(workdir: Path) -> list[Name]:
@@ -39,11 +45,15 @@ def names(workdir: Path) -> list[Name]:
     directory = workdir / "checkpoints"
     found = directory.iterdir() if directory.is_dir() else ()
     matches = [NAME.fullmatch(path.name) for path in found]
-    return sorted((Name(int(m[1]), not m[2]) for m in matches if m), reverse=True)
+    return sorted((_parse(m) for m in matches if m), reverse=True)
+
+
+def _parse(match: re.Match[str]) -> Name:
+    return Name(int(match[1]), match[2] != "unvalidated", match[2] is None)
 
 
 class Checkpoints:
-    """The checkpoints of one run, in `workdir/checkpoints/STEP`; the newest two are kept.
+    """The checkpoints of one run, in `workdir/checkpoints/STEP`; the newest is kept, and two regular ones.
 
     Saving is asynchronous and atomic: a checkpoint has its name once it is whole, and an older one is
     removed only after that. Beside the arrays stands the SHA-256 sum of each, which is compared when they
@@ -66,7 +76,7 @@ class Checkpoints:
         Raises: an earlier save's error.
         """
         self.wait()
-        if (self.directory / str(name)).exists():
+        if {name, Name(name.step, name.validated)} & set(names(self.directory.parent)):
             return
         self.directory.mkdir(exist_ok=True)
         self._remove_older()
@@ -79,28 +89,33 @@ class Checkpoints:
         self.checkpointer.wait_until_finished()
 
     def restore(
-        self, like: T, wanted: Callable[[Name, T], bool] = lambda name, state: True
+        self,
+        like: T,
+        wanted: Callable[[Name], bool] = lambda name: True,
+        earlier: tuple[Any, Callable[[Any], T]] | None = None,
     ) -> tuple[Name, T] | None:
         """The newest sound state, with the structure, shapes and dtypes of `like`; None if none was saved.
 
         A damaged one is said aloud and set aside, under another name; the one before it is taken.
 
         Args:
-          wanted: whether a state will do; if not, an earlier one is looked for.
+          wanted: which checkpoints will do.
+          earlier: the structure that an earlier version saved, and what makes today's of such a state.
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
         damaged: dict[Name, str] = {}
-        for name in names(self.directory.parent):
+        for name in filter(wanted, names(self.directory.parent)):
             try:
-                state = self._read(name, like)
+                state = self._read(name, like, earlier)
             except Exception as error:  # a damaged file shows as one of many kinds
+                if isinstance(error, MemoryError) or getattr(error, "errno", None) in BUSY:
+                    raise
                 reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
                 damaged[name] = reason
                 continue
-            if wanted(name, state):
-                for other, reason in damaged.items():
-                    self._report(other, reason)
-                return name, state
+            for other, reason in damaged.items():
+                self._report(other, reason)
+            return name, state
         lost = [f"{name} damaged: {reason}" for name, reason in damaged.items()]
         lost += [path.name for path in self.directory.glob(f"{DAMAGED}*")]
         if len(lost) and len(damaged) == len(names(self.directory.parent)):
@@ -119,7 +134,14 @@ class Checkpoints:
         finally:
             self.checkpointer.close()
 
-    def _read(self, name: Name, like: Any) -> Any:
+    def _read(self, name: Name, like: Any, earlier: tuple[Any, Callable[[Any], Any]] | None) -> Any:
+        written = self.checkpointer.restore(
+            self.directory / str(name), args=ocp.args.Composite(sums=ocp.args.JsonRestore())
+        )
+        if earlier and set(written.sums) == set(_paths(earlier[0])):
+            return earlier[1](self._read(name, earlier[0], None))
+        if set(written.sums) != set(_paths(like)):
+            raise ValueError("its arrays are those of another network, or of another version")
         items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
         restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
         if _sums(restored.state) != restored.sums:
@@ -140,10 +162,16 @@ class Checkpoints:
         return path.rename(aside)
 
     def _remove_older(self) -> None:
-        for name in names(self.directory.parent)[KEPT:]:
+        there = names(self.directory.parent)
+        kept = {*there[:1], *[name for name in there if name.validated and name.regular][:KEPT]}
+        for name in set(there) - kept:
             path = self.directory / f"{OLD}{name}"
             (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
             shutil.rmtree(path)
+
+
+def _paths(state: Any) -> list[str]:
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)]
 
 
 def _form(state: Any) -> list[tuple[tuple[int, ...], str]]:

@@ -12,10 +12,10 @@ from fourier_attn import config, data, model, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.train import workdir
-from fourier_attn.train.checkpoint import Checkpoints, names
+from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.step import make_init, make_keys
+from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 # Of the model part: what a task or a training sets, whatever the weights come from; and how a mixer computes.
 TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
@@ -61,9 +61,10 @@ def load(settings: Config, directory: Path) -> Start:
     task = ""
     if is_run(source):
         found, _, params = restore(source.resolve())
-        task, part, notes = found.data.task, found.model, ()
+        task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
         if found.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
+            notes = (*notes, f"of its {found.train.seeds} networks the first is taken")
     else:
         part, params, notes = pretrained.read(source)
         _check_lengths(settings, part)
@@ -90,8 +91,8 @@ def _with_head(settings: Config, part: Config, params: Any, task: str) -> tuple[
     return rest, f"the head is new: that of the weights is for {task or part.head!r}"
 
 
-def restore(directory: Path) -> tuple[Config, model.Model, Any]:
-    """The configuration, the network and its best parameters of the run in `directory`.
+def restore_state(directory: Path) -> tuple[Config, model.Model, Name, State]:
+    """The configuration, the network and the newest sound state of the run in `directory`.
 
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
@@ -103,11 +104,19 @@ def restore(directory: Path) -> tuple[Config, model.Model, Any]:
     init = make_init(network, optimizer, objective, example, settings.train.seeds)
     like = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
     checkpoints = Checkpoints(directory, read_only=True)
-    found = checkpoints.restore(like)
+    found = checkpoints.restore(like, earlier=earlier_form(like))
     checkpoints.close()
     if found is None:
         raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")
-    name, state = found
+    return settings, network, *found
+
+
+def restore(directory: Path) -> tuple[Config, model.Model, Any]:
+    """The configuration, the network and its best parameters of the run in `directory`.
+
+    Raises: ValueError where there is no run, no checkpoint, or no sound one.
+    """
+    settings, network, name, state = restore_state(directory)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
     trained = np.isfinite(state.best_score).all()  # before the first validation there is no best one
@@ -155,6 +164,17 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
 
 def _mixers(part: Any) -> dict[str, Any]:
     return {part["mixer"]["name"]: part["mixer"], **part["others"]}
+
+
+def _differing_lengths(settings: Config, source: Config) -> tuple[str, ...]:
+    """A note where mixers were trained at other common lengths than they will be used at."""
+    now, then = data.padded_lengths(settings.data), data.padded_lengths(source.data)
+    shared = any(mixer.get("padding") == "invariant" for mixer in _mixers(source.model).values())
+    return (
+        (f"its mixers were trained at the lengths {then}, and now have {now}",)
+        if shared and now != then
+        else ()
+    )
 
 
 def _check_lengths(settings: Config, part: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
@@ -26,6 +27,7 @@ from fourier_attn.train.signals import Interrupted, StopSignals
 from fourier_attn.train.step import (
     State,
     close_epoch,
+    earlier_form,
     make_eval_step,
     make_init,
     make_keys,
@@ -85,16 +87,26 @@ def check(config: Config) -> None:
 def finished(directory: Path) -> dict[str, Any] | None:
     """The line with a finished run's metrics on the test set; None for a run that has to go on.
 
-    A line alone does not say it: the state after the last step is there, and all answers are.
+    A line alone does not say it: the state after the last step is there, sound, and so are all answers.
     """
+    lines = read_lines(directory) if (directory / "config.json").exists() else []
+    tests = [line for line in lines if line["split"] == "test"]
     saved = names(directory)
-    for line in read_lines(directory) if (directory / "config.json").exists() else []:
-        if line["split"] == "test" and saved and saved[0] == Name(line["step"]):
-            task = data.TASKS[workdir.load(directory).data.task]
-            answers = directory / "predictions.jsonl"
-            if task.head == "pretraining" or answers.exists():
-                return line
-    return None
+    if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
+        return None
+    line, settings = tests[-1], workdir.load(directory)
+    task, answers = data.TASKS[settings.data.task], directory / "predictions.jsonl"
+    known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
+    given = answers.read_bytes().count(b"\n") if answers.exists() else 0
+    expected = line.get("examples", given)  # earlier versions did not say it
+    if not known or (task.head != "pretraining" and (given != expected or not given)):
+        return None
+    patience = settings.train.patience
+    if line["step"] == settings.optim.steps:
+        return line
+    _, _, name, state = init_from.restore_state(directory)
+    stopped = name == saved[0] and bool(patience) and int(np.min(state.stale)) >= patience
+    return line if stopped else None
 
 
 class Run:
@@ -130,6 +142,7 @@ class Run:
         self.state, self.keys, name = self.begin(start.params, allow_drift)
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
+        self.stale = self.is_stale()
         self.writer = Writer(directory, self.step, self.validated)
 
     def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
@@ -143,8 +156,10 @@ class Run:
         self.init = make_init(self.network, self.optimizer, self.objective, example, self.seeds)
         if names(self.directory):  # before a state is read, which other code may take for damaged
             workdir.check_drift(self.directory, self.fingerprints, allow_drift)
-        found = self.checkpoints.restore(jax.eval_shape(self.init, init_keys, {}))
+        like = jax.eval_shape(self.init, init_keys, {})
+        found = self.checkpoints.restore(like, earlier=earlier_form(like))
         if found:
+            workdir.note_drift(self.directory, allow_drift)
             return found[1], keys, found[0]
         if (self.directory / "metrics.jsonl").exists():
             steps = max((line["step"] for line in read_lines(self.directory)), default=0)
@@ -167,7 +182,7 @@ class Run:
             tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
-            self.checkpoints.save(Name(self.step, self.validated), self.state)
+            self.checkpoints.save(Name(self.step, self.validated, regular=False), self.state)
             self.checkpoints.wait()
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
@@ -215,7 +230,7 @@ class Run:
             self.close_epoch()
         batches, first = prefetch(train, self.step), True
         with tqdm(total=len(train), initial=self.step, unit="step", disable=None, dynamic_ncols=True) as bar:
-            while self.step < len(train) and not self.stale():
+            while self.step < len(train) and not self.stale:
                 if first:
                     tqdm.write("compiling   the first steps take longer: a program for each padded length")
                     first = False
@@ -258,29 +273,30 @@ class Run:
         if skipped < self.config.train.skip_limit:
             return
         what = f"the last {skipped} updates up to step {self.step} were not finite and were not made"
-        if int(np.max(self.state.rollbacks)):
+        lost = np.asarray(self.state.skipped) >= self.config.train.skip_limit
+        if np.any(lost & (np.asarray(self.state.rollbacks) > 0)):
             raise Diverged(
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
                 "optim.clip_norm, or use model.dtype=float32, in another workdir"
             )
 
-        def wanted(name: Name, state: State) -> bool:
-            """Sound, and one that there would be without an interruption, too."""
-            regular = name.step % self.config.train.save_every == 0 or name.step % self.per_epoch == 0
-            return name.validated and regular and not np.max(state.skipped)
+        def regular(name: Name) -> bool:
+            """One that there would be without an interruption, too."""
+            return name.validated and name.regular
 
         self.checkpoints.wait()
-        found = self.checkpoints.restore(jax.eval_shape(lambda state: state, self.state), wanted)
+        found = self.checkpoints.restore(jax.eval_shape(lambda state: state, self.state), regular)
         if found is None:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
         tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
-        self.state = roll_back(self.state, found[1])
+        self.state = roll_back(self.state, found[1], jnp.asarray(lost))
         self.checkpoints.save(Name(self.step, self.validated), self.state)
 
     def progress(self) -> dict[str, Any]:
-        """Means over the epoch so far, the learning rate, and how fast it goes."""
+        """Means over the epoch so far, the learning rate of the latest update, and how fast it goes."""
         means = metrics.mean(jax.device_get(self.state.sums))
-        rate = np.asarray(build_schedule(self.config.optim)(self.step)).item()
+        made = max(int(np.max(optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1])) - 1, 0)
+        rate = np.asarray(build_schedule(self.config.optim)(made)).item()
         return means | {"learning_rate": rate} | self.clock.read(self.step, self.config.data.batch)
 
     def close_epoch(self) -> None:
@@ -295,8 +311,8 @@ class Run:
         self.writer.write("train", self.step, epoch, train)
         self.writer.write("validation", self.step, epoch, validation)
         self.plot()
-        if self.sound() or self.step == len(self.data.train) or self.stale():
-            self.checkpoints.save(Name(self.step), self.state)
+        self.stale = self.is_stale()
+        self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
         held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
@@ -312,7 +328,7 @@ class Run:
         chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
         plot_curves(self.directory, self.best, chance)
 
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
         return bool(patience) and int(np.min(self.state.stale)) >= patience
@@ -332,7 +348,8 @@ class Run:
             tqdm.write(f"{name:<12}{len(batches.labels):,} examples, with the best weights ...")
             judged, answers = self.evaluate(name, batches, self.state.best_params)
             hidden = batches.labels.min() < 0
-            found[name] = {"examples": len(batches.labels)} if hidden else metrics.over_seeds(judged)
+            found[name] = {} if hidden else metrics.over_seeds(judged)
+            found[name]["examples"] = len(batches.labels)
             if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:
                 found[name] |= self.without_in_train(answers)
             self.write_answers(name, answers, batches)

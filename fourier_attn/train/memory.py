@@ -34,7 +34,7 @@ def check(config: Config) -> None:
 
 def available() -> int:
     """Bytes of the first device; of a CPU those of the machine, or of the container."""
-    stats = jax.devices()[0].memory_stats() or {}
+    stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
     limit = Path("/sys/fs/cgroup/memory.max")
@@ -72,7 +72,14 @@ def traced(config: Config) -> dict[str, int]:
     layout = list(m.layout) or [m.mixer.name] * m.depth
     kinds = sorted(set(layout))
     fields: Any = dict(m) | {"depth": len(kinds), "layout": tuple(kinds)}
-    shapes = jax.eval_shape(model.build(fields).init, jax.random.key(0), longest(config))["params"]
+    network, inputs = model.build(fields), longest(config)
+    mask = jax.ShapeDtypeStruct(inputs.shape[:2], bool)
+    padded = config.data.task != "pretraining"  # which has no padding, and no mask
+
+    def init(key: jax.Array, inputs: jax.Array, mask: jax.Array) -> Any:
+        return network.init(key, inputs, mask=mask if padded else None)
+
+    shapes = jax.eval_shape(init, jax.random.key(0), inputs, mask)["params"]
     blocks = {f"block_{i}": layout.count(kind) for i, kind in enumerate(kinds)}
     encoder = shapes.pop("encoder")
     count = _count(shapes) + sum(_count(part) * blocks.get(name, 1) for name, part in encoder.items())

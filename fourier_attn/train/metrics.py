@@ -1,4 +1,4 @@
-"""Metrics: sums over examples, their means, and where they are written."""
+"""Metrics: sums over examples and their means."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,12 @@ def add(a: Sums, b: Sums) -> Sums:
 def each(total: Sums) -> dict[str, np.ndarray]:
     """Divides sums by their counts, for each seed by itself."""
     total = {name: np.asarray(value, np.float64) for name, value in total.items()}
-    return {name: np.atleast_1d(v[..., 0] / np.maximum(v[..., 1], 1e-6)) for name, v in total.items()}
+    return {name: np.atleast_1d(_mean(value[..., 0], value[..., 1])) for name, value in total.items()}
+
+
+def _mean(values: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Not a number where there is nothing to divide by."""
+    return np.where(count > 0, values / np.where(count > 0, count, 1.0), np.nan)
 
 
 def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:

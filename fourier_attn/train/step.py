@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from fourier_attn import model
@@ -37,6 +38,32 @@ class State(NamedTuple):
     stale: jax.Array
     skipped: jax.Array
     rollbacks: jax.Array
+
+
+class EarlierState(NamedTuple):
+    """The state that was saved before updates were watched: without `HEALTH`, `skipped` and `rollbacks`."""
+
+    step: Any
+    params: Any
+    opt_state: Any
+    sums: Any
+    best_params: Any
+    best_score: Any
+    stale: Any
+
+
+def earlier_form(like: State) -> tuple[EarlierState, Callable[[EarlierState], State]]:
+    """The structure of such a state, and what makes today's of it."""
+    kept = {name: getattr(like, name) for name in EarlierState._fields}
+    kept["sums"] = {name: value for name, value in like.sums.items() if name not in HEALTH}
+
+    def complete(state: EarlierState) -> State:
+        none = np.zeros_like(state.step)
+        health = {name: np.zeros(like.sums[name].shape, like.sums[name].dtype) for name in HEALTH}
+        values: dict[str, Any] = state._asdict() | {"sums": {**state.sums, **health}}
+        return State(**values, skipped=none, rollbacks=none)
+
+    return EarlierState(**kept), complete
 
 
 HEALTH = ("gradient_norm", "skipped", "spikes")  # norm before clipping; shares of the steps
@@ -156,14 +183,23 @@ def _health(
 
 
 @jax.jit
-def roll_back(state: State, good: State) -> State:
-    """The state with the parameters and the optimiser of an earlier one: the updates since are given up."""
-    return state._replace(
+def roll_back(state: State, good: State, lost: jax.Array) -> State:
+    """The state with the parameters and the optimiser of an earlier one: the updates since are given up.
+
+    Args:
+      lost: for which of the seeds; the others go on as they are.
+    """
+    back = state._replace(
         params=good.params,
         opt_state=good.opt_state,
         skipped=jnp.zeros_like(state.skipped),
         rollbacks=state.rollbacks + 1,
     )
+
+    def choose(new: jax.Array, old: jax.Array) -> jax.Array:
+        return jnp.where(lost.reshape(lost.shape + (1,) * (new.ndim - lost.ndim)), new, old)
+
+    return jax.tree.map(choose, back, state)
 
 
 def make_eval_step(

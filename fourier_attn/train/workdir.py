@@ -98,7 +98,10 @@ def record(workdir: Path) -> dict[str, Any]:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             raise ValueError("no file of a run")
-        return dict(json.loads(path.read_text()))
+        facts = json.loads(path.read_text())
+        if not isinstance(facts, dict) or not isinstance(facts.setdefault("fingerprints", {}), dict):
+            raise ValueError("no record of a run")
+        return facts
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}); name another workdir") from error
 
@@ -134,7 +137,7 @@ def code_fingerprint() -> str:
     """A hash of the package's source, but for its studies, which no run depends on."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if "studies" not in path.parts:
+        if path.relative_to(root).parts[0] != "studies":
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -144,7 +147,7 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
 
     Raises: ValueError that names what is not, unless it is among `allowed`.
     """
-    began = record(workdir).get("fingerprints", {})
+    began = record(workdir)["fingerprints"]
     differing = {}
     for name in began.keys() & fingerprints.keys() - set(allowed):
         before, now = flat({name: began[name]}), flat({name: fingerprints[name]})
@@ -161,6 +164,14 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
             f"({'; '.join(differing[name] for name in sorted(differing))}), so that the run would not be the "
             f"one that was begun; restore them, or go on with --allow_drift={','.join(sorted(differing))}"
         )
+
+
+def note_drift(workdir: Path, allowed: Iterable[str]) -> None:
+    """Writes into config.json what was allowed to differ, if anything, and from which commit on."""
+    if allowed := sorted(allowed):
+        facts = record(workdir)
+        earlier = [*facts.get("allowed_drift", []), {"what": allowed, "commit": provenance.commit()}]
+        write(workdir / "config.json", json.dumps(facts | {"allowed_drift": earlier}, indent=2) + "\n")
 
 
 def write(path: Path, contents: str | bytes) -> None:
