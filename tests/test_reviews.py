@@ -13,6 +13,7 @@ lambdas = importlib.import_module("configs.lambda")  # the name is a keyword
 pytestmark = pytest.mark.usefixtures("standard_promotion", "optimised")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "at_least", "below"), [(identity, 0.5, 0.75), (fnet, 0.95, 1.01), (lambdas, 0.95, 1.01)]
 )
