@@ -174,3 +174,4 @@ def test_numbers_that_are_not_finite_are_null(
     train.run(toy, tmp_path)
     losses = [line["loss"] for line in strict(tmp_path) if line["split"] != "train"]
     assert losses == [None] * 4
+    assert train.run(toy, tmp_path)["loss"] is None  # finished all the same

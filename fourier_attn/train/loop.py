@@ -85,14 +85,14 @@ def check(config: Config) -> None:
 def finished(directory: Path) -> dict[str, Any] | None:
     """The line with a finished run's metrics on the test set; None for a run that has to go on.
 
-    A line alone does not say it: the state after the last step is there, and all answers are.
+    A line alone does not say it: it has a result, and the state after the last step and all answers are there.
     """
     saved = names(directory)
     for line in read_lines(directory) if (directory / "config.json").exists() else []:
         if line["split"] == "test" and saved and saved[0] == Name(line["step"]):
             task = data.TASKS[workdir.load(directory).data.task]
-            answers = directory / "predictions.jsonl"
-            if task.head == "pretraining" or answers.exists():
+            judged = task.metrics[0] in line or "examples" in line
+            if judged and (task.head == "pretraining" or (directory / "predictions.jsonl").exists()):
                 return line
     return None
 
