@@ -85,7 +85,7 @@ def check(config: Config) -> None:
 def finished(directory: Path) -> dict[str, Any] | None:
     """The line with a finished run's metrics on the test set; None for a run that has to go on.
 
-    A line alone does not say it: it has a result, and the state after the last step and all answers are there.
+    A line alone does not say it: it has a result, and the last state and all answers are there.
     """
     saved = names(directory)
     for line in read_lines(directory) if (directory / "config.json").exists() else []:
