@@ -101,9 +101,26 @@ def test_a_new_state_of_a_step_stands_beside_the_old_one(tmp_path: Path) -> None
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(Name(3, validated=False), state(30))
     checkpoints.save(Name(3), state(31))
-    checkpoints.close()
+    checkpoints.wait()
     assert names(tmp_path) == [Name(3), Name(3, validated=False)]
+    checkpoints.close()
+    assert names(tmp_path) == [Name(3)]
     assert int(restored(tmp_path).step) == 31
+
+
+def test_two_regular_states_survive_any_number_of_signals(tmp_path: Path) -> None:
+    """A run that goes back takes the state that it would take without them."""
+    saved(tmp_path, 2, 4)
+    checkpoints = Checkpoints(tmp_path)
+    for step in (5, 6, 7):
+        checkpoints.save(Name(step, regular=False), state(step))
+    checkpoints.close()
+    assert names(tmp_path) == [Name(7, regular=False), Name(4), Name(2)]
+    assert (tmp_path / "checkpoints" / "7-stopped").is_dir()
+    found = Checkpoints(tmp_path, read_only=True).restore(
+        jax.eval_shape(lambda: state(0)), lambda name: name.regular
+    )
+    assert found[0] == Name(4)
 
 
 def test_what_a_kill_left_half_done_is_cleaned_up(tmp_path: Path) -> None:

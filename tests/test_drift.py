@@ -76,13 +76,13 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     c, where = stopped
-    for path in data_files(where / "checkpoints" / "9"):
+    for path in data_files(where / "checkpoints" / "9-stopped"):
         path.unlink()
     train.run(c, where)
     out = capsys.readouterr().out
-    assert out.count("checkpoints/9 is damaged") == 1
+    assert out.count("checkpoints/9-stopped is damaged") == 1
     assert "going on from step 8" in out
-    assert (where / "checkpoints" / "damaged-9").is_dir()
+    assert (where / "checkpoints" / "damaged-9-stopped").is_dir()
     assert_same_run(runs[1], where)
 
 
@@ -91,7 +91,7 @@ def test_without_a_sound_checkpoint_nothing_is_touched(stopped: tuple[config.Con
     for name in names(where):
         for path in data_files(where / "checkpoints" / str(name)):
             path.unlink()
-    refused(c, where, "none of the checkpoints in .* is sound .*9 damaged.*8 damaged")
+    refused(c, where, "none of the checkpoints in .* is sound .*9-stopped damaged.*8 damaged")
 
 
 def changed(path: Path, edit: Callable[[dict], None]) -> None:

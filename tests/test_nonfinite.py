@@ -108,7 +108,9 @@ def test_going_back_takes_the_weights_and_keeps_the_counts() -> None:
     state, *_ = one_step()
     good = state._replace(params=jax.tree.map(jnp.ones_like, state.params))
     bad = state._replace(step=state.step + 9, skipped=state.skipped + 3, best_score=jnp.asarray(0.5))
-    back = roll_back(bad, good)
+    kept = roll_back(bad, good, jnp.asarray(False))
+    jax.tree.map(np.testing.assert_array_equal, kept, bad)
+    back = roll_back(bad, good, jnp.asarray(True))
     jax.tree.map(np.testing.assert_array_equal, back.params, good.params)
     assert (int(back.step), int(back.skipped), int(back.rollbacks)) == (9, 0, 1)
     assert float(back.best_score) == 0.5
@@ -174,3 +176,4 @@ def test_numbers_that_are_not_finite_are_null(
     train.run(toy, tmp_path)
     losses = [line["loss"] for line in strict(tmp_path) if line["split"] != "train"]
     assert losses == [None] * 4
+    assert train.run(toy, tmp_path)["loss"] is None  # finished all the same

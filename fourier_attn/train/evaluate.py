@@ -1,5 +1,6 @@
 """What a run has found: its metrics on a split, in words, and each answer in a file."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ def show(values: dict[str, Any], name: str) -> str:
     """A metric in words: accuracies in percent; with its deviation over the seeds where there are several."""
     scale, form, unit = (100, ".2f", " %") if "accuracy" in name else (1, ".4f", "")
     deviation = f" +- {scale * values[f'{name}_std']:{form}}" if f"{name}_std" in values else ""
-    return f"{scale * values[name]:{form}}{deviation}{unit}"
+    value = math.nan if values[name] is None else values[name]  # null, in a file
+    return f"{scale * value:{form}}{deviation}{unit}"
 
 
 def summary(result: dict[str, Any], split: str = "test") -> str:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from fourier_attn import config, data, model, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.text import check_file, tokenizer_file
-from fourier_attn.train import workdir
+from fourier_attn.train import memory, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -99,6 +99,7 @@ def restore_state(directory: Path) -> tuple[Config, model.Model, Name, State]:
     directory = Path(directory).resolve()
     settings = workdir.load(directory)
     config.check(settings)
+    memory.check(settings)
     network, objective = model.build(settings.model), OBJECTIVES[settings.model.head]
     optimizer, example = build_optimizer(settings.optim), model.example(settings.model)
     init = make_init(network, optimizer, objective, example, settings.train.seeds)

@@ -52,7 +52,7 @@ class EarlierState(NamedTuple):
     stale: Any
 
 
-def earlier_form(like: State) -> tuple[EarlierState, Callable[[EarlierState], State]]:
+def earlier_form(like: Any) -> tuple[EarlierState, Callable[[EarlierState], State]]:
     """The structure of such a state, and what makes today's of it."""
     kept = {name: getattr(like, name) for name in EarlierState._fields}
     kept["sums"] = {name: value for name, value in like.sums.items() if name not in HEALTH}
