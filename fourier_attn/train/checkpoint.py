@@ -49,7 +49,7 @@ def names(workdir: Path) -> list[Name]:
 
 
 def _parse(match: re.Match[str]) -> Name:
-    return Name(int(match[1]), match[2] != "unvalidated", match[2] is None)
+    return Name(int(match[1]), match[2] != "unvalidated", match[2] != "stopped")
 
 
 class Checkpoints:
@@ -92,7 +92,7 @@ class Checkpoints:
         self,
         like: T,
         wanted: Callable[[Name], bool] = lambda name: True,
-        earlier: tuple[Any, Callable[[Any], T]] | None = None,
+        earlier: Callable[[T], tuple[Any, Callable[[Any], T]]] | None = None,
     ) -> tuple[Name, T] | None:
         """The newest sound state, with the structure, shapes and dtypes of `like`; None if none was saved.
 
@@ -100,7 +100,7 @@ class Checkpoints:
 
         Args:
           wanted: which checkpoints will do.
-          earlier: the structure that an earlier version saved, and what makes today's of such a state.
+          earlier: gives for `like` the structure that an earlier version saved, and what makes today's of it.
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
         damaged: dict[Name, str] = {}
@@ -134,14 +134,15 @@ class Checkpoints:
         finally:
             self.checkpointer.close()
 
-    def _read(self, name: Name, like: Any, earlier: tuple[Any, Callable[[Any], Any]] | None) -> Any:
+    def _read(self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None) -> Any:
         written = self.checkpointer.restore(
             self.directory / str(name), args=ocp.args.Composite(sums=ocp.args.JsonRestore())
         )
-        if earlier and set(written.sums) == set(_paths(earlier[0])):
-            return earlier[1](self._read(name, earlier[0], None))
         if set(written.sums) != set(_paths(like)):
-            raise ValueError("its arrays are those of another network, or of another version")
+            form, complete = earlier(like) if earlier else (None, None)
+            if complete is None or set(written.sums) != set(_paths(form)):
+                raise ValueError("its arrays are those of another network, or of another version")
+            return complete(self._read(name, form, None))
         items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
         restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
         if _sums(restored.state) != restored.sums:

@@ -105,7 +105,7 @@ def restore_state(directory: Path) -> tuple[Config, model.Model, Name, State]:
     init = make_init(network, optimizer, objective, example, settings.train.seeds)
     like = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
     checkpoints = Checkpoints(directory, read_only=True)
-    found = checkpoints.restore(like, earlier=earlier_form(like))
+    found = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
     if found is None:
         raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")

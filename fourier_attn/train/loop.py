@@ -157,7 +157,7 @@ class Run:
         if names(self.directory):  # before a state is read, which other code may take for damaged
             workdir.check_drift(self.directory, self.fingerprints, allow_drift)
         like = jax.eval_shape(self.init, init_keys, {})
-        found = self.checkpoints.restore(like, earlier=earlier_form(like))
+        found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
             workdir.note_drift(self.directory, allow_drift)
             return found[1], keys, found[0]

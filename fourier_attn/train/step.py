@@ -203,7 +203,7 @@ def roll_back(state: State, good: State, lost: jax.Array) -> State:
 
 
 def make_eval_step(
-    network: model.Model, objective: Objective, seeds: int = 1, noise: int = 0
+    network: model.Model, objective: Objective, seeds: int = 1, noise: Any = 0
 ) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
     """Returns the jitted evaluation step: (params, batch) -> (sums, answers).
 
