@@ -237,11 +237,6 @@ def refused(call: Callable[..., dict[str, Any]], folder: Path, cases: list[list[
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong)
 
 
-def test_some_bad_configurations_are_refused(call: Callable[..., dict[str, Any]], folder: Path) -> None:
-    refused(call, folder, random.Random(0).sample(every_case(), 24))
-
-
-@pytest.mark.slow
 def test_bad_configurations_are_refused(call: Callable[..., dict[str, Any]], folder: Path) -> None:
     known = [*SINGLE, *([f"--config={name}.py"] for name in FILES), ["--config=/dev/null"]]
     drawn = [case for case in every_case() if case not in known]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from fourier_attn.train.checkpoint import names
 from fourier_attn.train.writer import read_lines
 
 MAIN = "fourier_attn.main"
@@ -92,7 +93,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.model.mixer.name=attention"],
-        "mixer 'attention' has no engine, eval_engine, method, norm",
+        "mixer 'attention' has no engine, eval_engine, lengths, method, norm, padding; it has heads",
     ),
     (
         MAIN,
@@ -107,7 +108,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/finetune.py:reviews", "--config.init_from=x", "--config.model.mixer.padding=zero"],
-        "model.mixer.padding cannot be set beside init=x, whose architecture is used; leave it out; use",
+        "model.mixer.padding cannot be set beside init_from=x, whose architecture is used; leave it out; use",
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
@@ -152,7 +153,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     saved = re.search(r"Step (\d+) of 1200 is saved.\nStopped. Give --workdir=(\S+) again to go on.", out)
     assert saved
     assert saved[2] == str(where)
-    assert (where / "checkpoints" / saved[1]).is_dir()
+    assert names(where)[0].step == int(saved[1])
     again = start(MAIN, f"--workdir={where}")  # the directory alone is enough
     while not any(line["step"] > int(saved[1]) for line in read_lines(where)) and again.poll() is None:
         time.sleep(0.05)
