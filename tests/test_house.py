@@ -73,6 +73,7 @@ def imports(nodes: list[ast.stmt] | ast.AST) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"from {'.' * node.level}{node.module}: write the full name"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
