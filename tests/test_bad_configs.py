@@ -34,8 +34,7 @@ RIGHT = {
     "init_from": ("",),
     "init_padding": ("",),
     "data.dir": WRONG[str],
-    "data.corpora": ("('a',)",),
-    "data.exclude": ("('a',)",),
+    **dict.fromkeys(("data.corpora", "data.exclude"), ("('a',)", "[", "(nan,)")),  # names, of some task
 }
 BOMBS = (
     *(

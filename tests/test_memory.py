@@ -53,3 +53,10 @@ def test_what_fits_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(ValueError, match="the machine has 1e\\+03 B|the machine has 1 kB"):
         memory.check(c)
+
+
+def test_what_is_too_large_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrices of "random" are drawn where they are traced."""
+    monkeypatch.setattr(memory, "traced", None)
+    with pytest.raises(ValueError, match="the mixers' matrices"):
+        memory.check(needing(model__d=10**8))

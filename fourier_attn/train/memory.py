@@ -22,7 +22,8 @@ def check(config: Config) -> None:
     Raises: ValueError that names the largest part.
     """
     free = available()
-    for needed in (cheap(config), traced(config)):
+    for needs in (cheap, traced):  # one after the other: what is too large must not be traced
+        needed = needs(config)
         total = sum(needed.values())
         if total > free:
             largest = max(needed, key=lambda name: needed[name])
