@@ -130,7 +130,7 @@ def write_run(directory: Path, finished: bool = True, **more: Any) -> Path:
     """The files of a run of fnet on IMDb, as the loop writes them."""
     c = config.default("fourier", "imdb")
     c.seed, c.data.split_seed, c.model.depth = 5, 6, 4
-    c.model.vocab, c.model.mixer.lengths = 123, (128, 512)  # the run's own doing
+    c.model.vocab, c.model.mixer.lengths, c.optim.steps = 123, (128, 512), 4  # the run's own doing
     directory.mkdir(parents=True)
     facts = {"config": c.to_dict(), "versions": {"jax": "0.10.2"}, "commit": "abc", **more}
     (directory / "config.json").write_text(json.dumps(facts))
@@ -141,6 +141,8 @@ def write_run(directory: Path, finished: bool = True, **more: Any) -> Path:
     ]
     if finished:
         lines.append({"step": 4, "epoch": 2.0, "split": "test", "accuracy": 0.85, "loss": 0.4})
+        (directory / "checkpoints" / "4").mkdir(parents=True)
+        (directory / "predictions.jsonl").write_text('{"index": 0, "label": 1, "prediction": 1}\n')
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return directory
 
