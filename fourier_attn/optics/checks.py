@@ -1,6 +1,7 @@
 """Checks of an engine's parameters: one message that names the value and what is allowed."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -79,8 +80,8 @@ def _check_count(name: str, value: Any) -> None:
 
 def _check_number(name: str, value: Any, least: float | int, most: float | int, optional: bool) -> None:
     if _is_number(value):
-        if least <= value <= most:
-            return
+        if least <= value <= most and (abs(value) <= LARGEST or math.isinf(value)):
+            return  # a finite number beyond LARGEST is none of a float32
     elif not isinstance(value, str | bool | None) or (value is None and optional):  # traced, or off
         return
     bounds = []
