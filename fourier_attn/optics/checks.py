@@ -29,7 +29,7 @@ def check(engine: Any, parameters: Mapping[str, Any]) -> None:
     for name, parameter in parameters.items():
         value = getattr(engine, name)
         if parameter.kind == "count":
-            _check_count(name, value)
+            _check_count(name, value, parameter.most)
         elif parameter.kind == "number":
             _check_number(name, value, parameter.least, parameter.most, optional[name])
         elif parameter.kind == "bits":
@@ -73,9 +73,11 @@ def _check_choice(name: str, value: Any, words: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(words)}")
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_count(name: str, value: Any, most: float | int) -> None:
     if not _is_whole(value) or value < 1:
         raise ValueError(f"{name}={value!r} must be at least 1, and whole")
+    if value > most:
+        raise ValueError(f"{name}={value!r} must be at most {most}")
 
 
 def _check_number(name: str, value: Any, least: float | int, most: float | int, optional: bool) -> None:
