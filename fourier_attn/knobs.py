@@ -70,7 +70,7 @@ def one_of(*choices: str) -> Callable[[Any], str | None]:
 
 def rising(value: Any) -> str | None:
     """Whole positive numbers, each larger than the one before; or none."""
-    numbers = all(type(item) is int and item > 0 for item in value)
+    numbers = all(type(item) is int and 0 < item <= LARGEST for item in value)
     return None if numbers and list(value) == sorted(set(value)) else "must be positive and rise"
 
 

@@ -107,8 +107,8 @@ class Random(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
-        if self.seed < 0:
-            raise ValueError(f"seed={self.seed} must not be negative")
+        if self.seed < 0 or self.length < 1:
+            raise ValueError(f"seed={self.seed} must not be negative, and length={self.length} be at least 1")
         blocks = re.findall(r"block_(\d+)", "/".join(self.path))
         tokens, features = self.matrices(int(blocks[-1]) if blocks else 0, x.shape[-1])
         return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)

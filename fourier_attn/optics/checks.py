@@ -1,6 +1,7 @@
 """Checks of an engine's parameters: one message that names the value and what is allowed."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -28,7 +29,7 @@ def check(engine: Any, parameters: Mapping[str, Any]) -> None:
     for name, parameter in parameters.items():
         value = getattr(engine, name)
         if parameter.kind == "count":
-            _check_count(name, value)
+            _check_count(name, value, parameter.most)
         elif parameter.kind == "number":
             _check_number(name, value, parameter.least, parameter.most, optional[name])
         elif parameter.kind == "bits":
@@ -72,15 +73,17 @@ def _check_choice(name: str, value: Any, words: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(words)}")
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_count(name: str, value: Any, most: float | int) -> None:
     if not _is_whole(value) or value < 1:
         raise ValueError(f"{name}={value!r} must be at least 1, and whole")
+    if value > most:
+        raise ValueError(f"{name}={value!r} must be at most {most}")
 
 
 def _check_number(name: str, value: Any, least: float | int, most: float | int, optional: bool) -> None:
     if _is_number(value):
-        if least <= value <= most:
-            return
+        if least <= value <= most and (abs(value) <= LARGEST or math.isinf(value)):
+            return  # a finite number beyond LARGEST is none of a float32
     elif not isinstance(value, str | bool | None) or (value is None and optional):  # traced, or off
         return
     bounds = []

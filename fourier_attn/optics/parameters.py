@@ -128,8 +128,8 @@ PARAMETERS: Mapping[str, Parameter] = {
     "adc_bits": _bits(),
     "adc_range": Parameter("full_scale", least=TINY, words=("auto", "fixed"), static=True),
     "adc_rounding": _choice("nearest", "stochastic"),
-    "averages": Parameter("count", "pass", 1, static=True),
-    "slices": Parameter("count", "pass", 1, static=True),
+    "averages": Parameter("count", "pass", 1, 1_000_000, static=True),
+    "slices": Parameter("count", "pass", 1, 64, static=True),  # more digits than a float32 has bits
     "frame_rate_hz": Parameter(unit="Hz", least=TINY),
     "device_seed": Parameter("other"),
     "dc_block": Parameter("other", static=True),
