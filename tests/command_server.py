@@ -5,16 +5,17 @@ JSON: `code` (None: no answer in 20 seconds), `out`, `err`, and `seconds` of com
 who else uses the machine.
 """
 
+import importlib
 import json
 import os
 import signal
 import sys
 from pathlib import Path
 
-import matplotlib.backends.backend_agg  # noqa: F401
-import tensorflow_datasets  # noqa: F401
+from fourier_attn import command, main
 
-from fourier_attn import command, main, predict, train  # noqa: F401
+for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier_attn.predict"):
+    importlib.import_module(heavy)  # once, for all children
 
 PATIENCE = 20
 

@@ -8,6 +8,7 @@ before which it is killed), `place` ("train", "validation" or "test", and the st
 split after whose line of metrics it is killed). Standard output, a line of JSON: `code`, and the `events`.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -17,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import matplotlib.backends.backend_agg  # noqa: F401
-import tensorflow_datasets  # noqa: F401
 
 from fourier_attn import config, train
 from fourier_attn.train import loop, signals, writer
+
+for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets"):
+    importlib.import_module(heavy)  # once, for all children
 
 CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree")
 

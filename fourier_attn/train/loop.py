@@ -395,6 +395,9 @@ def fitted(config: Config, splits: data.Splits) -> Config:
             f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
         )
     config.model.update(splits.model)
+    (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
+    if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
+        raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
     config.optim.steps = len(splits.train)
     for mixer in configuration.mixers(config):
         if "lengths" in mixer:
