@@ -21,8 +21,9 @@ from configs import fnet
 from fourier_attn import data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.train.checkpoint import Name
+from fourier_attn.train.clock import Clock
 from fourier_attn.train.init_from import Start
-from fourier_attn.train.loop import Clock, Run, StopSignals
+from fourier_attn.train.loop import Run, StopSignals
 from fourier_attn.train.step import make_init, make_keys
 
 DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")

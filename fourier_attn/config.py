@@ -164,6 +164,29 @@ def fit_length(config: Config) -> Config:
     return config
 
 
+def fitted(config: Config, splits: data.Splits) -> Config:
+    """The configuration with what the data determine: inputs, vocabulary, head, classes, lengths, steps.
+
+    Raises: ValueError for weights of another vocabulary.
+    """
+    config = config.copy_and_resolve_references()
+    vocab = splits.model.get("vocab")
+    if config.init_from and vocab != config.model.vocab:
+        raise ValueError(
+            f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
+            f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
+        )
+    config.model.update(splits.model)
+    (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
+    if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
+        raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
+    config.optim.steps = len(splits.train)
+    for mixer in mixers(config):
+        if "lengths" in mixer:
+            mixer.lengths = splits.lengths
+    return config
+
+
 def from_dict(values: Mapping[str, Any]) -> Config:
     """The configuration that was written as a dict, by this version or an earlier one.
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import jax
 
+from fourier_attn import atomic
+
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
 
@@ -95,11 +97,9 @@ def _portable(word: str) -> str:
 
 
 def write(path: Path, document: dict[str, Any]) -> None:
-    """Writes a file of results at once: an interruption leaves the old one or the new one."""
+    """Writes a file of results."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(document, indent=1) + "\n")
-    temporary.replace(path)
+    atomic.write(path, json.dumps(document, indent=1) + "\n")
 
 
 def _processor() -> str:

@@ -27,11 +27,12 @@ RIGHT_BELOW = {
     "model": ("layers", "knobs"),
     "layers": ("optics",),
     "optics": ("ops",),
-    "data": ("command", "knobs"),
+    "data": ("command", "knobs", "atomic"),
     "ops": (),
     "command": (),
     "knobs": (),
-    "provenance": (),
+    "provenance": ("atomic",),
+    "atomic": (),
 }
 COMMANDS = {"main", "command", "data/prepare", "pretrained/convert", "studies"}
 ONLY_IN = {

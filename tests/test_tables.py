@@ -8,8 +8,9 @@ import pytest
 from conftest import ROOT, run_here
 
 from fourier_attn import config
-from fourier_attn.studies import collect, tables
-from fourier_attn.studies.tables import Results, fill
+from fourier_attn.studies import collect, markdown, tables
+from fourier_attn.studies.markdown import Results
+from fourier_attn.studies.tables import fill
 
 FACTS = {
     "command": "python -m benchmarks.dense",
@@ -120,7 +121,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
     [(1.3249, "1.32"), (2.64, "2.6"), (14.22, "14"), (203.4, "203"), (1477, "1,480"), (0.4712, "0.471")],
 )
 def test_significant_digits(number: float, text: str) -> None:
-    assert tables.significant(number) == text
+    assert markdown.significant(number) == text
 
 
 # Runs
@@ -225,7 +226,7 @@ def with_padding(root: Path, seed: int, accuracy: float, **knobs: object) -> dic
 
 def test_a_table_of_what_padding_does(root: Path) -> None:
     """Seeds of one choice stand together, the default too; what differs besides is named."""
-    assert tables.TABLES["padding"](Results(root)).count(tables.NOT_RUN) == 4
+    assert tables.TABLES["padding"](Results(root)).count(markdown.NOT_RUN) == 4
     zero = {"model.mixer.padding": "zero"}
     rows = [with_padding(root, 1, 0.88), with_padding(root, 0, 0.86), with_padding(root, 0, 0.87, **zero)]
     collect.merge(root / "results" / "padding-imdb.json", rows)

@@ -11,6 +11,7 @@ import numpy as np
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.masking import MaskedBatches
+from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import TASKS, Task, check_task, read
 from fourier_attn.data.text import (
     check_kind,
@@ -23,7 +24,7 @@ from fourier_attn.data.text import (
     tokenizer_file,
 )
 
-__all__ = ["TASKS", "Splits", "Task", "check", "load", "padded_lengths"]
+__all__ = ["TASKS", "Splits", "Task", "check", "load", "padded_lengths", "write_submission"]
 
 
 class Splits(NamedTuple):
@@ -35,6 +36,7 @@ class Splits(NamedTuple):
       lengths: to which inputs are padded, rising.
       in_train: which test texts stand in train too (bool, n).
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
+      tokenizer: its file in the run's directory.
     """
 
     train: Split
@@ -45,6 +47,7 @@ class Splits(NamedTuple):
     lengths: tuple[int, ...]
     in_train: np.ndarray
     idx: Mapping[str, np.ndarray]
+    tokenizer: Path
 
     @property
     def evals(self) -> dict[str, Split]:
@@ -56,8 +59,14 @@ class Splits(NamedTuple):
         """Shape without the batch and dtype of each array of a batch, at the length of the first one."""
         return {name: (array.shape[1:], array.dtype) for name, array in self.train[0].items()}
 
-    def fingerprint(self) -> dict[str, str]:
-        """For each split its size and a hash of all rows and labels, in their order."""
+    def describe(self) -> str:
+        """Sizes, in words."""
+        sizes = [f"{len(getattr(self, name).rows):,} {name}" for name in ("train", "validation", "test")]
+        return f"{', '.join(sizes)}; vocabulary {self.model['vocab']:,}"
+
+    def fingerprints(self) -> dict[str, Any]:
+        """Of the data, for each split its size and a hash of all rows and labels, in their order; and a hash
+        of the tokenizer."""
         found = {}
         for name, split in {"train": self.train, **self.evals}.items():
             digest = hashlib.blake2b(digest_size=8)
@@ -65,18 +74,24 @@ class Splits(NamedTuple):
                 digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
                 digest.update(label.tobytes())
             found[name] = f"{len(split.rows)} {digest.hexdigest()}"
-        return found
+        return {"data": found, "tokenizer": hashlib.sha256(self.tokenizer.read_bytes()).hexdigest()[:16]}
 
 
-def load(config: Any, *, directory: Path, seed: int = 0, epochs: int = 1) -> Splits:
+def load(
+    config: Any, *, directory: Path, seed: int = 0, epochs: int = 1, tokenizer: Path | None = None
+) -> Splits:
     """Reads and encodes the data of `config.task`.
 
     The tokenizer is the one in the run's `directory`, or else made as `config.tokenizer` says, from train
     where it is to be fitted, and written there. The order of train is drawn from `seed`; validation and
     test keep theirs.
 
+    Args:
+      tokenizer: a file to be taken instead of what `config.tokenizer` says.
     Raises: ValueError for anything amiss with the configuration or the data set.
     """
+    if tokenizer and not tokenizer_file(directory).exists():
+        copy_tokenizer(tokenizer, directory)
     if config["task"] == "pretraining":
         return _load_pretraining(config, directory, seed, epochs)
     task, examples = TASKS[config["task"]], read(config)
@@ -99,7 +114,17 @@ def load(config: Any, *, directory: Path, seed: int = 0, epochs: int = 1) -> Spl
     told = _told(task, tokenizer)
     in_train = examples[test].in_train
     lengths = padded_lengths(config)
-    return Splits(train, splits[validation], splits[test], extra_evals, told, lengths, in_train, idx)
+    return Splits(
+        train,
+        splits[validation],
+        splits[test],
+        extra_evals,
+        told,
+        lengths,
+        in_train,
+        idx,
+        tokenizer_file(directory),
+    )
 
 
 def _told(task: Task, tokenizer: Any) -> dict[str, Any]:
@@ -130,7 +155,23 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
     )
     told = _told(TASKS["pretraining"], tokenizer)
     lengths, in_train = (config["length"],), np.zeros(len(test.rows), bool)
-    return Splits(train, validation, test, {}, told, lengths, in_train, {})
+    file = tokenizer_file(directory)
+    return Splits(train, validation, test, {}, told, lengths, in_train, {}, file)
+
+
+def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:
+    """The file that GLUE takes for a test split whose labels are not public; nothing for other splits.
+
+    GLUE takes the answers to a whole split only.
+
+    Args:
+      name: "test", or one of the further evaluations.
+    """
+    task = TASKS[config["task"]]
+    split = task.tests[0] if name == "test" else name
+    files = dict(zip(task.tests, task.submissions, strict=False))
+    if split in files and not config["test_examples"]:
+        glue.write_submission(directory / files[split], task.dataset, answers, splits.idx[split])
 
 
 def _tokenizer(config: Any, directory: Path, texts: list[str]) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from tokenizers import decoders as decoding
 
+from fourier_attn import atomic
 from fourier_attn.data import tokenizer_checks
 from fourier_attn.data.sources import files
 
@@ -224,7 +225,7 @@ def _from_json(contents: bytes) -> Tokenizer:
 
 def save_tokenizer(tokenizer: Any, directory: Path) -> None:
     """Writes the tokenizer of a run."""
-    _write(directory / "tokenizer.json", tokenizer.to_str().encode("utf-8"))
+    atomic.write(directory / "tokenizer.json", tokenizer.to_str().encode("utf-8"))
 
 
 def copy_tokenizer(source: Path, directory: Path) -> None:
@@ -234,14 +235,7 @@ def copy_tokenizer(source: Path, directory: Path) -> None:
     """
     load_tokenizer(source)
     name = "tokenizer.model" if source.suffix == ".model" else "tokenizer.json"
-    _write(directory / name, _read(source))
-
-
-def _write(path: Path, contents: bytes) -> None:
-    """After an interruption there is a whole file or none."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(contents)
-    temporary.replace(path)
+    atomic.write(directory / name, _read(source))
 
 
 def encode(

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
+from fourier_attn import atomic
 from fourier_attn.data import Task
 from fourier_attn.data.batches import Split
 from fourier_attn.train import metrics
 from fourier_attn.train.scores import SCORES
-from fourier_attn.train.workdir import write
 from fourier_attn.train.writer import strict_json
 
 
@@ -60,6 +60,13 @@ def compute_metrics(
     return result
 
 
+def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+    """Accuracy on those test examples that do not stand in train too, and how many of them do (bool, n)."""
+    right = (answers.argmax(-1) == labels)[..., ~in_train]
+    accuracy = {"accuracy_without_in_train": np.atleast_1d(right.mean(-1))}
+    return {"in_train": int(in_train.sum()), **metrics.over_seeds(accuracy)}
+
+
 def show(values: dict[str, Any], name: str) -> str:
     """A metric in words: accuracies in percent; with its deviation over the seeds where there are several."""
     scale, form, unit = (100, ".2f", " %") if "accuracy" in name else (1, ".4f", "")
@@ -98,5 +105,5 @@ def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Spli
         strict_json({"index": index, "label": label, "prediction": answer, **more}) + "\n"
         for index, (label, answer, more) in enumerate(rows)
     ]
-    write(path, "".join(lines))
+    atomic.write(path, "".join(lines))
     return chosen

@@ -1,8 +1,7 @@
 """The one loop: epochs of training steps, validation, checkpoints, and the test set once at the end."""
 
-import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,17 @@ from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.data.sources.glue import write_submission
-from fourier_attn.data.text import copy_tokenizer, tokenizer_file
 from fourier_attn.train import init_from, memory, metrics, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
-from fourier_attn.train.evaluate import compute_metrics, evaluate_split, show, summary, write_predictions
+from fourier_attn.train.clock import Clock
+from fourier_attn.train.evaluate import (
+    accuracy_without,
+    compute_metrics,
+    evaluate_split,
+    show,
+    summary,
+    write_predictions,
+)
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
 from fourier_attn.train.signals import Interrupted, StopSignals
@@ -118,18 +123,18 @@ class Run:
         config = start.config
         self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
         self.start, self.notes = time.perf_counter(), start.notes
-        if not tokenizer_file(directory).exists() and start.tokenizer:
-            copy_tokenizer(start.tokenizer, directory)
         name = f"{self.task.dataset or ', '.join(config.data.corpora)} ({config.data.task})"
         tqdm.write(f"data        {name}: reading ...")
-        self.data = data.load(config.data, directory=directory, seed=config.seed, epochs=config.train.epochs)
+        self.data = data.load(
+            config.data,
+            directory=directory,
+            seed=config.seed,
+            epochs=config.train.epochs,
+            tokenizer=start.tokenizer,
+        )
         stop.poll()
-        self.config = fitted(config, self.data)
-        self.fingerprints = {
-            "data": self.data.fingerprint(),
-            "tokenizer": workdir.fingerprint(tokenizer_file(directory)),
-            "code": workdir.code_fingerprint(),
-        }
+        self.config = configuration.fitted(config, self.data)
+        self.fingerprints = {**self.data.fingerprints(), "code": workdir.code_fingerprint()}
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
@@ -192,9 +197,8 @@ class Run:
 
     def introduce(self) -> None:
         """Says what is about to happen."""
-        device, splits = jax.devices()[0], self.data
-        sizes = [f"{len(getattr(splits, name).rows):,} {name}" for name in ("train", "validation", "test")]
-        tqdm.write(f"            {', '.join(sizes)}; vocabulary {self.config.model.vocab:,}")
+        device = jax.devices()[0]
+        tqdm.write(f"            {self.data.describe()}")
         others = jax.device_count() - 1
         unused = f"; {others} more of them not used" if others else ""
         tqdm.write(f"device      {device.device_kind} ({device.platform}{unused})")
@@ -351,7 +355,7 @@ class Run:
             found[name] = {} if hidden else metrics.over_seeds(judged)
             found[name]["examples"] = len(batches.labels)
             if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:
-                found[name] |= self.without_in_train(answers)
+                found[name] |= accuracy_without(self.data.in_train, answers, batches.labels)
             self.write_answers(name, answers, batches)
         facts = {"parameters": self.parameters(), "seconds": self.seconds()}
         found["test"] |= facts
@@ -362,64 +366,10 @@ class Run:
         self.plot()
         return {"split": "test", "step": self.step, "epoch": epoch, **found["test"]}
 
-    def without_in_train(self, answers: np.ndarray) -> dict[str, Any]:
-        """Accuracy on those test examples that do not stand in train too."""
-        unseen = ~self.data.in_train
-        right = (answers.argmax(-1) == self.data.test.labels)[..., unseen]
-        accuracy = {"accuracy_without_in_train": np.atleast_1d(right.mean(-1))}
-        return {"in_train": int((~unseen).sum()), **metrics.over_seeds(accuracy)}
-
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
         """Every answer of a split, and of GLUE's test splits the file to hand in; none of pre-training."""
         if self.task.head == "pretraining":
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         chosen = write_predictions(self.directory / file, self.task, answers, batches)
-        names = dict(zip(self.task.tests, self.task.submissions, strict=False))
-        split = self.task.tests[0] if name == "test" else name
-        whole = not self.config.data.test_examples  # GLUE takes the answers to a whole split only
-        if split in names and whole:
-            write_submission(self.directory / names[split], self.task.dataset, chosen, self.data.idx[split])
-
-
-def fitted(config: Config, splits: data.Splits) -> Config:
-    """The configuration with what the data determine: inputs, vocabulary, head, classes, lengths, steps.
-
-    Raises: ValueError for weights of another vocabulary.
-    """
-    config = config.copy_and_resolve_references()
-    vocab = splits.model.get("vocab")
-    if config.init_from and vocab != config.model.vocab:
-        raise ValueError(
-            f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
-            f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
-        )
-    config.model.update(splits.model)
-    (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
-    if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
-        raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
-    config.optim.steps = len(splits.train)
-    for mixer in configuration.mixers(config):
-        if "lengths" in mixer:
-            mixer.lengths = splits.lengths
-    return config
-
-
-class Clock:
-    """Rows of batches a second since `step`, and which share of the time went to waiting for data."""
-
-    def __init__(self, step: int):
-        self.first, self.begin, self.waited = step, time.perf_counter(), 0.0
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        self.waited += time.perf_counter() - begin
-
-    def steps(self, step: int) -> int:
-        return step - self.first
-
-    def read(self, step: int, batch: int) -> dict[str, float]:
-        elapsed = time.perf_counter() - self.begin
-        return {"examples_per_s": self.steps(step) * batch / elapsed, "data_wait": self.waited / elapsed}
+        data.write_submission(self.config.data, self.data, name, chosen, self.directory)

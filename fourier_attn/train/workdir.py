@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fourier_attn import provenance
+from fourier_attn import atomic, provenance
 from fourier_attn.config import Config, from_dict
 
 # Set by the machine or by the run itself. The mixers' `lengths` are, too.
@@ -28,7 +28,7 @@ PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "
 LARGEST = 10_000_000  # bytes of a config.json
 LOCK = ".lock"
 # What a run writes before config.json.
-EARLY = ("config.json.tmp", "tokenizer.tmp", "tokenizer.json", "tokenizer.model")
+EARLY = ("config.json.tmp", "tokenizer.json", "tokenizer.json.tmp", "tokenizer.model", "tokenizer.model.tmp")
 
 
 def check(workdir: Path, config: Config) -> None:
@@ -125,12 +125,7 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
         **provenance.record(*PACKAGES),
         "fingerprints": dict(fingerprints or {}),
     }
-    write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
-
-
-def fingerprint(path: Path) -> str:
-    """A hash of a file's contents."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
 
 
 def code_fingerprint() -> str:
@@ -171,20 +166,7 @@ def note_drift(workdir: Path, allowed: Iterable[str]) -> None:
     if allowed := sorted(allowed):
         facts = record(workdir)
         earlier = [*facts.get("allowed_drift", []), {"what": allowed, "commit": provenance.commit()}]
-        write(workdir / "config.json", json.dumps(facts | {"allowed_drift": earlier}, indent=2) + "\n")
-
-
-def write(path: Path, contents: str | bytes) -> None:
-    """Writes a file so that after an interruption there is the old one or the new one; links are replaced."""
-    data = contents.encode() if isinstance(contents, str) else contents
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(file, "wb") as opened:
-        opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
-    temporary.replace(path)
+        atomic.write(workdir / "config.json", json.dumps(facts | {"allowed_drift": earlier}, indent=2) + "\n")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tensorboardX import SummaryWriter
 
-from fourier_attn.train.workdir import write
+from fourier_attn import atomic
 
 
 class Writer:
@@ -32,7 +32,7 @@ class Writer:
             for line in read_lines(workdir)
             if line["step"] <= last and line["split"] in ("train", "validation")
         ]
-        write(self.path, "".join(strict_json(line) + "\n" for line in kept))
+        atomic.write(self.path, "".join(strict_json(line) + "\n" for line in kept))
         self.file = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a")
         self.board = SummaryWriter(str(workdir / "tensorboard"), purge_step=last + 1, write_to_disk=True)
 
@@ -134,4 +134,4 @@ def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = No
     figure.suptitle(workdir.name)
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120, format="png")
-    write(workdir / "curves.png", picture.getvalue())
+    atomic.write(workdir / "curves.png", picture.getvalue())

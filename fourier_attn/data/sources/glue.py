@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tensorflow_datasets.text import glue as tfds_glue  # TFDS by itself may not get as far as this builder
 
+from fourier_attn import atomic
 from fourier_attn.data.sources import files
 
 
@@ -249,9 +250,7 @@ def write_submission(
     if sorted(places) != [*range(len(answers))]:
         raise ValueError(f"index must hold each of 0 to {len(answers) - 1} once; hand in a whole test split")
     lines = [f"{place}\t{answer}\n" for place, answer in sorted(zip(places, answers, strict=True))]
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text("".join(["index\tprediction\n", *lines]), encoding="utf-8")
-    temporary.replace(path)
+    atomic.write(path, "".join(["index\tprediction\n", *lines]))
 
 
 def _answer(task: Glue, prediction: Any) -> str:

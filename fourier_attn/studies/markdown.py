@@ -1,0 +1,118 @@
+"""The files of results, and tables in Markdown that say where their numbers come from."""
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+NOT_RUN = "not yet run"
+BAR = "\\|"
+
+
+class Results:
+    """The files of results below a directory, and the configurations beside them."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def document(self, name: str) -> dict[str, Any]:
+        """The file results/NAME.json.
+
+        Raises: ValueError where it is missing or damaged.
+        """
+        path = self.root / "results" / f"{name}.json"
+        try:
+            document = json.loads(path.read_text())
+            return document if "rows" in document else _damaged(path, "it has no rows")
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"results/{path.name} is missing; run the command that writes it, or remove the table"
+            ) from error
+        except json.JSONDecodeError as error:
+            return _damaged(path, error)
+
+    def runs(self, name: str) -> dict[str, dict[str, Any]]:
+        """The file by its name; none where nothing has been run yet."""
+        there = (self.root / "results" / f"{name}.json").exists()
+        return {name: self.document(name)} if there else {}
+
+    def configs(self, task: str) -> list[str]:
+        """For a task, those that train on the synthetic reviews unless one is named; all know IMDb."""
+        names = []
+        for file, variants in self.variants().items():
+            arguments = [f"{task}-{variant}" for variant in variants] or [task]
+            names += [file if argument == "reviews" else f"{file}:{argument}" for argument in arguments]
+        return names
+
+    def variants(self) -> dict[str, tuple[str, ...]]:
+        """By configuration file, what it knows besides tasks; the first is its default."""
+        found = {}
+        for path in sorted((self.root / "configs").glob("*.py")):
+            module = runpy.run_path(str(path))
+            if (module["get_config"].__defaults__ or (None,))[0] == "reviews":
+                found[f"configs/{path.name}"] = module.get("VARIANTS", ())
+        return found
+
+    def complete(self, config: str | None) -> str | None:
+        """A configuration with its variant, where that is not written because it is the file's default."""
+        file, _, argument = (config or "").partition(":")
+        variants = self.variants().get(file, ())
+        return f"{file}:{argument or 'reviews'}-{variants[0]}" if variants and "-" not in argument else config
+
+
+def _damaged(path: Path, why: object) -> Any:
+    raise ValueError(f"results/{path.name} is damaged ({why}); write it again")
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    """Rows of cells as a Markdown table, without columns that are empty; a bar inside a cell is escaped."""
+    kept = [i for i in range(len(head)) if any(line[i] for line in lines)]
+    text = ""
+    for line in (head, ["---"] * len(head), *lines):
+        text += f"| {' | '.join(line[i].replace('|', BAR) for i in kept)} |\n"
+    return text
+
+
+def notes(documents: dict[str, dict[str, Any]]) -> str:
+    """In small print, where the files come from, or where each of their rows does."""
+    origins: dict[str, list[str]] = {}
+    for name, document in documents.items():
+        if "hardware" in document:
+            command_line = f"`{document['command']}`" if document["command"] else "command unknown"
+            origins.setdefault(origin(document), []).append(f"{command_line} (results/{name}.json)")
+        else:
+            for row in document["rows"]:
+                origins.setdefault(origin(row), [f"results/{name}.json"]).append(row["run"])
+    return "".join(f"\n<sub>{', '.join(whose)}: {text}</sub>\n" for text, whose in origins.items())
+
+
+def origin(row: Row) -> str:
+    """Hardware, versions, commit, date and setting in words; what was not recorded is said to be unknown."""
+    versions, commit, date = row["versions"] or {}, row["commit"], row["date"]
+    listed = ", ".join(f"{name} {version or 'unknown'}" for name, version in versions.items())
+    parts = [
+        machine(row["hardware"]),
+        listed or "versions unknown",
+        f"commit {commit[:9]}{'+' if commit.endswith('+') else ''}" if commit else "commit unknown",
+        date[:10] if date else "date unknown",
+        row.get("setting", ""),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def machine(hardware: dict[str, Any] | None) -> str:
+    if hardware is None:
+        return "hardware unknown"
+    text = f"{hardware['cpu']}, {hardware['cores']} cores"
+    if hardware["memory_gib"]:
+        text += f", {hardware['memory_gib']:g} GiB"
+    if hardware["accelerator"]:
+        text = f"{hardware['accelerators']} x {hardware['accelerator']}, {text}"
+    return text
+
+
+def significant(number: int | float) -> str:
+    """Three significant digits, two of ratios like 2.6 and 14, none less than a large number needs."""
+    digits = 2 if 2 <= abs(number) < 100 else 3
+    return f"{float(f'{number:.{digits}g}'):,.15g}"

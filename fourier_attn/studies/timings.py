@@ -1,0 +1,71 @@
+"""Tables of timings."""
+
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
+
+
+def speed(results: Results, *names: str) -> str:
+    """All comparisons of some files: what is timed against what, and how many times faster the first is."""
+    documents = {name: results.document(name) for name in names}
+    head = ["what / against what", "size", "pass", "ms", "other's ms"]
+    head += ["times faster (lowest to highest)", "temporary memory"]
+    lines = [
+        [
+            row["what"],
+            " ".join(row[key] for key in ("size", "dtype") if key in row),
+            row.get("pass", ""),
+            significant(row["ours_ms"]) if "ours_ms" in row else "",
+            significant(row["other_ms"]) if "other_ms" in row else "",
+            times_faster(row),
+            times(row["temporary_memory"]) if "temporary_memory" in row else "",
+        ]
+        for document in documents.values()
+        for row in document["rows"]
+    ]
+    return table(head, lines) + notes(documents)
+
+
+def times_faster(row: Row) -> str:
+    """The ratio with its range; one below 1 says who is faster."""
+    if "times_faster" not in row:
+        return value(row)
+    text = f"{significant(row['times_faster'])} ({span(row)})"
+    return text if row["times_faster"] >= 1 else f"{text}: the other is faster"
+
+
+def value(row: Row) -> str:
+    """A measured number with its unit and, where it has one, its range."""
+    text = f"{significant(row['value'])} {row['unit']}".strip()
+    return f"{text} ({span(row)})" if "lowest" in row else text
+
+
+def span(row: Row) -> str:
+    return f"{significant(row['lowest'])} to {significant(row['highest'])}"
+
+
+def times(ratio: int | float) -> str:
+    return f"{significant(ratio)} x"
+
+
+def values(results: Results, *names: str) -> str:
+    """Files whose rows are single numbers."""
+    documents = {name: results.document(name) for name in names}
+    lines = [[row["what"], value(row)] for document in documents.values() for row in document["rows"]]
+    return table(["what", "measured"], lines) + notes(documents)
+
+
+def growth(results: Results, name: str) -> str:
+    """Time and memory of each mixer over the number of tokens, and how often as much the last is."""
+    document = results.document(name)
+    rows = document["rows"]
+    lengths = sorted({row["t"] for row in rows})
+    first = lengths[max(len(lengths) - 4, 0)]
+    lines = []
+    for mixer in dict.fromkeys(row["mixer"] for row in rows):
+        for key, unit in (("ms", "ms"), ("temporary_mb", "MB")):
+            mine = {row["t"]: row[key] for row in rows if row["mixer"] == mixer}
+            cells = [significant(mine[t]) if t in mine else NOT_RUN for t in lengths]
+            both = mine.get(first) and lengths[-1] in mine
+            ratio = times(mine[lengths[-1]] / mine[first]) if both else NOT_RUN
+            lines.append([mixer, unit, *cells, ratio])
+    head = ["mixer", "", *(f"{t:,}" for t in lengths), f"{lengths[-1]:,} over {first:,}"]
+    return table(head, lines) + notes({name: document})

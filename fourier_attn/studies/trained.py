@@ -1,0 +1,137 @@
+"""Tables of trained runs, and of what was asked of them."""
+
+import re
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from fourier_attn.layers.fourier import OPTIONS, FourierMixing
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
+
+
+def runs(results: Results, name: str, task: str) -> str:
+    """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
+    documents = results.runs(name)
+    groups = grouped(rows_of(documents), label)
+    lines = [run_line(title, rows) for title, rows in groups.items()]
+    trained = {results.complete(row["config"]) for row in rows_of(documents)}
+    lines += [
+        [f"`{config}`", NOT_RUN, *[""] * 5] for config in results.configs(task) if config not in trained
+    ]
+    head = ["`python -m fourier_attn.main --config=`", "test accuracy of each seed, %", "mean, %", "SD"]
+    head += ["without texts that are also in train, %", "epochs", "seconds"]
+    return table(head, sorted(lines)) + notes(documents)
+
+
+def summary(results: Results, **names: str) -> str:
+    """One line for each configuration: accuracy on each task as it stands, without further knobs."""
+    columns = []
+    for task, name in names.items():
+        whole = [row | {"config": results.complete(row["config"])} for row in rows_of(results.runs(name))]
+        found = grouped(whole, label)
+        columns.append([mean_and_deviation(found.get(f"`{config}`", [])) for config in results.configs(task)])
+    short = [re.sub(r"configs/|\.py|:reviews", "", config) for config in results.configs("reviews")]
+    lines = [[f"`{title}`", *cells] for title, *cells in zip(short, *columns, strict=True)]
+    return table(["config", *names], lines)
+
+
+def mean_and_deviation(rows: list[Row]) -> str:
+    """Of the accuracies in percent, with their number."""
+    values = [100 * value for row in rows for value in accuracies(row)]
+    if not values:
+        return NOT_RUN
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation} ({len(values)})"
+
+
+def padding(results: Results, name: str) -> str:
+    """One line for each way in which Fourier mixing takes padding; other knobs that differ are named."""
+    documents, knob = results.runs(name), "model.mixer.padding"
+    rows = rows_of(documents)
+
+    def differs(key: str, value: Any) -> bool:
+        return any(row["knobs"].get(key) != value for row in rows)
+
+    def title(row: Row) -> str:
+        others = [
+            f"{key}={value}" for key, value in row["knobs"].items() if key != knob and differs(key, value)
+        ]
+        return ", ".join([row["knobs"].get(knob, FourierMixing.padding), *others])
+
+    groups = {choice: [] for choice in OPTIONS["padding"]} | grouped(rows, title)
+    lines = [padding_line(choice, found) for choice, found in groups.items()]
+    head = ["padding", "validation of the best epoch, mean, %", "test of each seed, %", "mean, %", "SD"]
+    return table(head, lines) + notes(documents)
+
+
+def padding_line(choice: str, rows: list[Row]) -> list[str]:
+    if not rows:
+        return [choice, NOT_RUN, "", "", ""]
+    validation = statistics.mean(100 * max(row["validation"]) for row in rows)
+    title, each, mean, deviation, *_ = run_line(choice, rows)
+    return [title, f"{validation:.2f}", each, mean, deviation]
+
+
+def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
+    return [row for document in documents.values() for row in document["rows"]]
+
+
+def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def label(row: Row) -> str:
+    """The configuration as one gives it to `--config`, or where the command is not known, what it sets."""
+    if row["config"] is None:
+        knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
+        return f"{row['mixer']}: {knobs or 'as by default'}"
+    words = re.findall(r"--config\.\S+", row["command"] or "")
+    apart = ("--config.seed=", "--config.data.split_seed=", "--config.data.dir=")
+    return f"`{' '.join([row['config'], *(word for word in words if not word.startswith(apart))])}`"
+
+
+def run_line(title: str, rows: list[Row]) -> list[str]:
+    rows = sorted(rows, key=lambda row: (row["seed"], row["split_seed"]))
+    values = [100 * value for row in rows for value in accuracies(row)]
+    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    epochs = sorted({round(row["epochs"]) for row in rows})
+    seconds = [row["seconds"] for row in rows if row["seconds"] is not None]
+    key = "accuracy_without_in_train"
+    unseen = [100 * row["test"][key] for row in rows if key in row["test"]]
+    return [
+        title,
+        ", ".join(f"{value:.2f}" for value in values),
+        f"{statistics.mean(values):.2f}",
+        deviation,
+        f"{statistics.mean(unseen):.2f}" if unseen else "",
+        " to ".join(str(n) for n in dict.fromkeys((epochs[0], epochs[-1]))),
+        f"{statistics.mean(seconds):,.0f}" if seconds else "not recorded",
+    ]
+
+
+def accuracies(row: Row) -> list[float]:
+    """Of all networks of the run."""
+    return row["test"].get("accuracy_seeds") or [row["test"]["accuracy"]]
+
+
+def robustness(results: Results, name: str) -> str:
+    """Mean accuracy over devices by bits, for each run and strength of noise."""
+    document = results.document(name)
+    rows = document["rows"]
+    bits = sorted({row["bits"] for row in rows if "bits" in row})
+    lines = []
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if row["run"] == run]
+        exact = next((f"{100 * row['accuracy']:.2f}" for row in mine if "bits" not in row), NOT_RUN)
+        lines.append([run, "none: exact transform", *[""] * len(bits), exact])
+        for noise in sorted({row["noise"] for row in mine if "noise" in row}):
+            cells = []
+            for b in bits:
+                found = [r["accuracy"] for r in mine if (r.get("bits"), r.get("noise")) == (b, noise)]
+                cells.append(f"{100 * statistics.mean(found):.2f}" if found else NOT_RUN)
+            lines.append([run, f"{noise:g} times the engine's", *cells, ""])
+    head = ["run", "noise", *(f"{b} bit" for b in bits), "exact"]
+    return table(head, lines) + notes({name: document})
