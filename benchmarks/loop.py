@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import optax
 from absl import app, flags
 
 from benchmarks.timing import compare, interleave, report
 from configs import fnet
 from fourier_attn import data, model
 from fourier_attn.data.batches import Batches
+from fourier_attn.train import metrics
 from fourier_attn.train.checkpoint import Name
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.init_from import Start
 from fourier_attn.train.loop import Run, StopSignals
-from fourier_attn.train.step import make_init, make_keys
+from fourier_attn.train.step import State, make_init, make_keys, model_inputs
 
 DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
 EXAMPLES = flags.DEFINE_integer("examples", 960, "training examples per epoch")
@@ -123,10 +125,48 @@ def buckets(run: Run) -> list[dict[str, Any]]:
     return [row | {"lowest": result["lowest"], "highest": result["highest"]}]
 
 
+def watch(run: Run) -> list[dict[str, Any]]:
+    """The step of the loop against one that does not look whether updates are finite, on the same batch."""
+    (init_key, key), objective = make_keys(0, 1), run.objective
+    batch = run.data.train[0]
+    init = make_init(run.network, run.optimizer, objective, model.example(run.config.model))
+
+    def loss(params: Any, batch: Any, key: Any) -> tuple[Any, Any]:
+        draws = {"dropout": key, "noise": jax.random.fold_in(key, 0)}
+        inputs, others = batch["inputs"], model_inputs(batch)
+        outputs = run.network.apply({"params": params}, inputs, **others, train=True, rngs=draws)
+        sums = objective.sums(outputs, batch)
+        return objective.loss(sums, objective.counts(batch)), sums
+
+    def plain(state: State, batch: Any, key: Any) -> State:
+        key = jax.random.fold_in(key, state.step)
+        grads, total = jax.grad(loss, has_aux=True)(state.params, batch, key)
+        updates, opt_state = run.optimizer.update(grads, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        sums = {**state.sums, **metrics.add({name: state.sums[name] for name in total}, total)}
+        return state._replace(step=state.step + 1, params=params, opt_state=opt_state, sums=sums)
+
+    states = {"watched": init(init_key), "plain": init(init_key)}
+    steps = {"watched": run.train_step, "plain": jax.jit(plain, donate_argnums=0)}
+
+    def side(name: str) -> Callable[[], Any]:
+        def go() -> Any:
+            states[name] = steps[name](states[name], batch, key)
+            return states[name].step
+
+        return go
+
+    seconds = interleave({name: side(name) for name in steps}, rounds=101)
+    shares = [a / b - 1 for a, b in zip(seconds["watched"], seconds["plain"], strict=True)]
+    middle = sorted(shares)[len(shares) // 4 : -len(shares) // 4]
+    b, t = batch["inputs"].shape
+    return [percent(f"the watch over updates, of a step at {b} x {t} tokens; range: middle half", middle)]
+
+
 def main(argv: list[str]) -> None:
     del argv
     rows, run = loop()
-    report("loop", rows + buckets(run))
+    report("loop", rows + buckets(run) + watch(run))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from ml_collections.config_dict import placeholder
 from fourier_attn import data, model
 from fourier_attn.data.tasks import KNOBS as DATA
 from fourier_attn.data.tasks import TASKS
-from fourier_attn.knobs import Knob, at_least, at_most, not_negative, one_of, positive, rate
+from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
@@ -32,6 +32,7 @@ RUN = {
         one_of("", *OPTIONS["padding"]),
     ),
 }
+# With the ranges of these an update is finite where the norm of the gradient is.
 OPTIM = {
     "name": Knob("adamw", '"adam" or "adamw"', one_of("adam", "adamw")),
     "learning_rate": Knob(5e-4, "at its peak", at_most(1e3, positive)),
@@ -44,9 +45,9 @@ OPTIM = {
     "steps": Knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1)),
     "weight_decay": Knob(0.01, 'decoupled, on matrices only ("adamw")', at_most(1e3, not_negative)),
     "clip_norm": Knob(1.0, "global norm of the gradient; 0: not clipped", not_negative),
-    "b1": Knob(0.9, "decay of Adam's mean of the gradient", rate),
-    "b2": Knob(0.999, "decay of Adam's mean of its square", rate),
-    "eps": Knob(1e-8, "added to the root of that", positive),
+    "b1": Knob(0.9, "decay of Adam's mean of the gradient", between(0.0, 0.99999)),
+    "b2": Knob(0.999, "decay of Adam's mean of its square", between(0.0, 0.99999)),
+    "eps": Knob(1e-8, "added to the root of that", between(1e-15, 1.0)),
 }
 TRAIN = {
     "epochs": Knob(3, "passes over train", at_least(1, most=1_000_000)),
@@ -241,6 +242,11 @@ def check(config: Config) -> None:
     if config.data.batch % config.train.accumulate:
         raise ValueError(
             f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
+        )
+    if config.optim.learning_rate * config.optim.weight_decay > 1:
+        raise ValueError(
+            f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
+            f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"
         )
     model.build(dict(config.model) | {"head": TASKS[config.data.task].head})
 

@@ -49,6 +49,11 @@ def at_most(most: float, also: Callable[[Any], str | None]) -> Callable[[Any], s
     return lambda value: also(value) or (f"must be at most {most:g}" if value > most else None)
 
 
+def between(least: float, most: float) -> Callable[[Any], str | None]:
+    """Numbers from `least` to `most`."""
+    return lambda value: None if least <= value <= most else f"must lie between {least:g} and {most:g}"
+
+
 def rate(value: Any) -> str | None:
     """Shares from 0 to below 1."""
     return None if 0 <= value < 1 else "must lie in [0, 1)"

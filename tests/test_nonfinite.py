@@ -1,5 +1,6 @@
 """Updates that are not finite are skipped and counted; a run that stays so goes back once, then stops."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,6 +17,7 @@ from fourier_attn import config, model, train
 from fourier_attn.data.batches import Batches
 from fourier_attn.train import loop, signals
 from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import State, make_init, make_keys, make_train_step, roll_back
 from fourier_attn.train.writer import read_lines
 
@@ -79,19 +81,47 @@ def test_a_skipped_update_changes_nothing_but_the_counts() -> None:
     np.testing.assert_array_equal(state.sums["skipped"], [1, 2])
 
 
-def test_an_update_that_overflows_is_not_made() -> None:
-    """Its gradient is finite; weights of infinite size would be in both checkpoints."""
-    state, step, key, batch = one_step(optax.scale(1e38))
-    before = jax.tree.map(np.array, state.params)
-    state = step(state, batch, key)
-    jax.tree.map(np.testing.assert_array_equal, before, state.params)
-    assert int(state.skipped) == 1
+# Gradients with a finite norm, one step after another: large, then so small that their squares vanish.
+COURSES = [(0.0,) * 4, (1e-30,) * 4, (1e18, 1e-30, 0.0, 1e18), (1e-30, 1e18, -1e18, 1e-20)]
+EXTREMES = {
+    "learning_rate": (1e-30, 1e3),
+    "weight_decay": (0.0, 1e-3),
+    "clip_norm": (0.0, 1e-30, 1e30),
+    "b1": (0.0, 0.99999),
+    "b2": (0.0, 0.99999),
+    "eps": (1e-15, 1.0),
+}
 
 
-def one_step(optimizer: Any = None) -> tuple[State, Any, Any, dict[str, Any]]:
+def test_an_update_is_finite_where_the_norm_of_the_gradient_is() -> None:
+    """At all ends of the ranges of all knobs: weights of infinite size would be in both checkpoints."""
+    c = config.default("identity")
+    courses = jnp.asarray(COURSES, jnp.float32).T
+    for values in itertools.product(*EXTREMES.values()):
+        c.optim.update(dict(zip(EXTREMES, values, strict=True)), warmup_steps=0)
+        config.check(c)
+        optimizer, params = build_optimizer(c.optim), jnp.ones((4, 1))
+        state = optimizer.init(params)
+        for gradient in courses:
+            updates, state = optimizer.update(gradient[:, None], state, params)
+            params = optax.apply_updates(params, updates)
+            assert np.isfinite(params).all(), values
+
+
+@pytest.mark.parametrize(
+    "knobs", [{"eps": 1e-16}, {"b1": 0.999999}, {"b2": 1.0}, {"learning_rate": 1e3, "weight_decay": 0.1}]
+)
+def test_beyond_these_ranges_there_is_no_run(knobs: dict[str, float]) -> None:
+    c = config.default("identity")
+    c.optim.update(knobs)
+    with pytest.raises(ValueError, match=next(iter(reversed(knobs)))):
+        config.check(c)
+
+
+def one_step() -> tuple[State, Any, Any, dict[str, Any]]:
     c = config.default("identity")
     c.model.update({"depth": 1, "d": 8, "mlp": 8, "vocab": 20})
-    network, optimizer = model.build(c.model), optimizer or optax.sgd(0.1)
+    network, optimizer = model.build(c.model), optax.sgd(0.1)
     init_key, key = make_keys(0, 1)
     state = make_init(network, optimizer, OBJECTIVES["classes"], model.example(c.model))(init_key)
     ids = np.arange(8, dtype=np.int32).reshape(2, 4)

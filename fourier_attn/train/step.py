@@ -120,8 +120,8 @@ def make_train_step(
 
     The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
     off in a parts, whose gradients are summed: the gradient is that of the whole batch. Dropout draws
-    from `key` folded with the step, so the key is the same for all steps. An update that is not finite, or
-    whose gradient or loss is not, is not made, and counted.
+    from `key` folded with the step, so the key is the same for all steps. An update whose loss or gradient
+    is not finite is not made, and counted: Adam's update is finite where the gradient's norm is.
     """
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
@@ -147,20 +147,23 @@ def make_train_step(
 
     def train_step(state: State, batch: Batch, key: Key) -> State:
         grads, total = gradient(state.params, batch, jax.random.fold_in(key, state.step))
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, updates)
         norm, loss = optax.tree.norm(grads), objective.loss(total, objective.counts(batch))
-        finite = jnp.isfinite(norm) & jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(updates))
+        finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+
+        def update(params: Any, opt_state: Any) -> tuple[Any, Any]:
+            updates, opt_state = optimizer.update(grads, opt_state, params)
+            return optax.apply_updates(params, updates), opt_state
+
+        # A branch, not a choice between two results: the choice would pass over all arrays once more.
+        params, opt_state = jax.lax.cond(
+            finite, update, lambda *before: before, state.params, state.opt_state
+        )
         health = _health(state.sums, objective, norm, loss, finite)
-
-        def choose(new: Any, old: Any) -> Any:
-            return jax.tree.map(lambda x, y: jnp.where(finite, x, y), new, old)
-
-        total = choose(total, jax.tree.map(jnp.zeros_like, total))
+        total = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), total)
         return state._replace(
             step=state.step + 1,
-            params=choose(params, state.params),
-            opt_state=choose(opt_state, state.opt_state),
+            params=params,
+            opt_state=opt_state,
             sums=metrics.add(state.sums, total | health),
             skipped=jnp.where(finite, 0, state.skipped + 1),
         )
