@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from tqdm import tqdm
+
+from fourier_attn.train import processes
+from fourier_attn.train.sharding import fetch
 
 T = TypeVar("T")
 NAME = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
@@ -57,7 +61,8 @@ class Checkpoints:
 
     Saving is asynchronous and atomic: a checkpoint has its name once it is whole, and an older one is
     removed only after that. Beside the arrays stands the SHA-256 sum of each, which is compared when they
-    are restored: Orbax itself restores flipped bits without a word.
+    are restored: Orbax itself restores flipped bits without a word. Of several processes each writes the
+    parts that it holds.
 
     Args:
       read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed.
@@ -65,7 +70,7 @@ class Checkpoints:
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
         self.directory, self.read_only = workdir.resolve() / "checkpoints", read_only
-        if not read_only:
+        if not read_only and processes.lead():
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
                 shutil.rmtree(rest)  # a kill came while it was written or removed
         self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
@@ -78,9 +83,10 @@ class Checkpoints:
         self.wait()
         if {name, Name(name.step, name.validated)} & set(names(self.directory.parent)):
             return
-        self.directory.mkdir(exist_ok=True)
-        self._remove_older()
-        copy = jax.tree.map(np.array, state)  # a copy: the next step reuses the state's memory
+        if processes.lead():
+            self.directory.mkdir(exist_ok=True)
+            self._remove_older()
+        copy = jax.tree.map(_copy, state)  # the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
         self.checkpointer.save(self.directory / str(name), args=items)
 
@@ -129,7 +135,7 @@ class Checkpoints:
         """Waits until everything is on the disk. Raises: the error of the last save."""
         try:
             self.wait()
-            if not self.read_only:
+            if not self.read_only and processes.lead():
                 self._remove_older()
         finally:
             self.checkpointer.close()
@@ -152,7 +158,11 @@ class Checkpoints:
         return restored.state
 
     def _report(self, name: Name, reason: str) -> None:
-        aside = "" if self.read_only else f"; it is set aside as {self._set_aside(name).name}"
+        aside = (
+            ""
+            if self.read_only or not processes.lead()
+            else f"; it is set aside as {self._set_aside(name).name}"
+        )
         tqdm.write(f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}.")
 
     def _set_aside(self, name: Name) -> Path:
@@ -171,6 +181,10 @@ class Checkpoints:
             shutil.rmtree(path)
 
 
+def _copy(leaf: Any) -> Any:
+    return jnp.copy(leaf) if isinstance(leaf, jax.Array) else np.array(leaf)
+
+
 def _paths(state: Any) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)]
 
@@ -182,6 +196,6 @@ def _form(state: Any) -> list[tuple[tuple[int, ...], str]]:
 def _sums(state: Any) -> dict[str, str]:
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {
-        jax.tree_util.keystr(path): hashlib.sha256(np.ascontiguousarray(leaf).tobytes()).hexdigest()
+        jax.tree_util.keystr(path): hashlib.sha256(np.ascontiguousarray(fetch(leaf)).tobytes()).hexdigest()
         for path, leaf in leaves
     }

@@ -1,12 +1,15 @@
 """The one loop: epochs of training steps, validation, checkpoints, and the test set once at the end."""
 
+import contextlib
+import hashlib
+import json
 import time
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from tqdm import tqdm
@@ -15,7 +18,7 @@ from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, memory, metrics, workdir
+from fourier_attn.train import init_from, memory, metrics, processes, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.evaluate import (
@@ -62,17 +65,31 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
       Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
     """
     directory = Path(directory).resolve()
-    check(config)
-    start = init_from.load(config, directory)
-    if start.config is not config:
-        check(start.config)
-    workdir.check(directory, start.config)
-    if done := finished(directory):
-        tqdm.write(f"{directory} is finished. {summary(done)}")
-        return done
-    with workdir.lock(directory), StopSignals() as stop:
-        workdir.check(directory, start.config)  # another run may have come first
-        workdir.clear(directory)
+
+    def prepare() -> tuple[init_from.Start, dict[str, Any] | None]:
+        check(config)
+        start = init_from.load(config, directory)
+        if start.config is not config:
+            check(start.config)
+        workdir.check(directory, start.config)
+        return start, finished(directory)
+
+    with contextlib.ExitStack() as stack:
+        if not processes.lead():
+            stack.enter_context(contextlib.redirect_stdout(None))
+        start, done = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
+        if done:
+            tqdm.write(f"{directory} is finished. {summary(done)}")
+            return done
+
+        def take() -> None:
+            if processes.lead():
+                stack.enter_context(workdir.lock(directory))
+                workdir.check(directory, start.config)  # another run may have come first
+                workdir.clear(directory)
+
+        processes.agree(take)
+        stop = stack.enter_context(StopSignals())
         try:
             return Run(start, directory, stop, allow_drift).finish()
         except Interrupted:
@@ -86,7 +103,19 @@ def check(config: Config) -> None:
     Raises: ValueError.
     """
     configuration.check(config)
+    place(config)
     memory.check(config)
+
+
+def place(config: Config) -> sharding.Placement:
+    """Where the arrays of a run lie. Raises: ValueError."""
+    rows = config.data.batch // config.train.accumulate
+    return sharding.place(config.train.mesh, config.train.seeds, rows)
+
+
+def _hash(config: Config) -> str:
+    text = json.dumps(config.to_dict(), sort_keys=True, default=str)
+    return f"config {hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def finished(directory: Path) -> dict[str, Any] | None:
@@ -125,14 +154,17 @@ class Run:
         self.start, self.notes = time.perf_counter(), start.notes
         name = f"{self.task.dataset or ', '.join(config.data.corpora)} ({config.data.task})"
         tqdm.write(f"data        {name}: reading ...")
-        self.data = data.load(
-            config.data,
-            directory=directory,
-            seed=config.seed,
-            epochs=config.train.epochs,
-            tokenizer=start.tokenizer,
+        self.lead, self.placement, self.stops = processes.lead(), place(config), deque[jax.Array]()
+        self.data = processes.first(
+            lambda: data.load(
+                config.data,
+                directory=directory,
+                seed=config.seed,
+                epochs=config.train.epochs,
+                tokenizer=start.tokenizer,
+            )
         )
-        stop.poll()
+        self.poll()
         self.config = configuration.fitted(config, self.data)
         self.fingerprints = {**self.data.fingerprints(), "code": workdir.code_fingerprint()}
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
@@ -140,15 +172,15 @@ class Run:
         self.best = self.task.metrics[0]
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
         self.train_step = make_train_step(
-            self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate
+            self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate, self.placement
         )
-        self.eval_step = make_eval_step(self.network, self.objective, self.seeds)
+        self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(directory)
-        self.state, self.keys, name = self.begin(start.params, allow_drift)
+        self.state, self.keys, name = processes.agree(lambda: self.begin(start.params, allow_drift))
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
         self.stale = self.is_stale()
-        self.writer = Writer(directory, self.step, self.validated)
+        self.writer = Writer(directory, self.step, self.validated) if self.lead else None
 
     def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
         """The state to go on with, the keys of dropout, and which state it is.
@@ -156,15 +188,19 @@ class Run:
         The first state is on the disk before metrics.jsonl is: where there is this file and no checkpoint,
         something was lost.
         """
-        init_keys, keys = make_keys(self.config.seed, self.seeds)
+        draw = jax.jit(make_keys, static_argnums=(0, 1), out_shardings=self.placement.keys)
+        init_keys, keys = draw(self.config.seed, self.seeds)
         example = model.example(self.config.model)
-        self.init = make_init(self.network, self.optimizer, self.objective, example, self.seeds)
+        self.init = make_init(
+            self.network, self.optimizer, self.objective, example, self.seeds, self.placement
+        )
         if names(self.directory):  # before a state is read, which other code may take for damaged
             workdir.check_drift(self.directory, self.fingerprints, allow_drift)
-        like = jax.eval_shape(self.init, init_keys, {})
+        like = self.placement.like(jax.eval_shape(self.init, init_keys, {}))
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
-            workdir.note_drift(self.directory, allow_drift)
+            if self.lead:
+                workdir.note_drift(self.directory, allow_drift)
             return found[1], keys, found[0]
         if (self.directory / "metrics.jsonl").exists():
             steps = max((line["step"] for line in read_lines(self.directory)), default=0)
@@ -173,7 +209,8 @@ class Run:
                 "checkpoints back, or begin anew in another workdir"
             )
         state = self.init(init_keys, params or {})
-        workdir.save(self.directory, self.config, self.fingerprints)
+        if self.lead:
+            workdir.save(self.directory, self.config, self.fingerprints)
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
         return state, keys, Name(0)
@@ -193,15 +230,13 @@ class Run:
             raise
         finally:
             self.checkpoints.close()
-            self.writer.close()
+            if self.writer:
+                self.writer.close()
 
     def introduce(self) -> None:
         """Says what is about to happen."""
-        device = jax.devices()[0]
         tqdm.write(f"            {self.data.describe()}")
-        others = jax.device_count() - 1
-        unused = f"; {others} more of them not used" if others else ""
-        tqdm.write(f"device      {device.device_kind} ({device.platform}{unused})")
+        self.introduce_devices()
         tqdm.write(
             f"parameters  {self.parameters():,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else "")
         )
@@ -217,6 +252,34 @@ class Run:
         tqdm.write(
             f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
         )
+
+    def introduce_devices(self) -> None:
+        """How many there are, what they do, and which are not used."""
+        device, count, used = jax.devices()[0], jax.device_count(), self.placement.mesh.devices.size
+        shared = f" in {jax.process_count()} processes" if jax.process_count() > 1 else ""
+        split = f"{used} devices{shared}: {self.placement}; " if used > 1 else ""
+        tqdm.write(f"device      {split}{device.device_kind} ({device.platform})")
+        if used < count:
+            rows = self.config.data.batch // self.config.train.accumulate
+            tqdm.write(
+                f"note        {count - used} of {count} devices are not used: {rows} rows of a (micro-)batch do not divide "
+                "by more; change data.batch"
+            )
+
+    def poll(self) -> None:
+        """Raises Interrupted where a signal has come: to any process, in all of them at the same step."""
+        if jax.process_count() == 1:
+            self.stop.poll()
+            return
+        self.stops.append(self.placement.highest(self.stop.received))
+        if len(self.stops) > 2:  # read when it has long been there, so that nothing waits
+            if signum := int(self.stops.popleft()):
+                raise Interrupted(signum)
+
+    def write(self, split: str, epoch: float, values: dict[str, Any]) -> None:
+        """A line of metrics at this step."""
+        if self.writer:
+            self.writer.write(split, self.step, epoch, values)
 
     def seconds(self) -> float | None:
         """Since the start; None for a run that was resumed, of which it does not know them all."""
@@ -240,11 +303,11 @@ class Run:
                     first = False
                 with self.clock.waiting():
                     batch = next(batches)
-                self.state = self.train_step(self.state, batch, self.keys)
+                self.state = self.train_step(self.state, self.placement.put(batch), self.keys)
                 self.step += 1
                 self.validated = self.step % self.per_epoch != 0
                 self.after_step(bar)
-                self.stop.poll()  # after the step's line and save, or they would be missing on resume
+                self.poll()  # after the step's line and save, or they would be missing on resume
         self.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
 
     def after_step(self, bar: tqdm) -> None:
@@ -258,7 +321,7 @@ class Run:
             return
         if due:
             values = self.progress()
-            self.writer.write("train", self.step, self.step / self.per_epoch, values)
+            self.write("train", self.step / self.per_epoch, values)
             shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
             bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
         if self.step % self.config.train.save_every == 0 and self.sound():
@@ -266,19 +329,20 @@ class Run:
 
     def sound(self) -> bool:
         """Whether the last update was made; if not, the state is none to go back to."""
-        return not np.max(self.state.skipped)
+        return not np.max(sharding.fetch(self.state.skipped))
 
     def look_after(self) -> None:
         """Goes back once where too many updates in a row were not finite; stops the second time.
 
         Raises: Diverged.
         """
-        skipped = int(np.max(self.state.skipped))
+        counts = sharding.fetch(self.state.skipped)
+        skipped = int(np.max(counts))
         if skipped < self.config.train.skip_limit:
             return
         what = f"the last {skipped} updates up to step {self.step} were not finite and were not made"
-        lost = np.asarray(self.state.skipped) >= self.config.train.skip_limit
-        if np.any(lost & (np.asarray(self.state.rollbacks) > 0)):
+        lost = counts >= self.config.train.skip_limit
+        if np.any(lost & (sharding.fetch(self.state.rollbacks) > 0)):
             raise Diverged(
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
                 "optim.clip_norm, or use model.dtype=float32, in another workdir"
@@ -289,17 +353,18 @@ class Run:
             return name.validated and name.regular
 
         self.checkpoints.wait()
-        found = self.checkpoints.restore(jax.eval_shape(lambda state: state, self.state), regular)
+        found = self.checkpoints.restore(self.placement.like(self.state), regular)
         if found is None:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
         tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
-        self.state = roll_back(self.state, found[1], jnp.asarray(lost))
+        self.state = roll_back(self.state, found[1], lost, self.placement)
         self.checkpoints.save(Name(self.step, self.validated), self.state)
 
     def progress(self) -> dict[str, Any]:
         """Means over the epoch so far, the learning rate of the latest update, and how fast it goes."""
-        means = metrics.mean(jax.device_get(self.state.sums))
-        made = max(int(np.max(optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1])) - 1, 0)
+        means = metrics.mean(sharding.fetch(self.state.sums))
+        count = optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1]
+        made = max(int(np.max(sharding.fetch(count))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
         return means | {"learning_rate": rate} | self.clock.read(self.step, self.config.data.batch)
 
@@ -309,11 +374,13 @@ class Run:
         train = self.progress()
         validation, _ = self.evaluate("validation", self.data.validation, self.state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
-        counted = {name: int(np.max(self.state.sums[name][..., 0])) for name in ("skipped", "spikes")}
-        self.state, self.validated = close_epoch(self.state, jnp.asarray(score, jnp.float32)), True
+        sums = sharding.fetch(self.state.sums)
+        counted = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
+        score = np.asarray(score, np.float32)
+        self.state, self.validated = close_epoch(self.state, score, self.placement), True
         validation = metrics.over_seeds(validation)
-        self.writer.write("train", self.step, epoch, train)
-        self.writer.write("validation", self.step, epoch, validation)
+        self.write("train", epoch, train)
+        self.write("validation", epoch, validation)
         self.plot()
         self.stale = self.is_stale()
         self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
@@ -329,17 +396,19 @@ class Run:
 
     def plot(self) -> None:
         """Draws the curves so far."""
+        if not self.lead:
+            return
         chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
         plot_curves(self.directory, self.best, chance)
 
     def is_stale(self) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
-        return bool(patience) and int(np.min(self.state.stale)) >= patience
+        return bool(patience) and int(np.min(sharding.fetch(self.state.stale))) >= patience
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
-        total, answers = evaluate_split(self.eval_step, params, batches, self.stop.poll, title)
+        total, answers = evaluate_split(self.eval_step, params, batches, self.poll, title, self.placement.put)
         return compute_metrics(self.task, total, answers, batches.labels), answers
 
     def test(self) -> dict[str, Any]:
@@ -360,7 +429,7 @@ class Run:
         facts = {"parameters": self.parameters(), "seconds": self.seconds()}
         found["test"] |= facts
         for name, values in found.items():
-            self.writer.write(name, self.step, epoch, values)
+            self.write(name, epoch, values)
             if name != "test":
                 tqdm.write(summary(values, name))
         self.plot()
@@ -368,7 +437,7 @@ class Run:
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
         """Every answer of a split, and of GLUE's test splits the file to hand in; none of pre-training."""
-        if self.task.head == "pretraining":
+        if self.task.head == "pretraining" or not self.lead:
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         chosen = write_predictions(self.directory / file, self.task, answers, batches)

@@ -21,6 +21,7 @@ FREE = (
     "model.head",
     "model.inputs",
     "optim.steps",
+    "train.mesh",
     "model.mixer.lengths",
 )
 DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
