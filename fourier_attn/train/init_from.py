@@ -1,5 +1,6 @@
 """Weights to start from: of another run's directory, or of a file of published ones; and a run's own."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,7 +123,8 @@ def restore(directory: Path) -> tuple[Config, model.Model, Any]:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
     trained = np.isfinite(state.best_score).all()  # before the first validation there is no best one
     if not trained:
-        tqdm.write(f"{directory} has not been validated yet: its weights after {name.step} steps are used.")
+        note = f"{directory} has not been validated yet: its weights after {name.step} steps are used."
+        tqdm.write(note, file=sys.stderr)
     return settings, network, state.best_params if trained else state.params
 
 

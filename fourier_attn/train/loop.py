@@ -106,12 +106,14 @@ def finished(directory: Path) -> dict[str, Any] | None:
     expected = line.get("examples", given)  # earlier versions did not say it
     if not known or (task.head != "pretraining" and (given != expected or not given)):
         return None
+    try:
+        _, _, name, state = init_from.restore_state(directory)
+    except ValueError:  # none is sound: going on says so
+        return None
     patience = settings.train.patience
-    if line["step"] == settings.optim.steps:
-        return line
-    _, _, name, state = init_from.restore_state(directory)
-    stopped = name == saved[0] and bool(patience) and int(np.min(state.stale)) >= patience
-    return line if stopped else None
+    stopped = bool(patience) and int(np.min(state.stale)) >= patience
+    ended = line["step"] == settings.optim.steps or stopped
+    return line if name == saved[0] and ended else None
 
 
 class Run:
@@ -139,8 +141,14 @@ class Run:
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
+        self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # an epoch for nothing is too much
         self.train_step = make_train_step(
-            self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate
+            self.network,
+            self.optimizer,
+            self.objective,
+            self.seeds,
+            config.train.accumulate,
+            self.skip_limit,
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds)
         self.checkpoints = Checkpoints(directory)
@@ -159,12 +167,13 @@ class Run:
         init_keys, keys = make_keys(self.config.seed, self.seeds)
         example = model.example(self.config.model)
         self.init = make_init(self.network, self.optimizer, self.objective, example, self.seeds)
+        differing = []
         if names(self.directory):  # before a state is read, which other code may take for damaged
-            workdir.check_drift(self.directory, self.fingerprints, allow_drift)
+            differing = workdir.check_drift(self.directory, self.fingerprints, allow_drift)
         like = jax.eval_shape(self.init, init_keys, {})
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
-            workdir.note_drift(self.directory, allow_drift)
+            workdir.note_drift(self.directory, differing)
             return found[1], keys, found[0]
         if (self.directory / "metrics.jsonl").exists():
             steps = max((line["step"] for line in read_lines(self.directory)), default=0)
@@ -261,8 +270,8 @@ class Run:
             self.writer.write("train", self.step, self.step / self.per_epoch, values)
             shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
             bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
-        if self.step % self.config.train.save_every == 0 and self.sound():
-            self.checkpoints.save(Name(self.step), self.state)
+        if self.step % self.config.train.save_every == 0:
+            self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
 
     def sound(self) -> bool:
         """Whether the last update was made; if not, the state is none to go back to."""
@@ -274,10 +283,10 @@ class Run:
         Raises: Diverged.
         """
         skipped = int(np.max(self.state.skipped))
-        if skipped < self.config.train.skip_limit:
+        if skipped < self.skip_limit:
             return
-        what = f"the last {skipped} updates up to step {self.step} were not finite and were not made"
-        lost = np.asarray(self.state.skipped) >= self.config.train.skip_limit
+        what = f"{skipped} updates up to step {self.step} were not finite and were not made"
+        lost = np.asarray(self.state.skipped) >= self.skip_limit
         if np.any(lost & (np.asarray(self.state.rollbacks) > 0)):
             raise Diverged(
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
