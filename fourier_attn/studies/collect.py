@@ -92,7 +92,7 @@ def merge(path: Path, new: list[dict[str, Any]]) -> None:
     """Writes rows to a file of results, in place of those that it has of the same runs."""
 
     def run(entry: dict[str, Any]) -> tuple[str, ...]:
-        return tuple(json.dumps(entry[key]) for key in ("run", "config", "knobs", "seed", "split_seed"))
+        return tuple(json.dumps(entry.get(key)) for key in ("run", "config", "knobs", "seed", "split_seed"))
 
     merged = {run(entry): entry for entry in [*rows(path), *new]}
     provenance.write(path, {"rows": list(merged.values())})
