@@ -15,3 +15,6 @@ def write(path: Path, contents: str | bytes) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)  # the new name, too
+    os.close(folder)

@@ -172,7 +172,7 @@ def fitted(config: Config, splits: data.Splits) -> Config:
     Raises: ValueError for weights of another vocabulary.
     """
     config = config.copy_and_resolve_references()
-    vocab = splits.model.get("vocab")
+    vocab = splits.model.get("vocab", config.model.vocab)
     if config.init_from and vocab != config.model.vocab:
         raise ValueError(
             f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
@@ -244,7 +244,12 @@ def check(config: Config) -> None:
         raise ValueError(
             f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
         )
-    if config.optim.learning_rate * config.optim.weight_decay > 1:
+    if config.optim.b1**2 > config.optim.b2:
+        raise ValueError(
+            f"optim.b1={config.optim.b1} is too large for optim.b2={config.optim.b2}: its square must be at "
+            "most b2, or Adam's updates have no bound"
+        )
+    if config.optim.name == "adamw" and config.optim.learning_rate * config.optim.weight_decay > 1:
         raise ValueError(
             f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
             f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"

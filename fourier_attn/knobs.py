@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+TINIEST, HUGE = 1e-30, 1e30  # of other numbers, but for 0: what float32 holds, with a margin
 LARGEST = 2**31 - 1  # of whole numbers: what an array's index and a seed hold
 
 
@@ -108,6 +109,8 @@ def check(part: str, knobs: Mapping[str, Knob], values: Any) -> None:
         if kind is float and type(value) in (int, float):
             if not math.isfinite(value):
                 raise ValueError(f"{text} must be a finite number")
+            if value and not TINIEST <= abs(value) <= HUGE:
+                raise ValueError(f"{text} must lie between {TINIEST:g} and {HUGE:g}, or be 0")
         elif type(value) is not kind and not (kind is tuple and isinstance(value, list)):
             raise ValueError(f"{text} must be of type {kind.__name__}, as {knob.default!r} is")
         if message := knob.wrong(value):

@@ -1,5 +1,6 @@
 """The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...]."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -80,7 +81,8 @@ def missing(option: str):
 
 def new_workdir() -> Path:
     name = Path(config_flags.get_config_filename(flags.FLAGS["config"]).partition(":")[0]).stem
-    return Path("runs") / f"{name}-{flags.FLAGS.config.data.task}-{time.strftime('%Y%m%d-%H%M%S')}"
+    unique = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    return Path("runs") / f"{name}-{flags.FLAGS.config.data.task}-{unique}"
 
 
 if __name__ == "__main__":

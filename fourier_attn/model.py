@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fourier_attn.knobs import Knob, at_least, check, one_of, positive, rate, texts, unusable
+from fourier_attn.knobs import Knob, at_least, at_most, check, one_of, positive, rate, texts, unusable
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
@@ -72,7 +72,7 @@ KNOBS = {
     ),
     "mlp": Knob(512, "hidden width of the MLP", at_least(1)),
     "activation": Knob("relu", '"relu" (the articles) or "gelu" (tanh form, FNet)', one_of(*ACTIVATIONS)),
-    "norm_eps": Knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", positive),
+    "norm_eps": Knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", at_most(1.0, positive)),
     "pooling": Knob(
         "mean",
         '"mean" of the real tokens, or "first": tanh of a map of the first one',

@@ -63,6 +63,8 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
     for name, value in (("text", text), ("text_pair", text_pair)):
         if value is not None and not value.strip():
             raise ValueError(f"{name}={value!r} is empty; give a text, --{name}='...'")
+        if any("\ud800" <= letter <= "\udfff" for letter in value or ""):
+            raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))

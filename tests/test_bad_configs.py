@@ -73,6 +73,7 @@ SINGLE = (
     ["--config=configs/fnet.py", "--workdir=configs/fnet.py/run"],
     ["--config=configs/fnet.py", "--workdir=a\0b"],
     ["--config=configs/fnet.py", f"--workdir={'x' * 5000}"],
+    ["--config=configs/fnet.py", "--workdir=/proc/1/run"],
     ["--config=configs/fnet.py", "--config.init_from=nowhere"],
     ["--config=configs/fnet.py", "--config.init_from=configs/fnet.py"],
     ["--config=configs/fnet.py", "--config.model={}"],

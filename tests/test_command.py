@@ -153,6 +153,9 @@ def test_bad_input_gets_one_message(reply: Callable, cases: list) -> None:
 def test_empty_text(trained: Path) -> None:
     code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
     assert (code, err) == (2, "error: text='' is empty; give a text, --text='...'\n")
+    code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=abc \udcff")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is not UTF-8" in err
 
 
 def test_another_configuration(trained: Path) -> None:

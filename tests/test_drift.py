@@ -105,7 +105,8 @@ def test_other_code_is_named(stopped: tuple[config.Config, Path], runs: tuple) -
     changed(where / "config.json", lambda facts: facts["fingerprints"].update(code="0123"))
     refused(c, where, "began with other code .code 0123 -> .*--allow_drift=code")
     refused(c, where, "began with other code", allow_drift=["data"])
-    assert train.run(c, where, allow_drift=["code"])["step"] == 18
+    assert train.run(c, where, allow_drift=["code", "data"])["step"] == 18
+    assert [note["what"] for note in workdir.record(where)["allowed_drift"]] == [["code"]]  # what it was
     assert_same_run(runs[1], where)
 
 

@@ -16,6 +16,7 @@ from conftest import assert_same_run, final_state
 from fourier_attn import config, model, train
 from fourier_attn.data.batches import Batches
 from fourier_attn.train import loop, signals
+from fourier_attn.train.checkpoint import Checkpoints, Name
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import State, make_init, make_keys, make_train_step, roll_back
@@ -81,35 +82,45 @@ def test_a_skipped_update_changes_nothing_but_the_counts() -> None:
     np.testing.assert_array_equal(state.sums["skipped"], [1, 2])
 
 
-# Gradients with a finite norm, one step after another: large, then so small that their squares vanish.
-COURSES = [(0.0,) * 4, (1e-30,) * 4, (1e18, 1e-30, 0.0, 1e18), (1e-30, 1e18, -1e18, 1e-20)]
-EXTREMES = {
-    "learning_rate": (1e-30, 1e3),
-    "weight_decay": (0.0, 1e-3),
-    "clip_norm": (0.0, 1e-30, 1e30),
-    "b1": (0.0, 0.99999),
-    "b2": (0.0, 0.99999),
-    "eps": (1e-15, 1.0),
-}
+# Gradients with a finite norm, again and again: large ones, and such whose squares vanish.
+COURSES = [(0.0, 0.0), (1e-30, 1e-30), (1e19, 0.0), (1e19, 1e-30), (1e19, -1e19), (1e-18, 1e-20)]
+BETAS = [(0.0, 0.0), (0.0, 0.99999), (0.9, 0.81), (0.99999, 0.99999)]
 
 
 def test_an_update_is_finite_where_the_norm_of_the_gradient_is() -> None:
-    """At all ends of the ranges of all knobs: weights of infinite size would be in both checkpoints."""
+    """At the ends of the ranges of all knobs, for a thousand steps: infinite weights would be saved."""
     c = config.default("identity")
-    courses = jnp.asarray(COURSES, jnp.float32).T
-    for values in itertools.product(*EXTREMES.values()):
-        c.optim.update(dict(zip(EXTREMES, values, strict=True)), warmup_steps=0)
+    courses = jnp.asarray(COURSES, jnp.float32).T[:, :, None]
+    for (b1, b2), clip_norm, eps in itertools.product(BETAS, (0.0, 1e-30), (1e-15, 1.0)):
+        c.optim.update(
+            {"learning_rate": 1e3, "weight_decay": 1e-3, "warmup_steps": 0, "schedule": "constant"}
+        )
+        c.optim.update({"b1": b1, "b2": b2, "clip_norm": clip_norm, "eps": eps})
         config.check(c)
-        optimizer, params = build_optimizer(c.optim), jnp.ones((4, 1))
-        state = optimizer.init(params)
-        for gradient in courses:
-            updates, state = optimizer.update(gradient[:, None], state, params)
-            params = optax.apply_updates(params, updates)
-            assert np.isfinite(params).all(), values
+        optimizer, params = build_optimizer(c.optim), jnp.ones((len(COURSES), 1))
+
+        def step(carry: Any, i: jax.Array, optimizer: Any = optimizer) -> tuple[Any, None]:
+            params, state = carry
+            updates, state = optimizer.update(courses[i % 2], state, params)
+            return (optax.apply_updates(params, updates), state), None
+
+        start = (params, optimizer.init(params))
+        (params, _), _ = jax.jit(lambda start, step=step: jax.lax.scan(step, start, jnp.arange(1000)))(start)
+        assert np.isfinite(params).all(), (b1, b2, clip_norm, eps)
 
 
 @pytest.mark.parametrize(
-    "knobs", [{"eps": 1e-16}, {"b1": 0.999999}, {"b2": 1.0}, {"learning_rate": 1e3, "weight_decay": 0.1}]
+    "knobs",
+    [
+        {"eps": 1e-16},
+        {"b1": 0.999999},
+        {"b2": 1.0},
+        {"b2": 0.99999, "b1": 0.999999},
+        {"b2": 0.8, "b1": 0.9},
+        {"clip_norm": 1e-38},
+        {"learning_rate": 1e-300},
+        {"learning_rate": 1e3, "weight_decay": 0.1},
+    ],
 )
 def test_beyond_these_ranges_there_is_no_run(knobs: dict[str, float]) -> None:
     c = config.default("identity")
@@ -152,7 +163,7 @@ def test_a_run_goes_back_once(
     toy.train.skip_limit = 3
     spoil(8, 9, 10, 11)
     result = train.run(toy, tmp_path)
-    assert "the last 4 updates up to step 12 were not finite" in capsys.readouterr().out
+    assert "4 updates up to step 12 were not finite" in capsys.readouterr().out
     state = final_state(tmp_path)
     assert (int(state.step), int(state.rollbacks)) == (18, 1)
     assert finite(state)
@@ -180,6 +191,41 @@ def test_stopped_around_going_back_a_run_ends_the_same(
             train.run(toy, tmp_path / "stopped")
     train.run(toy, tmp_path / "stopped")
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_streak_between_two_looks_counts(toy: config.Config, tmp_path: Path, spoil: Any) -> None:
+    """Over before the next line of metrics is due."""
+    toy.train.skip_limit, toy.train.log_every, toy.train.save_every = 3, 50, 2
+    spoil(8, 9, 10)
+    train.run(toy, tmp_path)
+    assert int(final_state(tmp_path).rollbacks) == 1
+
+
+def test_an_epoch_without_an_update_is_not_gone_on_from(
+    toy: config.Config, tmp_path: Path, spoil: Any
+) -> None:
+    """It has fewer steps than `skip_limit`."""
+    toy.train.skip_limit = 100
+    spoil(*range(18))
+    with pytest.raises(loop.Diverged, match="6 updates up to step 12 were not finite"):
+        train.run(toy, tmp_path)
+
+
+def test_a_state_after_a_skipped_update_is_saved(
+    toy: config.Config, tmp_path: Path, spoil: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill must not cost more than `save_every` steps."""
+    save, saved = Checkpoints.save, []
+
+    def note(checkpoints: Checkpoints, name: Name, state: Any) -> None:
+        saved.append(str(name))
+        save(checkpoints, name, state)
+
+    monkeypatch.setattr(Checkpoints, "save", note)
+    toy.train.save_every, toy.train.epochs = 2, 1
+    spoil(*range(1, 6, 2))
+    train.run(toy, tmp_path)
+    assert saved == ["0", "2-stopped", "4-stopped", "6-stopped"]
 
 
 def test_a_run_that_diverges_again_stops_and_names_the_cure(

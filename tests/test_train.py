@@ -233,7 +233,7 @@ def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> 
         ("data.holdout", 1.0, "data.holdout=1.0 must lie between 0 and 1"),
         ("data.train_examples", -5, "data.train_examples=-5 must not be negative"),
         ("model.mixer.method", "dct", "method='dct' is unknown"),
-        ("optim.b1", 1.0, "optim.b1=1.0 must lie in"),
+        ("optim.b1", 1.0, "optim.b1=1.0 must lie between 0 and"),
         ("train.accumulate", 3, "train.accumulate=3 must divide data.batch=16"),
         ("data.task", "imbd", "data.task='imbd' is unknown"),
         ("data.length", 49, "a sequence of 49 tokens exceeds positions=48"),

@@ -111,7 +111,10 @@ def test_a_forged_line_is_refused(line: str, run: tuple[config.Config, Path]) ->
         train.run(c, where)
 
 
-@pytest.mark.parametrize("lost", ["predictions.jsonl", "checkpoints/6", "metrics of test"])
+LOST = ["predictions.jsonl", "checkpoints/6", "metrics of test", "bits", "contents", "folder"]
+
+
+@pytest.mark.parametrize("lost", LOST)
 def test_a_test_line_alone_is_not_the_end(
     lost: str, run: tuple[config.Config, Path], whole: tuple[config.Config, Path]
 ) -> None:
@@ -123,6 +126,15 @@ def test_a_test_line_alone_is_not_the_end(
         (where / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     elif lost == "predictions.jsonl":
         (where / lost).unlink()
+    elif lost == "bits":
+        largest = max((where / "checkpoints" / "6").rglob("d/*"), key=lambda path: path.stat().st_size)
+        largest.write_bytes(bytes(byte ^ 1 for byte in largest.read_bytes()))
+    elif lost in ("contents", "folder"):
+        shutil.rmtree(where / "checkpoints" / "6")
+        if lost == "contents":
+            (where / "checkpoints" / "6").mkdir()
+        else:
+            (where / "checkpoints" / "6").touch()
     else:
         shutil.rmtree(where / lost)
     assert loop.finished(where) is None

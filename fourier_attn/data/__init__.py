@@ -36,7 +36,7 @@ class Splits(NamedTuple):
       lengths: to which inputs are padded, rising.
       in_train: which test texts stand in train too (bool, n).
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
-      tokenizer: its file in the run's directory.
+      tokenizer: its file in the run's directory, where inputs are texts.
     """
 
     train: Split
@@ -47,7 +47,7 @@ class Splits(NamedTuple):
     lengths: tuple[int, ...]
     in_train: np.ndarray
     idx: Mapping[str, np.ndarray]
-    tokenizer: Path
+    tokenizer: Path | None = None
 
     @property
     def evals(self) -> dict[str, Split]:
@@ -62,7 +62,9 @@ class Splits(NamedTuple):
     def describe(self) -> str:
         """Sizes, in words."""
         sizes = [f"{len(getattr(self, name).rows):,} {name}" for name in ("train", "validation", "test")]
-        return f"{', '.join(sizes)}; vocabulary {self.model['vocab']:,}"
+        if "vocab" in self.model:
+            sizes[-1] += f"; vocabulary {self.model['vocab']:,}"
+        return ", ".join(sizes)
 
     def fingerprints(self) -> dict[str, Any]:
         """Of the data, for each split its size and a hash of all rows and labels, in their order; and a hash
@@ -74,6 +76,8 @@ class Splits(NamedTuple):
                 digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
                 digest.update(label.tobytes())
             found[name] = f"{len(split.rows)} {digest.hexdigest()}"
+        if self.tokenizer is None:
+            return {"data": found}
         return {"data": found, "tokenizer": hashlib.sha256(self.tokenizer.read_bytes()).hexdigest()[:16]}
 
 

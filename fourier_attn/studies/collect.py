@@ -90,7 +90,11 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def merge(path: Path, new: list[dict[str, Any]]) -> None:
     """Writes rows to a file of results, in place of those that it has of the same runs."""
-    merged = {entry["run"]: entry for entry in [*rows(path), *new]}
+
+    def run(entry: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(json.dumps(entry.get(key)) for key in ("run", "config", "knobs", "seed", "split_seed"))
+
+    merged = {run(entry): entry for entry in [*rows(path), *new]}
     provenance.write(path, {"rows": list(merged.values())})
 
 

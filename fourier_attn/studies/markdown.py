@@ -90,6 +90,7 @@ def notes(documents: dict[str, dict[str, Any]]) -> str:
 def origin(row: Row) -> str:
     """Hardware, versions, commit, date and setting in words; what was not recorded is said to be unknown."""
     versions, commit, date = row["versions"] or {}, row["commit"], row["date"]
+    drifted = {what for entry in row.get("allowed_drift", []) for what in entry["what"]}
     listed = ", ".join(f"{name} {version or 'unknown'}" for name, version in versions.items())
     parts = [
         machine(row["hardware"]),
@@ -97,6 +98,7 @@ def origin(row: Row) -> str:
         f"commit {commit[:9]}{'+' if commit.endswith('+') else ''}" if commit else "commit unknown",
         date[:10] if date else "date unknown",
         row.get("setting", ""),
+        f"went on with other {', '.join(sorted(drifted))}" if drifted else "",
     ]
     return "; ".join(part for part in parts if part)
 

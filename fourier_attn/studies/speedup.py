@@ -25,7 +25,7 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command, model
+from fourier_attn import atomic, command, model
 from fourier_attn.optics import Engine, cost, presets
 from fourier_attn.studies.workload import Work, work
 from fourier_attn.train.losses import OBJECTIVES
@@ -370,7 +370,7 @@ def main() -> None:
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
     numbers = report(flags.FLAGS.config)
     if flags.FLAGS.json:
-        Path(flags.FLAGS.json).write_text(json.dumps(numbers, indent=1) + "\n")
+        atomic.write(Path(flags.FLAGS.json), json.dumps(numbers, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
-from fourier_attn import command
+from fourier_attn import atomic, command
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
@@ -91,7 +91,7 @@ def main() -> None:
             raise RuntimeError(f"these tables are not what results say: {named}; run without --check")
         return
     for path, where, text, changed in filled:
-        path.write_text(text)
+        atomic.write(path, text)
         print(f"{where}: {', '.join(changed)}")
 
 

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -48,7 +49,7 @@ def names(workdir: Path) -> list[Name]:
     """The checkpoints of a run that are whole, the newest first."""
     directory = workdir / "checkpoints"
     found = directory.iterdir() if directory.is_dir() else ()
-    matches = [NAME.fullmatch(path.name) for path in found]
+    matches = [NAME.fullmatch(path.name) for path in found if path.is_dir()]
     return sorted((_parse(m) for m in matches if m), reverse=True)
 
 
@@ -73,6 +74,9 @@ class Checkpoints:
         if not read_only and processes.lead():
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
                 shutil.rmtree(rest)  # a kill came while it was written or removed
+            for path in self.directory.glob("*"):
+                if NAME.fullmatch(path.name) and not path.is_dir():
+                    path.rename(path.with_name(f"{DAMAGED}{path.name}"))
         self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
 
     def save(self, name: Name, state: Any) -> None:
@@ -158,12 +162,10 @@ class Checkpoints:
         return restored.state
 
     def _report(self, name: Name, reason: str) -> None:
-        aside = (
-            ""
-            if self.read_only or not processes.lead()
-            else f"; it is set aside as {self._set_aside(name).name}"
-        )
-        tqdm.write(f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}.")
+        mine = processes.lead() and not self.read_only
+        aside = f"; it is set aside as {self._set_aside(name).name}" if mine else ""
+        text = f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}."
+        tqdm.write(text, file=sys.stderr if self.read_only else sys.stdout)
 
     def _set_aside(self, name: Name) -> Path:
         path = self.directory / str(name)

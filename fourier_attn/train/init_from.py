@@ -1,5 +1,6 @@
 """Weights to start from: of another run's directory, or of a file of published ones; and a run's own."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from tqdm import tqdm
 from fourier_attn import config, data, model, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.text import check_file, tokenizer_file
-from fourier_attn.train import memory, workdir
+from fourier_attn.train import memory, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -61,6 +62,7 @@ def load(settings: Config, directory: Path) -> Start:
     task = ""
     if is_run(source):
         found, _, params = restore(source.resolve())
+        params = sharding.fetch(params)
         task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
         if found.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
@@ -103,7 +105,8 @@ def restore_state(directory: Path) -> tuple[Config, model.Model, Name, State]:
     network, objective = model.build(settings.model), OBJECTIVES[settings.model.head]
     optimizer, example = build_optimizer(settings.optim), model.example(settings.model)
     init = make_init(network, optimizer, objective, example, settings.train.seeds)
-    like = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
+    shapes = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
+    like = sharding.here(settings.train.seeds).like(shapes)
     checkpoints = Checkpoints(directory, read_only=True)
     found = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
@@ -122,7 +125,8 @@ def restore(directory: Path) -> tuple[Config, model.Model, Any]:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
     trained = np.isfinite(state.best_score).all()  # before the first validation there is no best one
     if not trained:
-        tqdm.write(f"{directory} has not been validated yet: its weights after {name.step} steps are used.")
+        note = f"{directory} has not been validated yet: its weights after {name.step} steps are used."
+        tqdm.write(note, file=sys.stderr)
     return settings, network, state.best_params if trained else state.params
 
 

@@ -135,12 +135,14 @@ def finished(directory: Path) -> dict[str, Any] | None:
     expected = line.get("examples", given)  # earlier versions did not say it
     if not known or (task.head != "pretraining" and (given != expected or not given)):
         return None
+    try:
+        _, _, name, state = init_from.restore_state(directory)
+    except ValueError:  # none is sound: going on says so
+        return None
     patience = settings.train.patience
-    if line["step"] == settings.optim.steps:
-        return line
-    _, _, name, state = init_from.restore_state(directory)
-    stopped = name == saved[0] and bool(patience) and int(np.min(state.stale)) >= patience
-    return line if stopped else None
+    stopped = bool(patience) and int(np.min(state.stale)) >= patience
+    ended = line["step"] == settings.optim.steps or stopped
+    return line if name == saved[0] and ended else None
 
 
 class Run:
@@ -171,8 +173,15 @@ class Run:
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
+        self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # an epoch for nothing is too much
         self.train_step = make_train_step(
-            self.network, self.optimizer, self.objective, self.seeds, config.train.accumulate, self.placement
+            self.network,
+            self.optimizer,
+            self.objective,
+            self.seeds,
+            config.train.accumulate,
+            self.skip_limit,
+            self.placement,
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(directory)
@@ -194,13 +203,14 @@ class Run:
         self.init = make_init(
             self.network, self.optimizer, self.objective, example, self.seeds, self.placement
         )
+        differing = []
         if names(self.directory):  # before a state is read, which other code may take for damaged
-            workdir.check_drift(self.directory, self.fingerprints, allow_drift)
+            differing = workdir.check_drift(self.directory, self.fingerprints, allow_drift)
         like = self.placement.like(jax.eval_shape(self.init, init_keys, {}))
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
             if self.lead:
-                workdir.note_drift(self.directory, allow_drift)
+                workdir.note_drift(self.directory, differing)
             return found[1], keys, found[0]
         if (self.directory / "metrics.jsonl").exists():
             steps = max((line["step"] for line in read_lines(self.directory)), default=0)
@@ -229,9 +239,13 @@ class Run:
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
         finally:
-            self.checkpoints.close()
-            if self.writer:
-                self.writer.close()
+            self.close()
+
+    def close(self) -> None:
+        """Sees that everything is on the disk."""
+        self.checkpoints.close()
+        if self.writer:
+            self.writer.close()
 
     def introduce(self) -> None:
         """Says what is about to happen."""
@@ -262,8 +276,8 @@ class Run:
         if used < count:
             rows = self.config.data.batch // self.config.train.accumulate
             tqdm.write(
-                f"note        {count - used} of {count} devices are not used: {rows} rows of a (micro-)batch do not divide "
-                "by more; change data.batch"
+                f"note        {count - used} of {count} devices are not used: {rows} rows of a (micro-)batch "
+                "do not divide by more; change data.batch"
             )
 
     def poll(self) -> None:
@@ -272,9 +286,10 @@ class Run:
             self.stop.poll()
             return
         self.stops.append(self.placement.highest(self.stop.received))
-        if len(self.stops) > 2:  # read when it has long been there, so that nothing waits
-            if signum := int(self.stops.popleft()):
-                raise Interrupted(signum)
+        if len(self.stops) <= 2:  # read when it has long been there, so that nothing waits
+            return
+        if signum := int(self.stops.popleft()):
+            raise Interrupted(signum)
 
     def write(self, split: str, epoch: float, values: dict[str, Any]) -> None:
         """A line of metrics at this step."""
@@ -324,8 +339,8 @@ class Run:
             self.write("train", self.step / self.per_epoch, values)
             shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
             bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
-        if self.step % self.config.train.save_every == 0 and self.sound():
-            self.checkpoints.save(Name(self.step), self.state)
+        if self.step % self.config.train.save_every == 0:
+            self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
 
     def sound(self) -> bool:
         """Whether the last update was made; if not, the state is none to go back to."""
@@ -338,10 +353,10 @@ class Run:
         """
         counts = sharding.fetch(self.state.skipped)
         skipped = int(np.max(counts))
-        if skipped < self.config.train.skip_limit:
+        if skipped < self.skip_limit:
             return
-        what = f"the last {skipped} updates up to step {self.step} were not finite and were not made"
-        lost = counts >= self.config.train.skip_limit
+        what = f"{skipped} updates up to step {self.step} were not finite and were not made"
+        lost = counts >= self.skip_limit
         if np.any(lost & (sharding.fetch(self.state.rollbacks) > 0)):
             raise Diverged(
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "

@@ -35,9 +35,9 @@ def joined(
     """Inside `with`, this process is one of several, if there are any.
 
     SLURM and TPU slices are found by JAX itself; elsewhere the arguments say it, or the variables
-    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID. Where another process ends before its time, or
-    is silent for half a minute, this one says so and ends with exit code 1: what they compute together can no
-    longer be finished.
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID. Where another process ends before its time,
+    or is silent for half a minute, this one says so and ends with exit code 1: what they compute together
+    can no longer be finished.
 
     Args:
       coordinator: host:port of process 0.
@@ -77,7 +77,7 @@ def agree(work: Callable[[], T], same: str = "") -> T:
         result = work()
     except ValueError as error:
         said["error"] = str(error)
-    number, client = next(_questions), distributed.global_state.client
+    number, client = next(_questions), _client()
     client.key_value_set(f"agree/{number}/{jax.process_index()}", json.dumps(said))
     answers = [json.loads(_get(f"agree/{number}/{i}")) for i in range(jax.process_count())]
     for i, answer in enumerate(answers):
@@ -86,8 +86,8 @@ def agree(work: Callable[[], T], same: str = "") -> T:
     for i, answer in enumerate(answers):
         if answer["same"] != answers[0]["same"]:
             raise ValueError(
-                f"the processes were not given the same: {answers[0]['same']} in process 0, {answer['same']} in process "
-                f"{i}; start all with one command line"
+                f"the processes were not given the same: {answers[0]['same']} in process 0, {answer['same']} "
+                f"in process {i}; start all with one command line"
             )
     return result
 
@@ -102,11 +102,16 @@ def first(work: Callable[[], T]) -> T:
     return agree(work)
 
 
+def _client() -> Any:
+    """The table of keys and values that the processes share."""
+    return distributed.global_state.client
+
+
 def _get(key: str) -> str:
     """Waits for it; a signal is handled within a second."""
     while True:
         try:
-            return distributed.global_state.client.blocking_key_value_get(key, 1000)
+            return _client().blocking_key_value_get(key, 1000)
         except RuntimeError as error:
             if "DEADLINE_EXCEEDED" not in str(error):
                 raise
@@ -148,7 +153,7 @@ def _detected() -> bool:
 
 
 def _connect(given: tuple[str, int, int] | None) -> None:
-    """Meets the others. JAX itself would abort with a C++ stack where they do not come, so it is given longer."""
+    """Meets the others. Where they do not come, JAX would abort with a C++ stack, so it is given longer."""
     where = f"{given[1]} processes at {given[0]}" if given else "processes"
     message = (
         f"the {where} did not all come within {PATIENCE_S:.0f} s; see that each runs and reaches process 0"
@@ -156,7 +161,10 @@ def _connect(given: tuple[str, int, int] | None) -> None:
     late = threading.Timer(PATIENCE_S, _end, (message, 2))
     late.daemon = True
     late.start()
-    jax.distributed.initialize(*(given or ()), initialization_timeout=600, heartbeat_timeout_seconds=600)
+    address, count, index = given or (None, None, None)
+    jax.distributed.initialize(
+        address, count, index, initialization_timeout=600, heartbeat_timeout_seconds=600
+    )
     late.cancel()
 
 
@@ -164,7 +172,7 @@ class Watch:
     """Gives signs of life, looks for those of the others, and ends this process where one of them is lost."""
 
     def __init__(self) -> None:
-        self.client, self.index = distributed.global_state.client, jax.process_index()
+        self.client, self.index = _client(), jax.process_index()
         self.others = set(range(jax.process_count())) - {self.index}
         self.stopped, self.heard = threading.Event(), time.monotonic()
         for work in (self.beat, self.listen):

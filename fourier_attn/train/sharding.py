@@ -66,12 +66,11 @@ class Placement(NamedTuple):
 
     def like(self, tree: Any) -> Any:
         """Shapes, dtypes and shardings of a state."""
-        shapes = jax.eval_shape(lambda: tree) if not isinstance(tree, jax.ShapeDtypeStruct) else tree
-        return jax.tree.map(
-            lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where),
-            shapes,
-            self.state(shapes),
-        )
+
+        def of(leaf: Any, where: NamedSharding) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
+
+        return jax.tree.map(of, tree, self.state(tree))
 
     def keep(self, tree: Any) -> Any:
         """Inside a jitted function: the state as it is to lie."""
@@ -93,26 +92,20 @@ class Placement(NamedTuple):
 
     def put(self, batch: dict[str, np.ndarray]) -> dict[str, jax.Array]:
         """A batch, of which every process has all rows and keeps its own."""
-        return {name: self._put(array, self.batch) for name, array in batch.items()}
-
-    def replicate(self, tree: Any) -> Any:
-        """Arrays of the host, on every device."""
-        return jax.tree.map(lambda leaf: self._put(np.asarray(leaf), self.whole), tree)
-
-    def _put(self, array: np.ndarray, sharding: NamedSharding) -> jax.Array:
         if jax.process_count() == 1:
-            return jax.device_put(array, sharding)
-        array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
-        return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+            return jax.device_put(batch, self.batch)
+
+        def own(array: np.ndarray) -> jax.Array:
+            array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+            return jax.make_array_from_callback(array.shape, self.batch, lambda index: array[index])
+
+        return {name: own(array) for name, array in batch.items()}
 
     def highest(self, value: int) -> jax.Array:
         """The highest of the processes' values. Nothing waits until it is read."""
-        n = self.mesh.devices.size
-        values = jax.make_array_from_callback(
-            (n,),
-            NamedSharding(self.mesh, PartitionSpec(AXES)),
-            lambda index: np.full(len(range(n)[index[0]]), value, np.int32),
-        )
+        ours = np.full(self.mesh.devices.size, value, np.int32)  # of which each device takes one
+        everywhere = NamedSharding(self.mesh, PartitionSpec(AXES))
+        values = jax.make_array_from_callback(ours.shape, everywhere, lambda index: ours[index])
         return _max(values, self.whole)
 
     def __str__(self) -> str:
@@ -150,7 +143,7 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
     if not mesh:
         seed = math.gcd(seeds, devices)
         return {"seed": seed, "data": math.gcd(rows, devices // seed), "fsdp": 1}
-    found = dict.fromkeys(AXES, 1)
+    found: dict[str, int] = dict.fromkeys(AXES, 1)
     for part in mesh.split(","):
         match = re.fullmatch(r"\s*(seed|data|fsdp)\s*=\s*([1-9]\d{0,5})\s*", part)
         if not match:
@@ -172,6 +165,11 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
             f"{found['data'] * found['fsdp']}; change data.batch"
         )
     return found
+
+
+def here(seeds: int = 1) -> Placement:
+    """Everything on the first device of this process."""
+    return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
 
 
 def place(mesh: str, seeds: int, rows: int) -> Placement:

@@ -27,7 +27,8 @@ class State(NamedTuple):
       sums: metrics over the current epoch so far: the objective's over examples, `HEALTH` over steps.
       best_params, best_score: those of the epoch with the best validation score so far.
       stale: epochs since then.
-      skipped: updates in a row, up to now, that were not finite and therefore not made.
+      skipped: updates in a row, up to now, that were not finite and therefore not made; once there are
+        `skip_limit` of them it stays until the run goes back.
       rollbacks: how often the run went back to an earlier state.
     """
 
@@ -126,6 +127,7 @@ def make_train_step(
     objective: Objective,
     seeds: int = 1,
     accumulate: int = 1,
+    skip_limit: int = 10,
     placement: Placement | None = None,
 ) -> Callable[[State, Batch, Key], State]:
     """Returns the jitted training step, (state, batch, key) -> state; the old state's memory is reused.
@@ -134,7 +136,8 @@ def make_train_step(
     off in a parts, every a-th row in one, whose gradients are summed: the gradient is that of the whole
     batch. Dropout draws from `key` folded with the step, so the key is the same for all steps. An update
     whose loss or gradient is not finite is not made, and counted: Adam's update is finite where the
-    gradient's norm is.
+    gradient's norm is. The count begins anew with each update that is made, until it has reached
+    `skip_limit`.
     """
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
@@ -181,7 +184,7 @@ def make_train_step(
             params=params,
             opt_state=opt_state,
             sums=metrics.add(state.sums, total | health),
-            skipped=jnp.where(finite, 0, state.skipped + 1),
+            skipped=jnp.where(finite & (state.skipped < skip_limit), 0, state.skipped + ~finite),
         )
 
     over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name="seed" if placement else None)

@@ -1,6 +1,7 @@
 """A run's directory: whose configuration made it, with which versions, and who uses it now."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -26,6 +27,8 @@ FREE = (
 )
 DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
+# Source that no training depends on.
+COMMANDS = ("studies/", "main.py", "command.py", "predict.py", "data/prepare.py", "pretrained/convert.py")
 LARGEST = 10_000_000  # bytes of a config.json
 LOCK = ".lock"
 # What a run writes before config.json.
@@ -129,23 +132,24 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
     atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
 
 
-def code_fingerprint() -> str:
-    """A hash of the package's source, but for its studies, which no run depends on."""
+def code_fingerprint() -> dict[str, str]:
+    """A hash of the source that a training depends on, and the versions of what computes it."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] != "studies":
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+        name = path.relative_to(root).as_posix()
+        if not name.startswith(COMMANDS):
+            digest.update(name.encode() + path.read_bytes())
+    return {"source": digest.hexdigest()[:16], **provenance.versions()}
 
 
-def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> None:
-    """Checks that data, tokenizer and code are those with which the run began.
+def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> list[str]:
+    """Checks that data, tokenizer and code are those with which the run began; returns what is not.
 
     Raises: ValueError that names what is not, unless it is among `allowed`.
     """
     began = record(workdir)["fingerprints"]
     differing = {}
-    for name in began.keys() & fingerprints.keys() - set(allowed):
+    for name in began.keys() & fingerprints.keys():
         before, now = flat({name: began[name]}), flat({name: fingerprints[name]})
         changes = [
             f"{key} {before.get(key)} -> {now.get(key)}"
@@ -154,19 +158,20 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
         ]
         if changes:
             differing[name] = ", ".join(changes)
-    if differing:
+    if refused := sorted(differing.keys() - set(allowed)):
         raise ValueError(
-            f"workdir={workdir} began with other {' and '.join(sorted(differing))} "
-            f"({'; '.join(differing[name] for name in sorted(differing))}), so that the run would not be the "
-            f"one that was begun; restore them, or go on with --allow_drift={','.join(sorted(differing))}"
+            f"workdir={workdir} began with other {' and '.join(refused)} "
+            f"({'; '.join(differing[name] for name in refused)}), so that the run would not be the "
+            f"one that was begun; restore them, or go on with --allow_drift={','.join(refused)}"
         )
+    return sorted(differing)
 
 
-def note_drift(workdir: Path, allowed: Iterable[str]) -> None:
-    """Writes into config.json what was allowed to differ, if anything, and from which commit on."""
-    if allowed := sorted(allowed):
+def note_drift(workdir: Path, differing: list[str]) -> None:
+    """Writes into config.json what is not what it was, if anything, and from which commit on."""
+    if differing:
         facts = record(workdir)
-        earlier = [*facts.get("allowed_drift", []), {"what": allowed, "commit": provenance.commit()}]
+        earlier = [*facts.get("allowed_drift", []), {"what": differing, "commit": provenance.commit()}]
         atomic.write(workdir / "config.json", json.dumps(facts | {"allowed_drift": earlier}, indent=2) + "\n")
 
 
@@ -178,7 +183,9 @@ def lock(workdir: Path) -> Iterator[None]:
     """
     try:
         workdir.mkdir(parents=True, exist_ok=True)
-    except (NotADirectoryError, FileExistsError, PermissionError) as error:
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise ValueError(f"workdir={workdir} cannot be made ({error.strerror}); name another") from error
     refuse_links(workdir)
     with os.fdopen(os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
