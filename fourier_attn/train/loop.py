@@ -291,7 +291,7 @@ class Run:
         if signum := int(self.stops.popleft()):
             raise Interrupted(signum)
 
-    def write(self, split: str, epoch: float, values: dict[str, Any]) -> None:
+    def write(self, split: str, epoch: int | float, values: dict[str, Any]) -> None:
         """A line of metrics at this step."""
         if self.writer:
             self.writer.write(split, self.step, epoch, values)
