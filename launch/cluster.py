@@ -3,13 +3,14 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from absl import flags
-from submitit import SlurmExecutor
+from submitit import SlurmExecutor, SlurmJob
 
 from launch.task import Task
 
@@ -18,7 +19,10 @@ NUMBERS = {
     "processes_per_node": (1, "processes on each of them; each sees its share of GPUs"),
     "gpus_per_node": (0, "GPUs of each of them"),
     "cpus_per_task": (0, "cores of each process; 0: as the cluster has it"),
-    "requeues": (10, "how often it goes on after a time-out, or after having been killed; preemptions are free"),
+    "requeues": (
+        10,
+        "how often it goes on after a time-out or a kill; preemptions are not counted",
+    ),
     "signal_delay": (120, "seconds before a time-out in which a run saves"),
 }
 NAMES = ("partition", "account", "qos", "constraint", "mem")
@@ -40,8 +44,9 @@ def parameters() -> dict[str, Any]:
     options = flags.FLAGS
     for name in NUMBERS:
         least = 1 if name in ("nodes", "processes_per_node") else 0
-        if options[name].value < least:
-            raise ValueError(f"--{name}={options[name].value} must be at least {least}")
+        value: Any = options[name].value
+        if value < least:
+            raise ValueError(f"--{name}={value} must be at least {least}")
     numbers = {
         "nodes": options.nodes,
         "ntasks_per_node": options.processes_per_node,
@@ -117,9 +122,19 @@ def submitted(folder: Path) -> list[str]:
     return sorted((path.name.split("_")[0] for path in folder.glob("*_submitted.pkl")), key=int)
 
 
+def ending(folder: Path, job: str) -> tuple[int, str]:
+    """Exit code, 2 before others, and the last error of a job that has left the queue."""
+    task: Any = SlurmJob(folder=folder, job_id=job).submission().function
+    codes = [int(path.read_text()) for path in folder.glob(f"{task.name}_*_code")]
+    failed = [code for code in codes if code] if codes else [128 + signal.SIGKILL]
+    written = "".join(path.read_text(errors="replace") for path in sorted(folder.glob(f"{job}_*_log.err")))
+    lines = [line for line in written.splitlines() if line.startswith("error:")]
+    if not failed:
+        return 0, ""
+    return 2 if 2 in failed else failed[0], lines[-1] if lines else f"exit code {failed[0]}"
+
+
 def describe(asked: dict[str, Any]) -> str:
     """What is asked for, in one line."""
     shown = {name: value for name, value in asked.items() if not isinstance(value, dict | list)}
     return ", ".join(f"{name} {value}" for name, value in shown.items())
-
-

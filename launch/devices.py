@@ -1,5 +1,6 @@
 """This machine's devices, shared out among processes: GPUs if there are any, and cores."""
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -38,7 +39,7 @@ def shares(processes: int, virtual: int = 0) -> list[Share]:
     cores, gpus = split(available_cores(), processes), [] if virtual else visible_gpus()
     if len(gpus) % processes:
         raise ValueError(
-            f"processes={processes} must divide the {len(gpus)} GPUs of this machine; set CUDA_VISIBLE_DEVICES "
+            f"processes={processes} must divide the {len(gpus)} GPUs here; set CUDA_VISIBLE_DEVICES "
             "to as many as are to be used"
         )
     return [Share(mine, environment(i, gpus, processes, virtual)) for i, mine in enumerate(cores)]
@@ -80,4 +81,4 @@ def split(things: Sequence[int], parts: int) -> list[tuple[int, ...]]:
     if len(things) < parts:
         return [(things[i % len(things)],) for i in range(parts)]
     ends = [i * len(things) // parts for i in range(parts + 1)]
-    return [tuple(things[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [tuple(things[a:b]) for a, b in itertools.pairwise(ends)]

@@ -26,7 +26,7 @@ def define_flags() -> None:
 
 
 def main(*words: str) -> int:
-    """Returns the exit code: of the first process that failed, but 2 before others; 128 + n after signal n."""
+    """Returns the exit code: that of the first that failed, 2 before others; 128 + n after signal n."""
     options = flags.FLAGS
     chosen = program.program(words)
     parts = shares(options.processes, options.devices)
@@ -40,17 +40,15 @@ def main(*words: str) -> int:
         return 0
     coordinator = f"127.0.0.1:{free_port()}" if len(parts) > 1 else ""
     task = Task(chosen.command, tuple(parts), coordinator, launcher=os.getpid())
-    jobs: list[Running] = []
-    with handing_on(jobs) as signals:
-        jobs.append(Running(task, chosen.output, options.grace, show=True))
-        if signals.received:  # before there was a job to hand it on to
-            jobs[0].hand_on(signals.received)
-        while not jobs[0].done():
+    with handing_on() as signals:
+        job = Running(task, chosen.output, options.grace, show=True)
+        signals.add(job)
+        while not job.done():
             time.sleep(POLL)
-    for process, code in jobs[0].codes():
+    for process, code in job.codes():
         if code and process:
-            print(f"process {process} ended with exit code {code}: {jobs[0].error(process)}", file=sys.stderr)
-    return jobs[0].exit_code(signals.received)
+            print(f"process {process} ended with exit code {code}: {job.error(process)}", file=sys.stderr)
+    return job.exit_code(signals.received)
 
 
 def free_port() -> int:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from submitit import LocalExecutor
@@ -22,7 +22,7 @@ class Running:
 
     Args:
       folder: of its output, `ID_PROCESS_log.out` and `.err`.
-      grace: seconds that processes have to end when another one has, before they are told to, and then killed.
+      grace: seconds for the others to end when one has failed, before they are told to, and then killed.
     """
 
     def __init__(self, task: Task, folder: Path, grace: float, show: bool = False):
@@ -123,10 +123,17 @@ class Shown:
 
 
 class Signals:
-    """Inside `with`, SIGTERM, SIGHUP and Ctrl-C are handed on to all jobs; `received` is the first of them."""
+    """Hands SIGTERM, SIGHUP and Ctrl-C on to all jobs that were added; `received` is the first of them."""
 
-    def __init__(self, jobs: Sequence[Running]):
-        self.jobs, self.received = jobs, 0
+    def __init__(self) -> None:
+        self.jobs: list[Running] = []
+        self.received = 0
+
+    def add(self, job: Running) -> None:
+        """Adds a job, which gets a signal that came while it was being started."""
+        self.jobs.append(job)
+        if self.received:
+            job.hand_on(self.received)
 
     def receive(self, signum: int, frame: object) -> None:
         self.received = self.received or signum
@@ -135,15 +142,15 @@ class Signals:
 
 
 @contextlib.contextmanager
-def handing_on(jobs: Sequence[Running]) -> Iterator[Signals]:
-    """Hands signals on to the jobs in a list, which may grow; in the end none is left."""
-    signals = Signals(jobs)
+def handing_on() -> Iterator[Signals]:
+    """Hands signals on inside `with`; no job is left after it."""
+    signals = Signals()
     stopping = [s for s in STOPPING if signal.getsignal(s) is not signal.SIG_IGN]  # as nohup has SIGHUP
     previous = {signum: signal.signal(signum, signals.receive) for signum in stopping}
     try:
         yield signals
     finally:
-        for job in jobs:
+        for job in signals.jobs:
             if not job.job.done():
                 os.kill(int(job.job.job_id), signal.SIGKILL)  # its tasks notice it, and end
         for signum, handler in previous.items():

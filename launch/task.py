@@ -100,7 +100,7 @@ class Task:
             return False
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
-        """Hands SIGTERM on. SLURM gives it to every process of a step itself: a second one would be too much."""
+        """Hands SIGTERM on, but under SLURM, which gives it to every process of a step itself."""
         self.told = True
         if self.launcher and self.child:
             self.child.send_signal(signum)

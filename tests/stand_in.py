@@ -1,6 +1,6 @@
 """A command that a launcher can start: python -m stand_in --workdir=DIR --steps=N [--code=C] ...
 
-It counts steps in DIR/step, one in a tenth of a second; a signal is noticed between two steps, as in training,
+It counts steps in DIR/PROCESS/step, ten in a second; a signal is noticed between two of them, as in training,
 and the count goes on from there in the next call.
 """
 

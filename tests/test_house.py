@@ -14,7 +14,8 @@ PACKAGE = ROOT / "fourier_attn"
 SOURCES = sorted(ROOT.glob("[!.]*/**/*.py"))
 # What a room imports lies below it: in one of these rooms, or below those.
 RIGHT_BELOW = {
-    "tests": ("benchmarks", "main"),
+    "tests": ("benchmarks", "launch", "main"),
+    "launch": ("train",),
     "benchmarks": ("configs", "studies"),
     "configs": ("family",),
     "main": ("studies",),
