@@ -96,7 +96,7 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> None:
 def overrides(given: Sequence[str]) -> list[str]:
     """Those of the options that set a knob, each as one word."""
     found = []
-    for word, following in zip(given, (*given[1:], "--"), strict=True):
+    for word, following in zip(given, (*given, "--")[1:], strict=True):
         if re.match(r"--?(no)?config\.", word):
             apart = "=" not in word and not following.startswith("--")
             found.append(f"{word}={following}" if apart else word)
@@ -120,5 +120,9 @@ def check_point(own: Sequence[str], point: Point) -> None:
         raise ValueError(
             f"{name(point)} names no knob; `python -m fourier_attn.config` prints them all"
         ) from error
-    except (flags.Error, ValueError, TypeError) as error:
+    except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
+    except Exception as error:  # a configuration file is run here, and may fail in any way
+        raise ValueError(
+            f"{name(point)}: the configuration cannot be read ({type(error).__name__}: {error})"
+        ) from error

@@ -30,6 +30,7 @@ SAVING = 120  # seconds between SIGTERM and SIGKILL
 
 def define_flags() -> None:
     program.define_flags()
+    flags.adopt_module_key_flags(program)
     flags.DEFINE_string("name", None, "of the JobSet")
     flags.DEFINE_string("image", None, "of the container, with this repository as its working directory")
     flags.DEFINE_string(

@@ -20,6 +20,7 @@ from launch.task import POLL, Task
 
 def define_flags() -> None:
     program.define_flags()
+    flags.adopt_module_key_flags(program)
     flags.DEFINE_integer("processes", 1, "how many")
     flags.DEFINE_integer("devices", 0, "virtual CPU devices of each process; 0: what the machine has")
     flags.DEFINE_float("grace", 60.0, "seconds that the others have to end, when one has failed")

@@ -52,7 +52,7 @@ def program(words: Sequence[str]) -> Program:
 def option(words: Sequence[str], name: str) -> str | None:
     """The value of an option among words, as --name=value or as two of them; None if it is not there."""
     value = None
-    for word, following in zip(words, (*words[1:], ""), strict=True):
+    for word, following in zip(words, (*words, "")[1:], strict=True):
         found = re.fullmatch(rf"--?{name}(=(.*))?", word, flags=re.DOTALL)
         if found:
             value = following if found[1] is None else found[2]

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from submitit import LocalExecutor
@@ -88,21 +88,29 @@ class Running:
         return [(process, code) for _, process, code in sorted(found)]
 
     def exit_code(self, received: int = 0) -> int:
-        """That of the whole: 128 + n after signal n, else 2, or else that of the first that failed."""
+        """That of the whole, after a signal or none."""
         codes = [code for _, code in self.codes()]
         codes += [128 + signal.SIGKILL] * (self.processes - len(codes))  # killed before it could tell
-        failed = [code for code in codes if code]
-        if not failed:
-            return 0
-        if received:
-            return 128 + received
-        return 2 if 2 in failed else failed[0]
+        return exit_code(codes, received)
 
     def error(self, process: int) -> str:
         """The last line that a process wrote to standard error."""
         path = self.log(process, "err")
         lines = path.read_text(errors="replace").split("\n") if path.exists() else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def exit_code(codes: Sequence[int], received: int) -> int:
+    """One code for several processes, in the order in which they ended.
+
+    It is 128 + n after signal n, else 2 if there is one, else that of the first that failed.
+    """
+    failed = [code for code in codes if code]
+    if not failed:
+        return 0
+    if received:
+        return 128 + received
+    return 2 if 2 in failed else failed[0]
 
 
 class Shown:

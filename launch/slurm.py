@@ -15,6 +15,8 @@ from launch import cluster, program
 def define_flags() -> None:
     program.define_flags()
     cluster.define_flags()
+    flags.adopt_module_key_flags(program)
+    flags.adopt_module_key_flags(cluster)
 
 
 def main(*words: str) -> None:

@@ -28,6 +28,8 @@ GRACE = 60.0  # seconds
 def define_flags() -> None:
     program.define_flags()
     cluster.define_flags()
+    flags.adopt_module_key_flags(program)
+    flags.adopt_module_key_flags(cluster)
     flags.DEFINE_multi_string("grid", [], "KNOB=VALUE,VALUE,...; given again for each further knob")
     flags.DEFINE_string("directory", "runs/sweep", "for the runs, and the table")
     flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each run")
