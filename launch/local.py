@@ -4,7 +4,6 @@ What stands behind -- is for `fourier_attn.main`. Devices are shared out. Each p
 of WORKDIR.launch; that of process 0 is also shown. A signal is handed on to all.
 """
 
-import os
 import socket
 import sys
 import time
@@ -40,7 +39,7 @@ def main(*words: str) -> int:
     if options.dry_run:
         return 0
     coordinator = f"127.0.0.1:{free_port()}" if len(parts) > 1 else ""
-    task = Task(chosen.command, tuple(parts), coordinator, launcher=os.getpid())
+    task = Task(chosen.command, tuple(parts), coordinator, watched=True)
     with handing_on() as signals:
         job = Running(task, chosen.output, options.grace, show=True)
         signals.add(job)

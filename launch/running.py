@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -11,10 +12,9 @@ from pathlib import Path
 
 from submitit import LocalExecutor
 
-from launch.task import TERMINAL, Task
+from launch.task import STOPPING, Task
 
 FOREVER = 60 * 24 * 365  # minutes
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Running:
@@ -30,11 +30,13 @@ class Running:
         self.task, self.folder, self.grace = task, folder, grace
         self.processes = len(task.shares)
         folder.mkdir(parents=True, exist_ok=True)
+        self.lock = task.lock_file(folder).open("w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         executor = LocalExecutor(folder)
         executor.update_parameters(timeout_min=FOREVER, tasks_per_node=self.processes)
-        # Blocked here, they are blocked in submitit's processes, too: what a terminal sends to all reaches
-        # this process alone, which hands it on once.
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+        # Blocked here, they are blocked in submitit's processes, too: what a terminal, or a process manager,
+        # sends to all of them acts in this one alone, which hands it on once.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
             self.job = executor.submit(task)
         finally:
@@ -52,6 +54,8 @@ class Running:
     def done(self) -> bool:
         """Shows what is new, and whether all processes have ended; keeps an eye on those that do not."""
         done = self.job.done()
+        if done:
+            self.lock.close()
         for shown, stream in self.shown:
             stream.write(shown.read())
             stream.flush()

@@ -101,7 +101,7 @@ def run_here(waiting: Sequence[Run], parts: Sequence[Share]) -> int:
                     slots[i] = None
                 if slots[i] is None and left and not signals.received:
                     run = left.pop(0)
-                    task = Task(run.program.command, (parts[i],), launcher=os.getpid())
+                    task = Task(run.program.command, (parts[i],), watched=True)
                     job = Running(task, run.program.output, GRACE)
                     signals.add(job)
                     slots[i] = (run, job)

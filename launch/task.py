@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import fcntl
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from submitit.core.utils import DelayedSubmission
 from fourier_attn import atomic
 from launch.devices import Share
 
-TERMINAL = (signal.SIGINT, signal.SIGHUP)  # from a terminal to every process in it
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LIBC = ctypes.CDLL(None)
 PARENT_DEATH = 1  # Linux: PR_SET_PDEATHSIG
 POLL = 0.1  # seconds
@@ -35,7 +36,7 @@ class Task:
     Args:
       shares: of this machine's devices, one for each process; () under SLURM, which shares out its own.
       coordinator: host:port at which the processes of this machine meet; "" for one, and under SLURM.
-      launcher: the number of the process that waits for this one; 0 under SLURM, where none does.
+      watched: whether a launcher waits for it, and holds a lock; without it the command ends.
       requeues: how often the job may be queued again because the command was killed.
       name: of the files by which it and its launcher tell each other things.
     """
@@ -43,7 +44,7 @@ class Task:
     command: tuple[str, ...]
     shares: tuple[Share, ...] = ()
     coordinator: str = ""
-    launcher: int = 0
+    watched: bool = False
     requeues: int = 0
     name: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex[:8])
     child: subprocess.Popen | None = dataclasses.field(default=None, init=False, compare=False)
@@ -65,18 +66,18 @@ class Task:
             os.sched_setaffinity(0, share.cores)
         environment = self.environment(share, rank)
         self.child = subprocess.Popen(
-            self.command, env=environment, preexec_fn=prepare, start_new_session=bool(self.launcher)
+            self.command, env=environment, preexec_fn=prepare, start_new_session=self.watched
         )
         orders, done, abandoned = self.orders_file(folder), 0, 0.0
         while self.running():
             time.sleep(POLL)
             done = self.obey(orders, done)
-            if self.launcher and not (os.getppid() == parent and alive(self.launcher)):
+            if self.watched and (os.getppid() != parent or not held(self.lock_file(folder))):
                 abandoned = self.abandon(abandoned)
         ended = self.child.wait()
         code = ended if ended >= 0 else 128 - ended
         atomic.write(self.code_file(folder, rank), f"{code}\n")
-        if code and not self.launcher:
+        if code and not self.watched:
             self.leave_to_slurm(folder, code)
         if code:
             sys.exit(code)
@@ -100,10 +101,8 @@ class Task:
             return False
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
-        """Hands SIGTERM on, but under SLURM, which gives it to every process of a step itself."""
+        """Notes SIGTERM, which SLURM gives to every process of a step, and so to the command, too."""
         self.told = True
-        if self.launcher and self.child:
-            self.child.send_signal(signum)
 
     def note_usr2(self) -> None:
         """Remembers that submitit's signal has come, which submitit then acts upon, in process 0 only."""
@@ -165,6 +164,10 @@ class Task:
         """Numbers of signals that the launcher hands on to every process, one in a line."""
         return folder / f"{self.name}_signals"
 
+    def lock_file(self, folder: Path) -> Path:
+        """Locked by the launcher as long as it lives."""
+        return folder / f"{self.name}_lock"
+
 
 def first(path: Path) -> bool:
     """Whether this process is the first that makes a file."""
@@ -175,21 +178,21 @@ def first(path: Path) -> bool:
     return True
 
 
-def alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def held(path: Path) -> bool:
+    """Whether another process has a file locked; the system lets go of it when that process ends."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def prepare() -> None:
-    """In the new process: a terminal's signals as usual, submitit's ignored, SIGTERM when the parent dies."""
+    """In the new process: signals as usual, but submitit's is ignored; SIGTERM when the parent dies."""
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-    for signum in TERMINAL:
+    for signum in STOPPING:
         signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     if sys.platform == "linux":
         LIBC.prctl(PARENT_DEATH, signal.SIGTERM)
