@@ -171,8 +171,7 @@ def test_requirements_are_exact_versions_with_hashes() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = pyproject["project"]
     extras = project["optional-dependencies"]
-    asked = (
-        pyproject["build-system"]["requires"] + project["dependencies"] + extras["test"] + extras["notebooks"]
-    )
+    asked = pyproject["build-system"]["requires"] + project["dependencies"]
+    asked += [name for extra in ("test", "notebooks", "launch") for name in extras[extra]]
     names = {re.match(r"[\w-]+", line)[0].replace("_", "-").lower() for line in asked}
     assert names <= pinned
