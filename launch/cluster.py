@@ -1,5 +1,7 @@
 """Jobs on SLURM, by submitit: what they ask for, submitted, queued again, looked after."""
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -97,7 +99,8 @@ def submit(command: Iterable[str], folder: Path, asked: dict[str, Any], name: st
     executor.update_parameters(job_name=name, **asked)
     task = Task(tuple(command), requeues=flags.FLAGS.requeues)
     try:
-        return executor.submit(task).job_id
+        with contextlib.redirect_stderr(io.StringIO()):  # what sbatch says is in the error, too
+            return executor.submit(task).job_id
     except RuntimeError as error:  # what sbatch said
         raise ValueError(f"SLURM does not take the job: {error}") from error
 

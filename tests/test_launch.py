@@ -109,6 +109,7 @@ def test_gpus_that_nvidia_smi_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ([1, 137], 0, 1),
         ([143, 143], 15, 143),
         ([130, 1], 2, 130),
+        ([1, 130], 2, 130),
         ([0, 0], 15, 0),  # done before the signal came
     ],
 )

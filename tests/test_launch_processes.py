@@ -299,7 +299,8 @@ def test_slurm_requeue_and_resume_in_training(
 ) -> None:
     """At submitit's signal, which comes before a time-out and a preemption, and by an administrator."""
     where = tmp_path / "run"
-    job = submit(node, "--", *toy_words(few_reviews), f"--workdir={where}", "--config.train.epochs=2000")
+    endless = ["--config.train.epochs=2000", "--config.train.patience=0"]
+    job = submit(node, "--", *toy_words(few_reviews), f"--workdir={where}", *endless)
     for ask in (["scancel", "--signal=USR2", job], ["scontrol", "requeue", job]):
         known = log(where, 0).count("compiling")
         wait_for(
