@@ -97,7 +97,6 @@ class Node:
     def stop(self) -> None:
         """Ends all jobs, then the daemons in the opposite order of their start."""
         if len(self.processes) == 3 and self.ask("squeue", "--noheader"):
-            self.ask("scancel", "--signal=KILL", "--full", f"--user={os.getuid()}")
             self.ask("scancel", f"--user={os.getuid()}")
             deadline = time.monotonic() + 30
             while self.ask("squeue", "--noheader") and time.monotonic() < deadline:
