@@ -1,4 +1,4 @@
-"""Choices that depend on the platform a program is compiled for, which need not be the one that compiles it."""
+"""Choices by the platform that a program is compiled for, which need not be the one that compiles it."""
 
 from collections.abc import Callable
 from functools import partial

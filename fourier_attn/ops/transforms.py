@@ -1,8 +1,8 @@
 """Fast Fourier transforms of trailing axes that leave a sharded batch where it is.
 
-Up to JAX 0.11, XLA gathers the whole batch on every CPU or GPU for a transform of sharded arrays, although each
-transform needs one example only. Here the partitioner is told so; on one device nothing changes. The compiler
-for TPUs splits transforms by itself, and knows nothing of marks.
+Up to JAX 0.11, XLA gathers the whole batch on every CPU or GPU for a transform of sharded arrays, although
+each transform needs one example only. Here the partitioner is told so; on one device nothing changes. The
+compiler for TPUs splits transforms by itself, and knows nothing of marks.
 """
 
 import math
