@@ -5,6 +5,7 @@ each, and all parameters. Cycles are the TPU compiler's own estimates: they rank
 Every row is written to results/aot-v5e.json or results/aot-h100.json as soon as it is known.
 """
 
+import argparse
 import os
 import re
 import sys
@@ -100,9 +101,11 @@ def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[...
     return jax.value_and_grad(loss, (0, 1)), [params, x, mask]
 
 
-def training(name: str, depth: int, b: int, t: int) -> tuple[Callable[..., Any], list[Any]]:
-    """A training step of an encoder of size base with the heads of pre-training, in bfloat16."""
-    c = family(name, "base")
+def training(
+    name: str, depth: int, b: int, t: int, size: str = "base"
+) -> tuple[Callable[..., Any], list[Any]]:
+    """A training step of an encoder with the heads of pre-training, in bfloat16."""
+    c = family(name, size)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
         attention = min(2, depth // 2)
@@ -169,9 +172,15 @@ def compiled(function: Callable[..., Any], arguments: list[Any], devices: list[A
     return row | ({"cycles": cycles} if cycles else {}) | {"compile_s": round(time.process_time() - begin, 1)}
 
 
-def mixer_rows(devices: list[Any], b: int = 16, t: int = 64, d: int = 32) -> Iterator[Row]:
+def mixer_rows(
+    devices: list[Any],
+    b: int = 16,
+    t: int = 64,
+    d: int = 32,
+    dtypes: tuple[str, ...] = ("float32", "bfloat16"),
+) -> Iterator[Row]:
     """Every mixer and method, forward and gradient, on four devices."""
-    for dtype in ("float32", "bfloat16"):
+    for dtype in dtypes:
         cases = mixers(t) | (engines() if dtype == "float32" else {})
         for what, mixer in cases.items():
             facts = {"part": "mixer", "what": what, "dtype": dtype, "devices": len(devices)}
@@ -233,9 +242,9 @@ def rows(target: str) -> Iterator[Row]:
 
 
 def main() -> None:
-    target = sys.argv[1] if len(sys.argv) > 1 else ""
-    if target not in PACKAGES:
-        sys.exit(f"target={target!r} is unknown; choose one of {', '.join(PACKAGES)}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("target", choices=PACKAGES)
+    target = parser.parse_args().target
     if not ENVIRONMENT.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)
     facts = provenance.record(PACKAGES[target]) | {"commit": COMMIT}
