@@ -165,7 +165,8 @@ def compiled(function: Callable[..., Any], arguments: list[Any], devices: list[A
     except Exception as error:  # whatever a compiler refuses is what is to be found out
         why = re.sub(r"\s+", " ", str(error))[:200]
         return {"compiles": False, "why": why}
-    text, memory = program.as_text() or "", program.memory_analysis()
+    text = program.as_text() or ""
+    memory: Any = program.memory_analysis()
     row: Row = {"compiles": True, "temporary_mb": round(memory.temp_size_in_bytes / 1e6, 2)}
     row["collectives"] = collectives(text)
     cycles = sum(map(int, CYCLES.findall(text)))
