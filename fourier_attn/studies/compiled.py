@@ -47,6 +47,8 @@ def compiled_training(results: Results) -> str:
 
 def _over_length(results: Results, part: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:
     found = {name: document for name, document in _documents(results).items() if _part(document, part)}
+    if not found:
+        return table([part], [[NOT_RUN]]) + notes(_documents(results))
     lengths = sorted({row["t"] for document in found.values() for row in _part(document, part)})
     lines = []
     for name, document in found.items():
