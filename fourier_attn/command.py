@@ -19,8 +19,8 @@ from absl import app, flags, logging
 HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
 
 
-def run(main: Callable[..., None], arguments: bool = False) -> int:
-    """Parses the flags, calls `main` and returns the exit code.
+def run(main: Callable[..., int | None], arguments: bool = False) -> int:
+    """Parses the flags, calls `main` and returns the exit code, which is 0 where `main` returns None.
 
     With `arguments`, `main` gets what is no flag; otherwise that is an error.
     """
@@ -32,8 +32,7 @@ def run(main: Callable[..., None], arguments: bool = False) -> int:
         rest = _parse()
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
-        main(*rest)
-        return 0
+        return main(*rest) or 0
     except SystemExit:  # --help has been answered
         return 0
     except KeyboardInterrupt as stop:

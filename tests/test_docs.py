@@ -184,6 +184,7 @@ def call(root: Path, *words: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_example_passes_its_tests_and_those_of_all_mixers(extended: Path) -> None:
     found = call(
         extended,
@@ -203,6 +204,7 @@ def test_the_example_passes_its_tests_and_those_of_all_mixers(extended: Path) ->
         call(extended, "-m", "ruff", *check, "fourier_attn", "configs", "tests/test_decay.py")
 
 
+@pytest.mark.slow
 def test_the_example_trains_on_the_examples_task(extended: Path) -> None:
     folder = extended / "texts" / "tickets"
     folder.mkdir(parents=True)

@@ -62,6 +62,7 @@ def test_pretraining_learns_and_reports_held_out_text(pretrained_run: Path) -> N
     assert found["test"]["mlm_loss"] == pytest.approx(lines[-1]["mlm_loss"])
 
 
+@pytest.mark.slow
 def test_pretraining_goes_on_to_the_same_result(
     pretrained_run: Path, texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_the_last_step_is_saved(pretrained_run: Path) -> None:
     assert int(state.step) % 4  # no multiple of save_every
 
 
+@pytest.mark.slow
 def test_a_mask_is_filled(pretrained_run: Path) -> None:
     found = predict.predict(pretrained_run, "the cat [MASK] a dog . [MASK]")
     assert len(found) == 10
@@ -98,6 +100,7 @@ def test_a_mask_is_filled(pretrained_run: Path) -> None:
         predict.predict(pretrained_run, "the cat sees a dog .")
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_the_encoder(
     pretrained_run: Path, few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,25 +109,22 @@ def test_products_run_in_low_precision(method: str, dtype: str, fine: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("backend", "dtype", "choices"),
+    ("platform", "dtype", "choices"),
     [
         ("cpu", "float32", ["rfft"] * 4 + ["matmul", "rfft", "rfft", "rfft"]),
         ("cpu", "bfloat16", ["rfft"] * 4 + ["matmul", "rfft", "rfft", "rfft"]),
-        ("gpu", "float32", ["rfft"] * 4 + ["matmul", "rfft", "rfft", "rfft"]),
-        ("gpu", "float16", ["matmul", "matmul", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
+        ("cuda", "float32", ["rfft"] * 4 + ["matmul", "rfft", "rfft", "rfft"]),
+        ("rocm", "float16", ["matmul", "matmul", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
         ("tpu", "float32", ["matmul", "matmul", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
     ],
 )
-def test_auto_is_chosen_by_backend_dtype_and_length(
-    backend: str, dtype: str, choices: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    monkeypatch.setattr(fourier, "_mix", lambda x, lengths, method: seen.append(method) or x)
-    for lengths in (None, jnp.array([3])):
-        for t in (16, 256, 2048, 2 * 1031):  # the last has no divisors for two stages
-            fourier_mix(jnp.zeros((1, t, 2), dtype), lengths=lengths)
-    assert seen == choices
+def test_auto_is_chosen_by_platform_dtype_and_length(platform: str, dtype: str, choices: list[str]) -> None:
+    low = jnp.dtype(dtype) in fourier.LOW
+    assert choices == [
+        fourier.best_method(platform, t, low=low, masked=masked)
+        for masked in (False, True)
+        for t in (16, 256, 2048, 2 * 1031)  # the last has no divisors for two stages
+    ]
 
 
 def test_unknown_method() -> None:

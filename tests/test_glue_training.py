@@ -44,7 +44,8 @@ def glue(tmp_path: Path) -> str:
     return str(tmp_path / "tfds")
 
 
-@pytest.mark.parametrize("task", [pytest.param("sst2", marks=pytest.mark.slow), "stsb"])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
 def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_path: Path) -> None:
     c = small(load("finetune", task))
     c.data.dir, c.train.epochs = glue, 2

@@ -14,7 +14,8 @@ PACKAGE = ROOT / "fourier_attn"
 SOURCES = sorted(ROOT.glob("[!.]*/**/*.py"))
 # What a room imports lies below it: in one of these rooms, or below those.
 RIGHT_BELOW = {
-    "tests": ("benchmarks", "main"),
+    "tests": ("benchmarks", "launch", "main"),
+    "launch": ("train",),
     "benchmarks": ("configs", "studies"),
     "configs": ("family",),
     "main": ("studies",),
@@ -170,8 +171,7 @@ def test_requirements_are_exact_versions_with_hashes() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = pyproject["project"]
     extras = project["optional-dependencies"]
-    asked = (
-        pyproject["build-system"]["requires"] + project["dependencies"] + extras["test"] + extras["notebooks"]
-    )
+    asked = pyproject["build-system"]["requires"] + project["dependencies"]
+    asked += [name for extra in ("test", "notebooks", "launch") for name in extras[extra]]
     names = {re.match(r"[\w-]+", line)[0].replace("_", "-").lower() for line in asked}
     assert names <= pinned

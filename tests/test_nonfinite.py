@@ -170,6 +170,7 @@ def test_a_run_goes_back_once(
     assert math.isfinite(result["loss"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_at", [7, 9, 10])
 def test_stopped_around_going_back_a_run_ends_the_same(
     stop_at: int, toy: config.Config, tmp_path: Path, spoil: Any, monkeypatch: pytest.MonkeyPatch

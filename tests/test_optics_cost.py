@@ -195,6 +195,7 @@ def test_what_cannot_be_is_named(call: Any, message: str) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_counted_passes_are_those_that_the_layers_execute() -> None:
     b, t, d, e = 2, 13, 6, Engine(shape=(5, 5))
     fields = config.default("circular").model.mixer.to_dict() | {

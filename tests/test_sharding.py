@@ -1,9 +1,10 @@
-"""With the batch split over 8 devices no mixer gathers activations: read from the compiled programs."""
+"""With the batch split over 8 devices no mixer and no engine moves activations: read from the programs."""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -13,8 +14,15 @@ import pytest
 from conftest import ROOT
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from benchmarks import aot
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.circular import circular_correlate
+from fourier_attn.optics import (
+    Engine,
+    optical_circular_correlate,
+    optical_fourier_mix,
+    optical_position_lambda,
+)
 
 VARIANTS = {  # what `auto` does not choose at these sizes
     "circular, literal": ("circular", {"method": "literal"}),
@@ -36,8 +44,33 @@ VARIANTS = {  # what `auto` does not choose at these sizes
 }
 
 
+IDEAL = Engine((16, 16))
+NOISY = IDEAL.replace(detection="hybrid90", photons_fs=1e4, adc_bits=8, phase_noise_rms=0.01)
+
+
+def optical(engine: Engine) -> dict[str, Callable[[jax.Array, jax.Array], jax.Array]]:
+    """Operations on an engine, of x (16, 16, 8) and a key: one frame, stages, tiles, and lambdas."""
+
+    def lambdas(x: jax.Array, key: jax.Array) -> jax.Array:
+        query, value = x.reshape(16, 16, 2, 4), x[..., None]
+        return optical_position_lambda(query, value, jnp.ones((3, 4, 1)), engine, key)
+
+    def wide(x: jax.Array) -> jax.Array:
+        return jnp.tile(x, (1, 1, 4))
+
+    return {
+        "one frame": lambda x, key: optical_fourier_mix(jnp.tile(x, (1, 1, 2)), engine, key),
+        "stages": lambda x, key: optical_fourier_mix(wide(x), engine, key),
+        "vectors": lambda x, key: optical_circular_correlate(wide(x), jnp.ones((2, 3)), engine, key),
+        "images": lambda x, key: optical_circular_correlate(
+            x, jnp.ones((2, 2, 2)), engine, key, shape=(4, 2), boundary="zero"
+        ),
+        "lambdas": lambdas,
+    }
+
+
 def gathers() -> dict[str, list[int]]:
-    """All-gathers in the forward and in the backward program of every mixer, and of a bare transform."""
+    """Collectives that move examples, in the forward and in the backward program of mixers and engines."""
     mesh = Mesh(np.array(jax.devices()), ("data",))
     split, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     x, mask = jnp.ones((16, 16, 8)), jnp.ones((16, 16), bool)
@@ -45,7 +78,7 @@ def gathers() -> dict[str, list[int]]:
     def count(function, *arguments) -> int:
         shardings = tuple(whole if i == 0 else split for i in range(len(arguments)))
         text = jax.jit(function, in_shardings=shardings).lower(*arguments).compile().as_text()
-        return text.count("all-gather(") + text.count("all-gather-start(") + text.count("all-to-all(")
+        return sum(kind["count"] for name, kind in aot.collectives(text).items() if name != "all-reduce")
 
     def both(apply, params) -> list[int]:
         def loss(params, x, mask):
@@ -61,6 +94,9 @@ def gathers() -> dict[str, list[int]]:
     for method in ("fft", "matmul", "direct"):
         correlate = partial(circular_correlate, method=method)
         counts[f"correlate, {method}"] = both(lambda w, x, m, f=correlate: f(x, w), jnp.ones((3, 8)))
+    for kind, engine in (("ideal", IDEAL), ("noisy", NOISY)):
+        for name, function in optical(engine).items():
+            counts[f"{kind} engine, {name}"] = both(lambda _, x, m, f=function: f(x, jax.random.key(0)), {})
     counts["a transform across examples"] = both(lambda _, x, m: jnp.fft.fftn(x).real, {})
     return counts
 

@@ -266,3 +266,24 @@ def test_the_summary_has_each_configuration_as_it_stands(root: Path) -> None:
     assert tables.TABLES["summary"](Results(root)).endswith(expected)
     assert "`configs/fnet.py:imdb-1d`" not in tables.TABLES["imdb"](Results(root))
     assert "| `configs/fnet.py:imdb-2d` | not yet run" in tables.TABLES["imdb"](Results(root))
+
+
+def test_what_was_compiled_and_not_run(root: Path) -> None:
+    mixer = {"part": "mixer", "what": "afno", "dtype": "float32", "compiles": True, "temporary_mb": 1.234}
+    moved = {"all-reduce": {"count": 2, "bytes": 5200, "largest": 4}}
+    refused = {"part": "mixer", "what": "lambda", "dtype": "float32", "compiles": False, "why": "too large"}
+    rows = [mixer | {"collectives": moved, "cycles": 12_300}, refused]
+    rows += [
+        {"part": "length", "what": "fourier", "compiles": True, "temporary_mb": 10.0 * t, "t": t}
+        for t in (512, 2048)
+    ]
+    save(root, "aot-v5e", rows)
+    save(root, "aot-h100", [mixer | {"collectives": {}}])
+    table = tables.TABLES["aot-mixers"](Results(root))
+    assert "| afno | float32 | 2 all-reduce, 5.2 kB | 1.23 | 12 | nothing | 1.23 |" in table
+    assert (
+        "| lambda | float32 | does not compile | does not compile |  | not yet run | not yet run |" in table
+    )
+    table = tables.TABLES["aot-lengths"](Results(root))
+    assert "| fourier | v5e, MB | 5,120 | 20,500 |" in table
+    assert "H100" not in table

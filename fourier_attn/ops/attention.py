@@ -44,19 +44,25 @@ def attention(
     if dropout and implementation != "xla":
         raise ValueError(f"dropout={dropout} of attention weights needs implementation='xla'; set it to 0")
     if implementation == "cudnn":
-        if query.dtype == jnp.float32 or jax.default_backend() != "gpu":
-            raise ValueError(
-                f"implementation='cudnn' needs an NVIDIA GPU and bfloat16 or float16, not {query.dtype} on "
-                f"{jax.default_backend()}; use 'xla' or change model.dtype"
-            )
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
-        return jax.nn.dot_product_attention(
-            query, key, value, key_value_seq_lengths=lengths, implementation="cudnn"
-        )
+        return _fused(query, key, value, lengths)
     where = None if mask is None else mask[:, None, None, :]
     if dropout and dropout_key is not None:
         return _with_dropout(query, key, value, where, dropout, dropout_key)
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
+
+
+def _fused(query: Array, key: Array, value: Array, lengths: Array | None) -> Array:
+    """cuDNN's kernel. JAX refuses it where cuDNN is not installed, and in programs for other devices."""
+    needs = "implementation='cudnn' needs an NVIDIA GPU with cuDNN and bfloat16 or float16"
+    if query.dtype == jnp.float32:
+        raise ValueError(f"{needs}, not {query.dtype}; use 'xla' or change model.dtype")
+    try:
+        return jax.nn.dot_product_attention(
+            query, key, value, key_value_seq_lengths=lengths, implementation="cudnn"
+        )
+    except RuntimeError as error:
+        raise ValueError(f"{needs} ({error}); use 'xla'") from error
 
 
 def _with_dropout(

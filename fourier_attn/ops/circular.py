@@ -14,6 +14,7 @@ normalisation or noise between correlation and product.
 """
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops import hartley
 from fourier_attn.ops.attention import attention, shared_attention
+from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BOUNDARIES = ("circular", "zero", "valid")
@@ -132,11 +134,17 @@ def _matmul(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
     return y.reshape(-1, *matrix.shape[:2])
 
 
-def _most_for_matmul(boundary: str) -> int:
-    """Up to which width a product with a matrix is the faster one."""
-    if jax.default_backend() != "cpu":
-        return 512
-    return 64 if boundary == "circular" else 256
+def _best_method(platform: str, d: int, boundary: str) -> str:
+    """A product with a matrix is the faster one up to some width."""
+    most = 512 if platform != "cpu" else 64 if boundary == "circular" else 256
+    return "matmul" if d <= most else "fft"
+
+
+def _compute(method: str, signal: Array, kernel: Array, *, ends: Ends, boundary: str) -> Array:
+    dtype = jnp.float32 if method == "fft" else signal.dtype  # there is no transform in low precision
+    function = {"fft": _fft, "matmul": _matmul, "direct": _direct}[method]
+    y = function(signal.astype(dtype), kernel.astype(dtype), ends, boundary)
+    return y.reshape(*y.shape[:2], math.prod(y.shape[2:])).astype(signal.dtype)
 
 
 def circular_correlate(
@@ -174,16 +182,16 @@ def circular_correlate(
     axes = signal_axes(x.shape, kernel.shape, shape, boundary)
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
-    if method == "auto":
-        method = "matmul" if x.shape[-1] <= _most_for_matmul(boundary) else "fft"
-    taps = kernel.shape[1:]
     if convolution:
         kernel = jnp.flip(kernel, tuple(range(1, kernel.ndim)))
-    compute = {"fft": _fft, "matmul": _matmul, "direct": _direct}[method]
-    dtype = jnp.float32 if method == "fft" else x.dtype  # there is no transform in low precision
-    signal = x.astype(dtype).reshape(-1, *axes)
-    y = compute(signal, kernel.astype(dtype), _ends(taps, boundary, convolution), boundary)
-    return y.reshape(*x.shape[:-1], kernel.shape[0], math.prod(y.shape[2:])).astype(x.dtype)
+    compute = partial(_compute, ends=_ends(kernel.shape[1:], boundary, convolution), boundary=boundary)
+    signal = x.reshape(-1, *axes)
+    if method == "auto":
+        choose = partial(_best_method, d=x.shape[-1], boundary=boundary)
+        y = by_platform(choose, compute, signal, kernel)
+    else:
+        y = compute(method, signal, kernel)
+    return y.reshape(*x.shape[:-1], *y.shape[1:])
 
 
 def circular_attention(

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
+from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.products import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.transforms import batchwise
 
@@ -28,10 +29,9 @@ _PLAIN = {
 _MASKED = {"fft": chirp_mix, "rfft": chirp_mix, "matmul": masked_mix}
 
 
-def _auto(t: int, low: bool, masked: bool) -> str:
-    """The table in the docstring of `fourier_mix`."""
-    backend = jax.default_backend()
-    units = backend == "tpu" or (backend == "gpu" and low)
+def best_method(platform: str, t: int, *, low: bool, masked: bool) -> str:
+    """The table in the docstring of `fourier_mix`; `low` says that the dtype has 16 bits."""
+    units = platform == "tpu" or (platform in ("cuda", "rocm") and low)
     if masked:
         return "matmul" if t <= (256 if units else 16) else "rfft"
     if not units:
@@ -41,6 +41,13 @@ def _auto(t: int, low: bool, masked: bool) -> str:
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str) -> Float[Array, "*b t d"]:
+    if method != "auto":
+        return _compute(method, x, lengths)
+    choose = partial(best_method, t=x.shape[-2], low=x.dtype in LOW, masked=lengths is not None)
+    return by_platform(choose, _compute, x, lengths)
+
+
+def _compute(method: str, x: Array, lengths: Array | None) -> Array:
     native = x.dtype in LOW and method in ("matmul", "monarch")
     values = x if native else x.astype(jnp.float32)
     if lengths is None:
@@ -95,8 +102,6 @@ def fourier_mix(
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
     _check(x, lengths, method)
-    if method == "auto":
-        method = _auto(x.shape[-2], x.dtype in LOW, lengths is not None)
     return _mix(x, None if lengths is None else jnp.clip(lengths.astype(jnp.int32), 0, x.shape[-2]), method)
 
 

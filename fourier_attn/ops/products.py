@@ -2,7 +2,8 @@
 
 With a + sqrt(-1) b = sum_n x[m, n] exp(-2 pi sqrt(-1) j n / d), the transform of the features, the mixed
 tokens are sum_m a cos + b sin: real and imaginary parts lie side by side and are summed in one product.
-Products run in the dtype of x and accumulate in float32.
+Products run in the dtype of x and accumulate in float32. Tables are NumPy's, one for each size and dtype, so
+that all layers of a program share them.
 """
 
 import math
@@ -16,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from fourier_attn.ops.chirp import positions, roots
 
 
-def _product(equation: str, *arrays: Array) -> Float[Array, "..."]:
+def _product(equation: str, *arrays: Array | np.ndarray) -> Float[Array, "..."]:
     """An einsum in the arrays' dtype with sums in float32."""
     highest = jax.lax.Precision.HIGHEST if arrays[0].dtype == jnp.float32 else None
     return jnp.einsum(equation, *arrays, precision=highest, preferred_element_type=jnp.float32)
@@ -29,20 +30,20 @@ def _turns(i: np.ndarray, m: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray
 
 
 @lru_cache(maxsize=16)
-def _features(d: int) -> np.ndarray:
+def _features(d: int, dtype: jnp.dtype) -> np.ndarray:
     """(d, 2, d // 2 + 1): from features to the real and the imaginary part of half of their spectrum."""
     cos, sin = _turns(np.arange(d), np.arange(d // 2 + 1), d)
-    return np.stack([cos, -sin], 1)
+    return np.stack([cos, -sin], 1).astype(dtype)
 
 
 @lru_cache(maxsize=16)
-def _tokens(t: int) -> np.ndarray:
+def _tokens(t: int, dtype: jnp.dtype) -> np.ndarray:
     """(t, 2 t): from real and imaginary part, token by token, to the real part of their spectrum."""
-    return np.stack(_turns(np.arange(t), np.arange(t), t), -1).reshape(t, -1)
+    return np.stack(_turns(np.arange(t), np.arange(t), t), -1).reshape(t, -1).astype(dtype)
 
 
 @lru_cache(maxsize=16)
-def _stages(t: int, first: int) -> tuple[np.ndarray, np.ndarray]:
+def _stages(t: int, first: int, dtype: jnp.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Two stages (Cooley-Tukey) for t = first * second, with the twiddle factors in the second one.
 
     (i1, e, m1, c) from part c to part e; (i1, i2, m2 e) from both parts to the real part.
@@ -51,7 +52,7 @@ def _stages(t: int, first: int) -> tuple[np.ndarray, np.ndarray]:
     cos, sin = _turns(np.arange(first), np.arange(first), first)
     one = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)
     two = np.stack(_turns(np.arange(t), np.arange(second), t), -1).reshape(second, first, -1)
-    return one, np.ascontiguousarray(two.swapaxes(0, 1))
+    return one.astype(dtype), two.swapaxes(0, 1).astype(dtype, order="C")
 
 
 def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
@@ -61,14 +62,14 @@ def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
 
 
 def _spectrum(x: Float[Array, "*b t d"]) -> Float[Array, "*b t 2 f"]:
-    return _product("...tn,ncj->...tcj", x, jnp.asarray(_features(x.shape[-1]), x.dtype)).astype(x.dtype)
+    return _product("...tn,ncj->...tcj", x, _features(x.shape[-1], x.dtype)).astype(x.dtype)
 
 
 def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     """One product per axis, half of the columns; the other half mirrors them."""
     *lead, t, d = x.shape
     parts = _spectrum(x).reshape(*lead, 2 * t, -1)
-    y = _product("...mj,im->...ij", parts, jnp.asarray(_tokens(t), x.dtype))
+    y = _product("...mj,im->...ij", parts, _tokens(t, x.dtype))
     return mirrored(y.astype(x.dtype), d)
 
 
@@ -89,7 +90,7 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     first = divisor(t)
     if first == 1:
         return matmul_mix(x)
-    one, two = (jnp.asarray(stage, x.dtype) for stage in _stages(t, first))
+    one, two = _stages(t, first, x.dtype)
     parts = _spectrum(x).reshape(*lead, first, t // first, 2, -1)
     parts = _product("...kmcj,iekc->...imej", parts, one).astype(x.dtype)
     parts = parts.reshape(*lead, first, -1, parts.shape[-1])

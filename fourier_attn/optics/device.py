@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
+from fourier_attn.ops.transforms import fftn
 from fourier_attn.optics.draws import normal, uniform
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
@@ -64,7 +65,7 @@ def lens(field: Array, engine: Engine) -> Array:
     axes = (-2, -1) if engine.lens == "2d" else (-1,)
     if engine.centered:
         field = jnp.fft.ifftshift(field, axes)
-    field = jnp.fft.fftn(field, axes=axes, norm="ortho")
+    field = fftn(field, len(axes))
     return jnp.fft.fftshift(field, axes) if engine.centered else field
 
 

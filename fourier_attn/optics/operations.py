@@ -1,7 +1,8 @@
 """What networks ask of an engine: transforms of any size, circular correlations, Fourier mixing.
 
 Two real arrays go into one complex pass, a + i b: what is real-linear acts on both parts, and of a transform
-each part is found by the symmetry of real spectra. Partners share a scale and the noise of their pass.
+each part is found by the symmetry of real spectra. Partners share a scale and the noise of their pass. They
+are neighbours, so that they stand on one device where a sharded batch has an even number of arrays on each.
 """
 
 import math
@@ -68,19 +69,23 @@ def _wide(x: Array) -> Array:
 
 
 def _pair(x: Float[Array, "v ..."], engine: Engine) -> Inexact[Array, "w ..."]:
-    """Two arrays in one, a + i b, the last one with zeros if their number is odd; see `planner.packed`."""
+    """Arrays 2 i and 2 i + 1 in one, a + i b, the last one with zeros if their number is odd.
+
+    Where the engine can do that, see `planner.packed`.
+    """
     half = packed(len(x), engine)
     if half == len(x):
         return x
     zeros = [(0, 2 * half - len(x))] + [(0, 0)] * (x.ndim - 1)
-    return jax.lax.complex(x[:half], jnp.pad(x[half:], zeros))
+    pairs = jnp.pad(x, zeros).reshape(half, 2, *x.shape[1:])
+    return jax.lax.complex(pairs[:, 0], pairs[:, 1])
 
 
 def _unpair(y: Inexact[Array, "w ..."], count: int) -> Float[Array, "v ..."]:
     """The arrays that stand in the parts of so many fewer."""
     if len(y) == count:
         return y.real
-    return jnp.concatenate([y.real, y.imag])[:count]
+    return jnp.stack([y.real, y.imag], axis=1).reshape(-1, *y.shape[1:])[:count]
 
 
 def optical_fourier_mix(

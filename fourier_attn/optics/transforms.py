@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Inexact
 
+from fourier_attn.ops.transforms import fftn, ifftn
 from fourier_attn.optics.draws import Key
 from fourier_attn.optics.engine import optical_dft2
 from fourier_attn.optics.parameters import Engine
@@ -47,8 +48,8 @@ class FrameRunner:
 
             y[k] = c[k] (IDFT(DFT(x c) DFT(1 / c)))[k],   c[k] = exp(-pi i k^2 / n)
         """
-        if not jnp.iscomplexobj(x) and self.engine.encode == "complex":
-            x = jax.lax.complex(x, jnp.zeros_like(x))
+        if self.engine.encode == "complex":
+            x = _complex(x)
         if planned.direct:
             return self.send(x, real=real)
         if not planned.chirped:
@@ -106,7 +107,7 @@ class FrameRunner:
     def _last_axis(self, x: Inexact[Array, "*b n"], axis: Axis) -> Array:
         """Transform of the last axis: rows of N points, and the remainder digitally."""
         if axis.stages == 0:
-            return x if axis.length == 1 else jnp.fft.fft(x, norm="ortho")
+            return x if axis.length == 1 else fftn(_complex(x), 1)
         *lead, n = x.shape
         side = axis.side
         rest = axis.after_stage()
@@ -125,8 +126,12 @@ class FrameRunner:
         x = jnp.pad(x, ((0, frames * rows - vectors), (0, 0))).reshape(frames, rows, columns)
         y = self.send(x)
         if self.engine.lens == "2d":  # the other axis is transformed, too
-            y = jnp.fft.ifft(y, axis=-2, norm="ortho")
+            y = ifftn(y.swapaxes(-2, -1), 1).swapaxes(-2, -1)
         return y.reshape(-1, columns)[:vectors]
+
+
+def _complex(x: Inexact[Array, "..."]) -> Complex[Array, "..."]:
+    return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
 
 
 def twiddle(m: int, side: int) -> np.ndarray:

@@ -18,6 +18,12 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import atomic, command
+from fourier_attn.studies.compiled import (
+    compiled_lengths,
+    compiled_methods,
+    compiled_mixers,
+    compiled_training,
+)
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
@@ -42,6 +48,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speed-loop": lambda r: values(r, "loop-cpu", "startup-cpu"),
     "growth": partial(growth, name="growth-cpu"),
     "peer": lambda r: speed(r, "peer-huggingface-cpu", "peer-crossbar-cpu"),
+    "aot-mixers": compiled_mixers,
+    "aot-lengths": compiled_lengths,
+    "aot-training": compiled_training,
+    "aot-methods": compiled_methods,
     "robustness": partial(robustness, name="robustness-imdb"),
 }
 

@@ -1,0 +1,261 @@
+"""Programs compiled for devices that are not here: `python -m benchmarks.aot v5e`, or `h100`. Nothing is run.
+
+Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`; no accelerator. Four chips hold a quarter of the batch
+each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and are no times.
+Every row is written to results/aot-v5e.json or results/aot-h100.json as soon as it is known.
+"""
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from benchmarks.timing import COMMIT, RESULTS
+from fourier_attn import model, provenance
+from fourier_attn.family import family
+from fourier_attn.model import MIXERS
+from fourier_attn.ops.chirp import chirp_mix
+from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.ops.products import masked_mix
+from fourier_attn.optics import Engine
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_init, make_keys, make_train_step
+
+Row = dict[str, Any]
+Mixer = tuple[str, dict[str, Any]]
+PACKAGES = {"v5e": "libtpu", "h100": "jax-cuda13-plugin"}
+# What libtpu asks for where there is no TPU; several processes may load it at once.
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+LENGTHS = (512, 2048, 8192, 32768)
+BITS = {"pred": 8, "bf16": 16, "c64": 64, "c128": 128}  # of other types the number in their name
+KINDS = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
+COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{KINDS})(?:-start)?\(")
+ARRAY = re.compile(r"\b(?P<type>pred|bf16|[a-z]+\d+)\[(?P<sizes>[\d,]*)\]")
+CYCLES = re.compile(r'"estimated_cycles":"?(\d+)')
+
+
+def mixers(t: int) -> dict[str, Mixer]:
+    """Every mixer with every method, for t tokens; t is a square."""
+    side = round(t**0.5)
+    image = {"kernel": (3, 3), "boundary": "zero"}
+    fft = {method: {"method": method, "padding": "zero"} for method in ("fft", "rfft", "matmul", "monarch")}
+    methods: dict[str, Mixer] = {name: (name, {}) for name in MIXERS}
+    methods |= {f"fourier, {method}": ("fourier", fields) for method, fields in fft.items()}
+    return methods | {
+        "fourier, own lengths": ("fourier", {"method": "rfft"}),
+        "fourier, own lengths, matmul": ("fourier", {"method": "matmul"}),
+        "circular, literal": ("circular", {"method": "literal"}),
+        "circular, zero": ("circular", {"shape": (8, 4), **image}),
+        "lambda, whole length, matrix": ("lambda", {"context": 0, "length": t, "method": "matrix"}),
+        "lambda, whole length, fft": ("lambda", {"context": 0, "length": t, "method": "fft"}),
+        "lambda, image": ("lambda", {"grid": (side, side)}),
+        "lambda, causal": ("lambda", {"causal": True}),
+        "global_filter, image": ("global_filter", {"grid": (side, side)}),
+        "afno, image": ("afno", {"grid": (side, side), "modes": 0.5}),
+        "long_conv, causal": ("long_conv", {"length": t, "causal": True}),
+        "long_conv, circular": ("long_conv", {"length": t, "boundary": "circular"}),
+    }
+
+
+def engines() -> dict[str, Mixer]:
+    """The mixers that an optical engine can compute, without and with its noise."""
+    ideal = Engine((16, 16))
+    noisy = ideal.replace(detection="hybrid90", photons_fs=1e4, adc_bits=8, phase_noise_rms=0.01)
+    found: dict[str, Mixer] = {}
+    for kind, engine in (("ideal", ideal), ("noisy", noisy)):
+        found[f"fourier, {kind} engine"] = ("fourier", {"engine": engine, "padding": "zero"})
+        found[f"circular, {kind} engine"] = ("circular", {"engine": engine, "kernel": (3,), "heads": 2})
+        found[f"lambda, {kind} engine"] = ("lambda", {"engine": engine, "heads": 2, "k": 4})
+    return found
+
+
+def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[..., Any], list[Any]]:
+    """Forward and gradient of a mixer, and the shapes of its arguments; the first ones are on all devices."""
+    name, fields = mixer
+    layer = MIXERS[name](**fields, dtype=jnp.dtype(dtype))
+    x, mask = jax.ShapeDtypeStruct((b, t, d), dtype), jax.ShapeDtypeStruct((b, t), bool)
+    params = jax.eval_shape(layer.init, jax.random.key(0), x)
+
+    def loss(params: Any, x: jax.Array, mask: jax.Array) -> jax.Array:
+        real = None if "engine" in fields else mask
+        y: Any = layer.apply(params, x, mask=real, rngs={"noise": jax.random.key(1)})
+        return jnp.sum(jnp.square(y.astype(jnp.float32)))
+
+    return jax.value_and_grad(loss, (0, 1)), [params, x, mask]
+
+
+def training(
+    name: str, depth: int, b: int, t: int, size: str = "base"
+) -> tuple[Callable[..., Any], list[Any]]:
+    """A training step of an encoder with the heads of pre-training, in bfloat16."""
+    c = family(name, size)
+    c.model.depth, c.model.dtype = depth, "bfloat16"
+    if c.model.layout:
+        attention = min(2, depth // 2)
+        c.model.layout = (*("fourier",) * (depth - attention), *("attention",) * attention)
+    network, optimizer, objective = model.build(c.model), build_optimizer(c.optim), OBJECTIVES["pretraining"]
+    init = make_init(network, optimizer, objective, model.example(c.model))
+    state = jax.eval_shape(init, jax.random.key(0))
+    p = round(0.15 * t)
+    sizes = {"inputs": (b, t), "label": (b,), "mlm_positions": (b, p), "mlm_labels": (b, p)}
+    batch = {key: jax.ShapeDtypeStruct(shape, jnp.int32) for key, shape in sizes.items()}
+    batch |= {"weight": jax.ShapeDtypeStruct((b,), "float32")}
+    batch |= {"mlm_weights": jax.ShapeDtypeStruct((b, p), "float32")}
+    run = make_train_step(network, optimizer, objective)
+    return lambda state, batch: run(state, batch, make_keys(0, 1)[1]), [state, batch]
+
+
+def topology(target: str) -> list[Any]:
+    """Four chips, which need not exist."""
+    if target == "v5e":
+        return list(topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices)
+    facts = (Path(__file__).parent / "h100.txt").read_text()
+    described = topologies.get_topology_desc(platform="cuda", target_config=facts, topology="1x1x4")
+    return list(described.devices)
+
+
+def collectives(program: str) -> dict[str, dict[str, int]]:
+    """By kind: how many there are in a compiled program, and the bytes of their results, all and largest."""
+    found: dict[str, dict[str, int]] = {}
+    for match in COLLECTIVE.finditer(program):
+        size = sum(map(_bytes, ARRAY.finditer(match["result"])))
+        kind = found.setdefault(match["kind"], {"count": 0, "bytes": 0, "largest": 0})
+        kind["count"] += 1
+        kind["bytes"] += size
+        kind["largest"] = max(kind["largest"], size)
+    return found
+
+
+def _bytes(array: re.Match[str]) -> int:
+    sizes = [int(n) for n in array["sizes"].split(",") if n]
+    bits = BITS.get(array["type"]) or int(re.sub(r"\D", "", array["type"]))
+    return int(np.prod(sizes, dtype=np.int64)) * bits // 8
+
+
+def compiled(function: Callable[..., Any], arguments: list[Any], devices: list[Any], donate: bool) -> Row:
+    """What the compiler says of a function whose arguments but the first are split over the devices."""
+    mesh = Mesh(np.array(devices), ("data",))
+    begin = time.process_time()
+
+    def place(tree: Any, spec: PartitionSpec) -> Any:
+        sharding = NamedSharding(mesh, spec)
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
+
+    split = [place(tree, PartitionSpec("data")) for tree in arguments[1:]]
+    placed = [place(arguments[0], PartitionSpec()), *split]
+    try:
+        program = jax.jit(function, donate_argnums=0 if donate else ()).trace(*placed).lower().compile()
+    except Exception as error:  # whatever a compiler refuses is what is to be found out
+        why = re.sub(r"\s+", " ", str(error))[:200]
+        return {"compiles": False, "why": why}
+    text = program.as_text() or ""
+    memory: Any = program.memory_analysis()
+    row: Row = {"compiles": True, "temporary_mb": round(memory.temp_size_in_bytes / 1e6, 2)}
+    row["collectives"] = collectives(text)
+    cycles = sum(map(int, CYCLES.findall(text)))
+    return row | ({"cycles": cycles} if cycles else {}) | {"compile_s": round(time.process_time() - begin, 1)}
+
+
+def mixer_rows(
+    devices: list[Any],
+    b: int = 16,
+    t: int = 64,
+    d: int = 32,
+    dtypes: tuple[str, ...] = ("float32", "bfloat16"),
+) -> Iterator[Row]:
+    """Every mixer and method, forward and gradient, on four devices."""
+    for dtype in dtypes:
+        cases = mixers(t) | (engines() if dtype == "float32" else {})
+        for what, mixer in cases.items():
+            facts = {"part": "mixer", "what": what, "dtype": dtype, "devices": len(devices)}
+            facts["size"] = f"({b}, {t}, {d})"
+            function, arguments = step(mixer, dtype, b, t, d)
+            yield facts | compiled(function, arguments, devices, donate=False)
+
+
+def length_rows(devices: list[Any], d: int = 256) -> Iterator[Row]:
+    """Temporary memory of FNet's mixing and of attention for one sequence on one device."""
+    attention = {"heads": 4, "head_width": "split"}
+    for t in LENGTHS:
+        for what, mixer in (("fourier", ("fourier", {})), ("attention", ("attention", attention))):
+            facts = {"part": "length", "what": what, "dtype": "bfloat16", "devices": 1, "t": t}
+            function, arguments = step(mixer, "bfloat16", 1, t, d)
+            unmasked = [arguments[0], arguments[1], jax.ShapeDtypeStruct((1, t), bool)]
+            yield facts | {"size": f"(1, {t}, {d})"} | compiled(function, unmasked, devices[:1], donate=False)
+
+
+def method_rows(devices: list[Any], d: int = 128) -> Iterator[Row]:
+    """Forward of each method of `fourier_mix` for one sequence on one chip: what its `auto` goes by on TPUs.
+
+    "rfft" and chirps run in float32 whatever the dtype, and are compiled for that alone: it takes long.
+    """
+    for t in (128, 1024, 4096, 32768):
+        plain = {m: lambda _, x, n, m=m: fourier_mix(x, method=m) for m in ("rfft", "matmul", "monarch")}
+        masked = {
+            "chirps": lambda _, x, n: chirp_mix(x.astype(jnp.float32), n).astype(x.dtype),
+            "masked matmul": lambda _, x, n: masked_mix(x, n),
+        }
+        for dtype in ("float32", "bfloat16"):
+            shapes = [{}, jax.ShapeDtypeStruct((1, t, d), dtype), jax.ShapeDtypeStruct((1,), "int32")]
+            for what, function in (plain if t > 1024 else plain | masked).items():
+                facts = {"part": "method", "what": what, "dtype": dtype, "devices": 1, "t": t}
+                facts["size"] = f"(1, {t}, {d})"
+                always = what in ("rfft", "chirps")
+                if (dtype == "float32" or not always) and (what != "matmul" or t <= 4096):
+                    yield facts | compiled(function, shapes, devices[:1], donate=False)
+
+
+def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Row]:
+    """Training steps of encoders of size base: of 2 blocks on four devices, by data, and of 12 on one."""
+    for count, depth in ((4, 2), (1, 12)):
+        for name in ("fnet", "hybrid", "bert"):
+            facts = {"part": "training", "what": name, "dtype": "bfloat16", "devices": count}
+            facts["size"] = f"{depth} blocks, batch {b}, {t} tokens"
+            function, arguments = training(name, depth, b, t)
+            yield facts | compiled(function, arguments, devices[:count], donate=True)
+
+
+def rows(target: str) -> Iterator[Row]:
+    devices = topology(target)
+    yield from mixer_rows(devices)
+    yield from length_rows(devices)
+    if target == "v5e":
+        yield from method_rows(devices)
+    else:
+        yield from training_rows(devices)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("target", choices=PACKAGES)
+    target = parser.parse_args().target
+    if not ENVIRONMENT.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)
+    facts = provenance.record(PACKAGES[target]) | {"commit": COMMIT}
+    facts["setting"] = f"compiled for {target}, not run"
+    done: list[Row] = []
+    for row in rows(target):
+        done.append(row)
+        print({key: value for key, value in row.items() if key != "part"}, flush=True)
+        provenance.write(RESULTS / f"aot-{target}.json", facts | {"rows": done})
+
+
+if __name__ == "__main__":
+    main()

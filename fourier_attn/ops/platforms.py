@@ -1,0 +1,27 @@
+"""Choices by the platform that a program is compiled for, which need not be the one that compiles it."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+from jaxtyping import Array
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+def by_platform(
+    choose: Callable[[str], str], compute: Callable[..., Array], *arguments: Array | None
+) -> Array:
+    """compute(choose(platform), *arguments), for the platform of the program that this becomes a part of.
+
+    A program for one platform contains its choice alone, one for several (`jax.export`) those of all. A
+    platform that is not among `PLATFORMS` gets the choice for CPUs. Where all choose alike nothing is asked.
+    """
+    choices = {platform: choose(platform) for platform in PLATFORMS}
+    branches = {choice: partial(compute, choice) for choice in choices.values()}
+    default = branches[choices["cpu"]]
+    others = {platform: branches[choice] for platform, choice in choices.items()}
+    others = {platform: branch for platform, branch in others.items() if branch is not default}
+    if not others:
+        return default(*arguments)
+    return jax.lax.platform_dependent(*arguments, default=default, **others)

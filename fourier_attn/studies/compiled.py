@@ -1,0 +1,105 @@
+"""Tables of programs that were compiled for devices that were not there."""
+
+from typing import Any
+
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
+
+TARGETS = {"aot-v5e": "v5e", "aot-h100": "H100"}  # files of results
+
+
+def compiled_mixers(results: Results) -> str:
+    """Every mixer and method on four devices of each kind: forward and gradient."""
+    found = _documents(results)
+    rows = {name: _by(document, "mixer", ("what", "dtype")) for name, document in found.items()}
+    head = ["mixer", "dtype"]
+    for name in found:
+        head += [f"4 x {TARGETS[name]}: moved", "temporary MB", "thousand cycles"]
+    lines = []
+    for key in _keys(rows):
+        cells: list[str] = []
+        for name in found:
+            row = rows[name].get(key)
+            cells += [_moved(row), _megabytes(row), _cycles(row)]
+        lines.append([*map(str, key), *cells])
+    return table(head, lines) + notes(found)
+
+
+def compiled_lengths(results: Results) -> str:
+    """Temporary memory in MB of FNet's mixing and of attention over the number of tokens."""
+    return _over_length(results, "length", _megabytes, ("what",), " MB")
+
+
+def compiled_methods(results: Results) -> str:
+    """Estimated cycles, in thousands, of the methods of `fourier_mix` over the number of tokens."""
+    return _over_length(results, "method", _cycles, ("what", "dtype"), " thousand cycles")
+
+
+def compiled_training(results: Results) -> str:
+    """Training steps of encoders of size base."""
+    found = _documents(results)
+    lines = []
+    for name, document in found.items():
+        for row in _part(document, "training"):
+            place = f"{row['devices']} x {TARGETS[name]}"
+            lines.append([row["what"], row["size"], place, _megabytes(row), _moved(row)])
+    return table(["encoder", "size", "devices", "temporary MB", "moved"], lines) + notes(found)
+
+
+def _over_length(results: Results, part: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:
+    found = {name: document for name, document in _documents(results).items() if _part(document, part)}
+    if not found:
+        return table([part], [[NOT_RUN]]) + notes(_documents(results))
+    lengths = sorted({row["t"] for document in found.values() for row in _part(document, part)})
+    lines = []
+    for name, document in found.items():
+        rows = _by(document, part, (*keys, "t"))
+        for key in dict.fromkeys(key[:-1] for key in rows):
+            cells = [cell(rows.get((*key, t))) for t in lengths]
+            lines.append([", ".join(map(str, key)), f"{TARGETS[name]},{unit}", *cells])
+    return table(["", "", *(f"t = {t:,}" for t in lengths)], lines) + notes(found)
+
+
+def _documents(results: Results) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name in TARGETS:
+        found |= results.runs(name)
+    return found
+
+
+def _part(document: dict[str, Any], part: str) -> list[Row]:
+    return [row for row in document["rows"] if row["part"] == part]
+
+
+def _by(document: dict[str, Any], part: str, keys: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
+    return {tuple(row[key] for key in keys): row for row in _part(document, part)}
+
+
+def _keys(rows: dict[str, dict[tuple[Any, ...], Row]]) -> list[tuple[Any, ...]]:
+    return list(dict.fromkeys(key for found in rows.values() for key in found))
+
+
+def _moved(row: Row | None) -> str:
+    """The collectives of a program, with the bytes of their results."""
+    if row is None:
+        return NOT_RUN
+    if not row["compiles"]:
+        return "does not compile"
+    kinds = [f"{kind['count']} {name}, {_kilobytes(kind)}" for name, kind in row["collectives"].items()]
+    return "; ".join(kinds) or "nothing"
+
+
+def _kilobytes(kind: dict[str, int]) -> str:
+    return f"{significant(kind['bytes'] / 1e3)} kB"
+
+
+def _megabytes(row: Row | None) -> str:
+    if row is None:
+        return NOT_RUN
+    return significant(row["temporary_mb"]) if row["compiles"] else "does not compile"
+
+
+def _cycles(row: Row | None) -> str:
+    """In thousands; nothing where the compiler does not tell."""
+    if row is None or not row["compiles"] or "cycles" not in row:
+        return ""
+    return significant(row["cycles"] / 1e3)

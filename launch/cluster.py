@@ -1,0 +1,143 @@
+"""Jobs on SLURM, by submitit: what they ask for, submitted, queued again, looked after."""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from submitit import SlurmExecutor, SlurmJob
+
+from launch.task import Task
+
+NUMBERS = {
+    "nodes": (1, "machines"),
+    "processes_per_node": (1, "processes on each of them; each sees its share of GPUs"),
+    "gpus_per_node": (0, "GPUs of each of them"),
+    "cpus_per_task": (0, "cores of each process; 0: as the cluster has it"),
+    "requeues": (
+        10,
+        "how often it goes on after a time-out or a kill; preemptions are not counted",
+    ),
+    "signal_delay": (120, "seconds before a time-out in which a run saves"),
+}
+NAMES = ("partition", "account", "qos", "constraint", "mem")
+
+
+def define_flags() -> None:
+    for name, (default, meaning) in NUMBERS.items():
+        flags.DEFINE_integer(name, default, meaning)
+    for name in NAMES:
+        flags.DEFINE_string(name, None, f"as sbatch has --{name}")
+    flags.DEFINE_string("time", "24:00:00", "until the time-out: minutes, H:MM:SS or D-H:MM:SS")
+
+
+def parameters() -> dict[str, Any]:
+    """What the flags ask submitit for.
+
+    Raises: ValueError.
+    """
+    options = flags.FLAGS
+    for name in NUMBERS:
+        least = 1 if name in ("nodes", "processes_per_node") else 0
+        value: Any = options[name].value
+        if value < least:
+            raise ValueError(f"--{name}={value} must be at least {least}")
+    numbers = {
+        "nodes": options.nodes,
+        "ntasks_per_node": options.processes_per_node,
+        "gpus_per_node": options.gpus_per_node or None,
+        "cpus_per_task": options.cpus_per_task or None,
+    }
+    asked = numbers | {name: options[name].value for name in NAMES} | {"time": minutes(options.time)}
+    return {name: value for name, value in asked.items() if value is not None} | {
+        "signal_delay_s": options.signal_delay,
+        "additional_parameters": {"requeue": True},
+        "srun_args": ["--kill-on-bad-exit=1"],
+    }
+
+
+def minutes(text: str) -> int:
+    """A time limit as sbatch takes it.
+
+    Raises: ValueError.
+    """
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text)
+    if found:
+        days, hours, whole, seconds = (int(part or 0) for part in found.groups())
+        total = (days * 24 + hours) * 60 + whole + (seconds > 0)
+    else:
+        total = int(text) if text.isdecimal() else 0
+    if not total:
+        raise ValueError(f"--time={text!r} is no time limit; give minutes, H:MM:SS or D-H:MM:SS")
+    return total
+
+
+def check() -> None:
+    """Checks that SLURM is there.
+
+    Raises: ValueError.
+    """
+    for name in ("sbatch", "srun", "scontrol", "squeue"):
+        if not shutil.which(name):
+            raise ValueError(f"there is no SLURM on this machine ({name} is not found); use launch.local")
+
+
+def submit(command: Iterable[str], folder: Path, asked: dict[str, Any], name: str) -> str:
+    """Submits a command, whose output is kept in a folder; returns the job's number.
+
+    Raises: ValueError for what sbatch refuses.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    executor = SlurmExecutor(folder.resolve(), max_num_timeout=flags.FLAGS.requeues)
+    executor.update_parameters(job_name=name, **asked)
+    task = Task(tuple(command), requeues=flags.FLAGS.requeues)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # what sbatch says is in the error, too
+            return executor.submit(task).job_id
+    except RuntimeError as error:  # what sbatch said
+        raise ValueError(f"SLURM does not take the job: {error}") from error
+
+
+def queued(jobs: Iterable[str]) -> set[str]:
+    """Those of the jobs that wait or run."""
+    known = set(jobs)
+    if not known:
+        return set()
+    answer = subprocess.run(
+        ["squeue", "--noheader", "--format=%A", f"--user={os.getuid()}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return known & set(answer.stdout.split())
+
+
+def submitted(folder: Path) -> list[str]:
+    """Numbers of the jobs that were submitted with a folder."""
+    return sorted((path.name.split("_")[0] for path in folder.glob("*_submitted.pkl")), key=int)
+
+
+def ending(folder: Path, job: str) -> tuple[int, str]:
+    """Exit code, 2 before others, and the last error of a job that has left the queue."""
+    task: Any = SlurmJob(folder=folder, job_id=job).submission().function
+    codes = [int(path.read_text()) for path in folder.glob(f"{task.name}_*_code")]
+    failed = [code for code in codes if code] if codes else [128 + signal.SIGKILL]
+    written = "".join(path.read_text(errors="replace") for path in sorted(folder.glob(f"{job}_*_log.err")))
+    lines = [line for line in written.splitlines() if line.startswith("error:")]
+    if not failed:
+        return 0, ""
+    return 2 if 2 in failed else failed[0], lines[-1] if lines else f"exit code {failed[0]}"
+
+
+def describe(asked: dict[str, Any]) -> str:
+    """What is asked for, in one line."""
+    shown = {name: value for name, value in asked.items() if not isinstance(value, dict | list)}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())

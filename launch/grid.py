@@ -1,0 +1,128 @@
+"""A grid of knobs: what --grid says, all its combinations, a name for each, and whether they can be run."""
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+from absl import flags
+from ml_collections import config_flags
+
+from fourier_attn import config
+from fourier_attn.train import memory
+from launch.program import TRAINING, option
+
+LONGEST = 200  # bytes of a directory's name; file systems allow 255, and submitit adds some
+Point = Mapping[str, str]  # from a knob to its value, as written
+
+
+def points(options: Sequence[str]) -> list[Point]:
+    """All combinations of the values of KNOB=VALUE,VALUE,...; the last knob's change first.
+
+    Raises: ValueError.
+    """
+    grid: dict[str, list[str]] = {}
+    for text in options:
+        knob, equals, listed = text.partition("=")
+        values = split(listed)
+        if not equals or not re.fullmatch(r"\w+(\.\w+)*", knob) or "" in values:
+            raise ValueError(f"--grid={text} is no grid; give KNOB=VALUE,VALUE like seed=0,1,2")
+        if knob in grid:
+            raise ValueError(f"--grid={text} names {knob} a second time; give all its values in one")
+        if repeated := sorted({value for value in values if values.count(value) > 1}):
+            raise ValueError(f"--grid={text} has {repeated[0]} more than once; leave one of them")
+        grid[knob] = values
+    if not grid:
+        raise ValueError("there is nothing to sweep over; give --grid=KNOB=VALUE,VALUE")
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def split(text: str) -> list[str]:
+    """Parts between commas, but for those within brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def name(point: Point) -> str:
+    """What the directory of a run is called: knob=value of all knobs.
+
+    Raises: ValueError where it would be too long for a file system.
+    """
+    parts = (f"{knob}={quote(value, safe=' (),[]+')}" for knob, value in point.items())
+    text = ",".join(part.replace(" ", "") for part in parts)
+    if len(text.encode()) > LONGEST:
+        raise ValueError(
+            f"the directory {text[:60]}... would have a name of {len(text)} bytes; use fewer knobs"
+        )
+    return text
+
+
+def words(point: Point) -> list[str]:
+    """The options by which the training command gets the values."""
+    return [f"--config.{knob}={value}" for knob, value in point.items()]
+
+
+def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> None:
+    """Checks, before anything starts, that each point has a directory of its own and a sound configuration.
+
+    Args:
+      given: the options of the command without the grid's.
+      module: what is run; only the training command's knobs are known.
+    Raises: ValueError.
+    """
+    if option(given, "workdir") is not None:
+        raise ValueError("a sweep gives each run a directory: leave --workdir out, give --directory")
+    names = [name(point) for point in chosen]
+    if len(set(names)) < len(names):
+        raise ValueError("two points of the grid have the same directory; their values differ by spaces only")
+    for knob in chosen[0]:
+        if option(given, f"config.{knob}") is not None:
+            raise ValueError(f"--config.{knob} is given, and is in the grid, too; leave one of them out")
+    if module != TRAINING:
+        return
+    if not option(given, "config"):
+        raise ValueError("a sweep needs a configuration behind --: -- --config=configs/fnet.py")
+    own = [f"--config={option(given, 'config')}", *overrides(given)]
+    for point in chosen:
+        check_point(own, point)
+
+
+def overrides(given: Sequence[str]) -> list[str]:
+    """Those of the options that set a knob, each as one word."""
+    found = []
+    for word, following in zip(given, (*given, "--")[1:], strict=True):
+        if re.match(r"--?(no)?config\.", word):
+            apart = "=" not in word and not following.startswith("--")
+            found.append(f"{word}={following}" if apart else word)
+    return found
+
+
+def check_point(own: Sequence[str], point: Point) -> None:
+    """Reads the configuration of one point as the training command will.
+
+    Raises: ValueError that names the point.
+    """
+    values, line = flags.FlagValues(), ["sweep", *own, *words(point)]
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
+    try:
+        values(line)
+        config.check(values["config"].value)
+        memory.traced(values["config"].value)  # a mixer looks at its values when it is first used
+    except (AttributeError, KeyError) as error:
+        if "Did you mean" in str(error):
+            raise ValueError(str(error)) from error
+        raise ValueError(
+            f"{name(point)} names no knob; `python -m fourier_attn.config` prints them all"
+        ) from error
+    except (flags.Error, ValueError) as error:
+        raise ValueError(f"{name(point)}: {error}") from error
+    except Exception as error:  # a configuration file is run here, and may fail in any way
+        raise ValueError(
+            f"{name(point)}: the configuration cannot be read ({type(error).__name__}: {error})"
+        ) from error

@@ -1,0 +1,200 @@
+"""A JobSet for Kubernetes: python -m launch.jobset --name=fnet --image=IMAGE --volume=CLAIM:/data
+--accelerator=tpu-v5-lite-podslice --topology=2x4 -- --config=configs/fnet.py --workdir=/data/fnet
+
+Prints YAML for GKE's TPU or GPU node pools, to be given to `kubectl apply -f -`. Each machine has one pod,
+and each pod one process. What stands behind -- is for `fourier_attn.main`.
+
+Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go (fields; names of pods); GKE's labels of
+node pools (cloud.google.com/gke-tpu-accelerator, gke-tpu-topology, gke-accelerator).
+"""
+
+import math
+import re
+import sys
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+from absl import flags
+
+from fourier_attn import command
+from launch import program
+
+LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123
+LONGEST = 63 - len("-workers-0-00000")  # of a name, since pods' names are made of it
+JOB, CONTAINER, PORT = "workers", "run", 8476
+INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+BAD_INPUT = 2  # the exit code that no restart mends
+SAVING = 120  # seconds between SIGTERM and SIGKILL
+
+
+def define_flags() -> None:
+    program.define_flags()
+    flags.adopt_module_key_flags(program)
+    flags.DEFINE_string("name", None, "of the JobSet")
+    flags.DEFINE_string("image", None, "of the container, with this repository as its working directory")
+    flags.DEFINE_string(
+        "accelerator", None, "the node pool's: tpu-v5-lite-podslice, .. or nvidia-h100-80gb, .."
+    )
+    flags.DEFINE_string("topology", None, "of a TPU slice, like 2x4")
+    flags.DEFINE_integer("chips_per_machine", 4, "TPU chips of each machine")
+    flags.DEFINE_integer("machines", 1, "with GPUs; of a TPU slice it follows from the topology")
+    flags.DEFINE_integer("gpus_per_machine", 8, "GPUs of each machine")
+    flags.DEFINE_string("volume", None, "CLAIM:/PATH: a volume all pods can write; --workdir lies in it")
+    flags.DEFINE_string("namespace", None, "of the cluster; default that of kubectl")
+    flags.DEFINE_integer("restarts", 10, "how often all pods start again after one has failed or was evicted")
+
+
+def main(*words: str) -> None:
+    print(yaml.safe_dump(jobset(words), sort_keys=False, width=10**6), end="")
+
+
+def jobset(words: tuple[str, ...]) -> dict[str, Any]:
+    """The JobSet.
+
+    Raises: ValueError.
+    """
+    options = flags.FLAGS
+    for flag in ("name", "image", "accelerator"):
+        if not options[flag].value:
+            raise ValueError(f"--{flag} is missing; --help says what it is")
+    if not re.fullmatch(LABEL, options.name) or len(options.name) > LONGEST:
+        raise ValueError(
+            f"--name={options.name} must be lower-case letters, digits and -, at most {LONGEST} of them"
+        )
+    if options.restarts < 0:
+        raise ValueError(f"--restarts={options.restarts} must be at least 0")
+    tpu = options.accelerator.startswith("tpu-")
+    machines = slice_machines() if tpu else gpu_machines()
+    metadata = {"name": options.name} | ({"namespace": options.namespace} if options.namespace else {})
+    if tpu:  # all pods of a job on one slice
+        metadata["annotations"] = {
+            "alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"
+        }
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata,
+        "spec": {
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All"},
+            "failurePolicy": {
+                "maxRestarts": options.restarts,
+                "rules": [
+                    {
+                        "name": "badInput",
+                        "action": "FailJobSet",
+                        "onJobFailureReasons": ["PodFailurePolicy"],
+                    }
+                ],
+            },
+            "replicatedJobs": [{"name": JOB, "replicas": 1, "template": job(words, machines, tpu)}],
+        },
+    }
+
+
+def slice_machines() -> int:
+    """How many machines a TPU slice has.
+
+    Raises: ValueError.
+    """
+    options = flags.FLAGS
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", options.topology or ""):
+        raise ValueError(f"--topology={options.topology} is none of a TPU slice; give one like 2x4 or 4x4x4")
+    chips, each = math.prod(map(int, options.topology.split("x"))), options.chips_per_machine
+    if each < 1 or (chips > each and chips % each):
+        raise ValueError(f"--chips_per_machine={each} must divide the {chips} chips of {options.topology}")
+    return max(chips // each, 1)
+
+
+def gpu_machines() -> int:
+    """How many machines with GPUs are asked for.
+
+    Raises: ValueError.
+    """
+    options = flags.FLAGS
+    if options.topology:
+        raise ValueError(f"--topology={options.topology} is for TPUs; {options.accelerator} has --machines")
+    for flag in ("machines", "gpus_per_machine"):
+        count: Any = options[flag].value
+        if count < 1:
+            raise ValueError(f"--{flag}={count} must be at least 1")
+    return options.machines
+
+
+def job(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
+    """The template of the Job: a pod for each machine; exit code 2 ends it for good."""
+    bad_input = {"containerName": CONTAINER, "operator": "In", "values": [BAD_INPUT]}
+    return {
+        "spec": {
+            "parallelism": machines,
+            "completions": machines,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": bad_input}]},
+            "template": {"spec": pod(words, machines, tpu)},
+        }
+    }
+
+
+def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
+    """The pod. On TPUs JAX finds the coordinator itself; on GPUs it is the first pod.
+
+    Raises: ValueError.
+    """
+    options, claim, path = flags.FLAGS, *volume(words)
+    chips = min(options.chips_per_machine, math.prod(map(int, options.topology.split("x")))) if tpu else 0
+    amount = {"google.com/tpu": chips} if tpu else {"nvidia.com/gpu": options.gpus_per_machine}
+    selector = {
+        "cloud.google.com/gke-tpu-accelerator": options.accelerator,
+        "cloud.google.com/gke-tpu-topology": options.topology,
+    }
+    container = {
+        "name": CONTAINER,
+        "image": options.image,
+        "command": ["python", "-m", options.module, *words],
+        "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, *([] if tpu else meeting(machines))],
+        "ports": [{"containerPort": PORT}],
+        "resources": {"limits": amount},
+        "volumeMounts": [{"name": "runs", "mountPath": path}],
+    }
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": SAVING,
+        "nodeSelector": selector if tpu else {"cloud.google.com/gke-accelerator": options.accelerator},
+        "containers": [container],
+        "volumes": [{"name": "runs", "persistentVolumeClaim": {"claimName": claim}}],
+    }
+
+
+def meeting(machines: int) -> list[dict[str, Any]]:
+    """Variables by which JAX's processes meet; none for one process."""
+    if machines == 1:
+        return []
+    name = flags.FLAGS.name
+    return [
+        {"name": "JAX_COORDINATOR_ADDRESS", "value": f"{name}-{JOB}-0-0.{name}:{PORT}"},
+        {"name": "JAX_NUM_PROCESSES", "value": str(machines)},
+        {"name": "JAX_PROCESS_ID", "valueFrom": {"fieldRef": {"fieldPath": INDEX}}},
+    ]
+
+
+def volume(words: tuple[str, ...]) -> tuple[str, str]:
+    """The claim, and where it is mounted: the run's directory must outlive its pods, or nothing goes on.
+
+    Raises: ValueError.
+    """
+    claim, _, path = (flags.FLAGS.volume or "").partition(":")
+    if not re.fullmatch(rf"{LABEL}(\.{LABEL})*", claim) or not path.startswith("/"):
+        raise ValueError(f"--volume={flags.FLAGS.volume} is none; give CLAIM:/PATH like runs:/data")
+    workdir = program.option(words, "workdir")
+    if not workdir or ".." in workdir or PurePosixPath(path) not in PurePosixPath(workdir).parents:
+        raise ValueError(
+            f"--workdir={workdir} must lie in the volume; give one like --workdir={path}/run behind --"
+        )
+    return claim, path
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main, arguments=True))

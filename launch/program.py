@@ -1,0 +1,66 @@
+"""The command that is launched: python -m MODULE WORDS, its directory, and where its output is kept."""
+
+import re
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from absl import flags
+
+TRAINING = "fourier_attn.main"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command with the directory that all its processes, and all its calls, share."""
+
+    command: tuple[str, ...]
+    workdir: Path
+
+    @property
+    def output(self) -> Path:
+        """The folder beside the directory that keeps what each process prints."""
+        return self.workdir.with_name(f"{self.workdir.name}.launch")
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("module", TRAINING, "what is run: python -m MODULE, with what stands behind --")
+    flags.DEFINE_boolean("dry_run", False, "print what would be run, and run nothing")
+
+
+def program(words: Sequence[str]) -> Program:
+    """The command of what stands behind `--`; it gets a directory where it names none.
+
+    Raises: ValueError.
+    """
+    if not words:
+        raise ValueError("there is nothing to run; give the command's options behind --: -- --config=FILE")
+    given = option(words, "workdir")
+    if given == "":
+        raise ValueError("--workdir= is empty; name a directory, or leave it out")
+    workdir = Path(given or new_workdir(words))
+    added = () if given else (f"--workdir={workdir}",)
+    return Program((sys.executable, "-m", flags.FLAGS.module, *words, *added), workdir)
+
+
+def option(words: Sequence[str], name: str) -> str | None:
+    """The value of an option among words, as --name=value or as two of them; None if it is not there."""
+    value = None
+    for word, following in zip(words, (*words, "")[1:], strict=True):
+        found = re.fullmatch(rf"--?{name}(=(.*))?", word, flags=re.DOTALL)
+        if found:
+            value = following if found[1] is None else found[2]
+    return value
+
+
+def new_workdir(words: Sequence[str]) -> str:
+    """A directory named after the configuration file, its argument and the time."""
+    file, _, argument = (option(words, "config") or "run").partition(":")
+    parts = (Path(file).stem, argument, time.strftime("%Y%m%d-%H%M%S"))
+    return "runs/" + re.sub(r"[^\w.-]+", "-", "-".join(part for part in parts if part))

@@ -1,0 +1,100 @@
+"""What came out of a sweep: a table of its runs, the best first."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fourier_attn import atomic
+from fourier_attn.data.tasks import TASKS
+from fourier_attn.train import workdir
+from fourier_attn.train.loop import finished
+from fourier_attn.train.writer import read_lines
+from launch.grid import Point
+
+FILE = "summary.json"
+SPLITS = ("validation", "test")
+
+
+@dataclass
+class Row:
+    """One run: its values of the grid, and how it ended."""
+
+    run: str
+    values: dict[str, str]
+    state: str  # "done", "failed", "stopped" or "open"
+    metric: str | None = None
+    validation: float | None = None  # best of all epochs
+    test: float | None = None
+    error: str = ""
+
+
+def row(directory: Path, point: Point, code: int | None, error: str = "") -> Row:
+    """The row of a run.
+
+    Args:
+      code: the command's exit code; None where it is not known, or the run has not been started.
+    """
+    found = Row(directory.name, dict(point), state(directory, code), error=error)
+    try:
+        if (directory / "config.json").exists():
+            read(directory, found)
+    except ValueError as damaged:
+        found.error = str(damaged)
+    return found
+
+
+def read(directory: Path, row: Row) -> None:
+    """Fills in the metric that chooses the best weights."""
+    metric = TASKS[workdir.load(directory).data.task].metrics[0]
+    lines = read_lines(directory)
+    values = {split: [line.get(metric) for line in lines if line["split"] == split] for split in SPLITS}
+    row.metric = metric
+    row.validation = max((value for value in values["validation"] if value is not None), default=None)
+    row.test = values["test"][-1] if values["test"] else None
+
+
+def state(directory: Path, code: int | None) -> str:
+    """How a run ended, in a word."""
+    if code == 0 or is_finished(directory):
+        return "done"
+    if code is None:
+        return "open"
+    return "stopped" if code > 128 else "failed"
+
+
+def is_finished(directory: Path) -> bool:
+    """Whether there is nothing left to do for the training command."""
+    try:
+        return finished(directory) is not None
+    except ValueError:  # damaged files, of which the command will speak
+        return False
+
+
+def ordered(rows: Sequence[Row]) -> list[Row]:
+    """The best validation first; runs without one last."""
+    return sorted(rows, key=lambda r: -math.inf if r.validation is None else r.validation, reverse=True)
+
+
+def write(directory: Path, rows: Sequence[Row]) -> None:
+    """Writes the table as JSON, one object for each run."""
+    directory.mkdir(parents=True, exist_ok=True)
+    atomic.write(directory / FILE, json.dumps([asdict(r) for r in ordered(rows)], indent=2) + "\n")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The table in words; what failed says why."""
+    metric = next((r.metric for r in rows if r.metric), "metric")
+    knobs = list(rows[0].values)
+    cells = [[f"validation {metric}", f"test {metric}", *knobs, "state"]]
+    cells += [[show(r.validation), show(r.test), *r.values.values(), r.state] for r in ordered(rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    lines += [f"{r.state}: {r.run}: {r.error or 'see its output'}" for r in rows if r.state == "failed"]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def show(value: Any) -> str:
+    return "-" if value is None else f"{value:.5g}"

@@ -1,0 +1,140 @@
+"""All combinations of knobs: python -m launch.sweep --grid=seed=0,1,2 --directory=runs/sweep -- --config=FILE
+
+Each has a directory of its own in --directory, named after its values, with its output beside it. Finished
+ones are skipped. A table, the best first, is printed at the end and kept in summary.json.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from absl import flags
+
+from fourier_attn import command
+from launch import cluster, grid, program, results
+from launch.devices import Share, shares
+from launch.program import Program
+from launch.running import Running, handing_on
+from launch.task import POLL, Task
+
+ASK = 5.0  # seconds between questions to SLURM
+GRACE = 60.0  # seconds
+
+
+def define_flags() -> None:
+    program.define_flags()
+    cluster.define_flags()
+    flags.adopt_module_key_flags(program)
+    flags.adopt_module_key_flags(cluster)
+    flags.DEFINE_multi_string("grid", [], "KNOB=VALUE,VALUE,...; given again for each further knob")
+    flags.DEFINE_string("directory", "runs/sweep", "for the runs, and the table")
+    flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each run")
+    flags.DEFINE_integer("jobs", None, "runs at once; default 1 on this machine, all on SLURM")
+
+
+def main(*words: str) -> int:
+    """Returns the exit code: 0 if all runs are done, 1 if one failed, 128 + n after signal n."""
+    options = flags.FLAGS
+    jax.config.update("jax_platforms", "cpu")  # checking, and reading results, takes no GPU from the runs
+    points = grid.points(options.grid)
+    grid.check(words, points, options.module)
+    on_slurm, jobs = options.executor == "slurm", options.jobs
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs={jobs} must be at least 1")
+    asked = cluster.parameters() if on_slurm else {}
+    parts = [] if on_slurm else shares(jobs or 1)
+    directory = Path(options.directory)
+    runs = [Run(directory, point, words) for point in points]
+    waiting = [run for run in runs if not results.is_finished(run.program.workdir)]
+    for run in runs:
+        print(f"{'run     ' if run in waiting else 'finished'}    {run.program}")
+    if on_slurm:
+        print(f"slurm       {cluster.describe(asked)}")
+    for part in parts:
+        print(f"at once     {part}")
+    print(f"output      {directory}{os.sep}*.launch", flush=True)
+    if options.dry_run:
+        return 0
+    if on_slurm:
+        cluster.check()
+    received = run_on_slurm(waiting, asked, jobs) if on_slurm else run_here(waiting, parts)
+    rows = [results.row(run.program.workdir, run.point, run.code, run.error) for run in runs]
+    results.write(directory, rows)
+    print(f"{results.table(rows)}\nThe table is in {directory / results.FILE}")
+    if received:
+        return 128 + received
+    return int(any(r.state != "done" for r in rows))
+
+
+class Run:
+    """One point of the grid."""
+
+    def __init__(self, directory: Path, point: grid.Point, words: Sequence[str]):
+        self.point = point
+        workdir = directory / grid.name(point)
+        self.program: Program = program.program((*words, *grid.words(point), f"--workdir={workdir}"))
+        self.code: int | None = None
+        self.error = ""
+
+    def end(self, job: Running) -> None:
+        """Notes how its job ended."""
+        self.code = job.exit_code()
+        self.error = job.error(0) if self.code else ""
+        print(
+            f"{self.program.workdir.name}: " + (f"exit code {self.code}" if self.code else "done"), flush=True
+        )
+
+
+def run_here(waiting: Sequence[Run], parts: Sequence[Share]) -> int:
+    """Runs all, one at once for each share of the machine; returns the signal that ended it, or 0."""
+    left = list(waiting)
+    slots: list[tuple[Run, Running] | None] = [None] * len(parts)
+    with handing_on() as signals:
+        while any(slots) or (left and not signals.received):
+            for i, slot in enumerate(slots):
+                if slot and slot[1].done():
+                    slot[0].end(slot[1])
+                    slots[i] = None
+                if slots[i] is None and left and not signals.received:
+                    run = left.pop(0)
+                    task = Task(run.program.command, (parts[i],), watched=True)
+                    job = Running(task, run.program.output, GRACE)
+                    signals.add(job)
+                    slots[i] = (run, job)
+            time.sleep(POLL)
+    return signals.received
+
+
+def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None) -> int:
+    """Submits a job for each run that has none yet, and waits for all; a signal ends the waiting only."""
+    left, jobs = list(waiting), {}
+    known = {run: cluster.submitted(run.program.output) for run in waiting}
+    there = cluster.queued(job for numbers in known.values() for job in numbers)
+    for run, numbers in known.items():
+        if going := there & set(numbers):
+            jobs[run] = going.pop()
+            left.remove(run)
+            print(f"{run.program.workdir.name}: is job {jobs[run]} already", flush=True)
+    with handing_on() as signals:
+        while (left or jobs) and not signals.received:
+            while left and len(jobs) < (most or len(waiting)):
+                run = left.pop(0)
+                folder = run.program.output
+                jobs[run] = cluster.submit(run.program.command, folder, asked, run.program.workdir.name)
+                print(f"{run.program.workdir.name}: job {jobs[run]}", flush=True)
+            time.sleep(ASK)
+            going = cluster.queued(jobs.values())
+            for run in [run for run, job in jobs.items() if job not in going]:
+                run.code, run.error = cluster.ending(run.program.output, jobs.pop(run))
+    if signals.received:
+        print("The jobs go on; give the same command again to wait for them.")
+    return signals.received
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main, arguments=True))

@@ -1,0 +1,198 @@
+"""One process of a job, as submitit runs it: starts the command, hands signals on to it, resumes it."""
+
+import ctypes
+import dataclasses
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from types import FrameType
+
+from submitit import JobEnvironment
+from submitit.core.utils import DelayedSubmission
+
+from fourier_attn import atomic
+from launch.devices import Share
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LIBC = ctypes.CDLL(None)
+PARENT_DEATH = 1  # Linux: PR_SET_PDEATHSIG
+POLL = 0.1  # seconds
+LINGER = 120.0  # seconds that SLURM has to end, or to requeue, a job that it told to stop
+
+
+@dataclasses.dataclass
+class Task:
+    """Runs a command as each process of a job.
+
+    A time-out or a preemption (submitit's signal) stops the command of process 0, which saves and leaves, its
+    peers with it; the job is then queued again, and the same command goes on. Under SLURM, so it is where the
+    command was killed. An exit code is kept in a file as soon as the command has ended.
+
+    Args:
+      shares: of this machine's devices, one for each process; () under SLURM, which shares out its own.
+      coordinator: host:port at which the processes of this machine meet; "" for one, and under SLURM.
+      watched: whether a launcher waits for it, and holds a lock; without it the command ends.
+      requeues: how often the job may be queued again because the command was killed.
+      name: of the files by which it and its launcher tell each other things.
+    """
+
+    command: tuple[str, ...]
+    shares: tuple[Share, ...] = ()
+    coordinator: str = ""
+    watched: bool = False
+    requeues: int = 0
+    name: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex[:8])
+    child: subprocess.Popen | None = dataclasses.field(default=None, init=False, compare=False)
+    told: bool = dataclasses.field(default=False, init=False, compare=False)  # to stop
+    warned: bool = dataclasses.field(default=False, init=False, compare=False)  # that it will be
+
+    def __call__(self) -> int:
+        """Runs the command to its end.
+
+        Raises: SystemExit with its exit code, if that is not 0.
+        """
+        job, parent = JobEnvironment(), os.getppid()
+        folder, rank = job.paths.folder, job.global_rank
+        self.code_file(folder, rank).unlink(missing_ok=True)
+        signal.signal(signal.SIGTERM, self.receive)
+        self.note_usr2()
+        share = self.shares[rank] if self.shares else Share()
+        if share.cores and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, share.cores)
+        environment = self.environment(share, rank)
+        self.child = subprocess.Popen(
+            self.command, env=environment, preexec_fn=prepare, start_new_session=self.watched
+        )
+        orders, done, abandoned = self.orders_file(folder), 0, 0.0
+        while self.running():
+            time.sleep(POLL)
+            done = self.obey(orders, done)
+            if self.watched and (os.getppid() != parent or not held(self.lock_file(folder))):
+                abandoned = self.abandon(abandoned)
+        ended = self.child.wait()
+        code = ended if ended >= 0 else 128 - ended
+        atomic.write(self.code_file(folder, rank), f"{code}\n")
+        if code and not self.watched:
+            self.leave_to_slurm(folder, code)
+        if code:
+            sys.exit(code)
+        return code
+
+    def environment(self, share: Share, rank: int) -> dict[str, str]:
+        """That of the command; Python in it does not keep back what it prints."""
+        changes = {"PYTHONUNBUFFERED": "1", **(share.environment or {})}
+        if self.coordinator:
+            changes["JAX_COORDINATOR_ADDRESS"] = self.coordinator
+            changes["JAX_NUM_PROCESSES"], changes["JAX_PROCESS_ID"] = str(len(self.shares)), str(rank)
+        merged = {**os.environ, **changes}
+        return {key: value for key, value in merged.items() if value is not None}
+
+    def running(self) -> bool:
+        """Whether the command runs. It holds no lock, and so may be asked in a signal's handler, too."""
+        assert self.child
+        try:
+            return os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
+
+    def receive(self, signum: int, frame: FrameType | None) -> None:
+        """Notes SIGTERM, which SLURM gives to every process of a step, and so to the command, too."""
+        self.told = True
+
+    def note_usr2(self) -> None:
+        """Remembers that submitit's signal has come, which submitit then acts upon, in process 0 only."""
+        act = signal.getsignal(signal.SIGUSR2)
+
+        def note(signum: int, frame: FrameType | None) -> None:
+            self.warned = True
+            if callable(act):
+                act(signum, frame)
+
+        signal.signal(signal.SIGUSR2, note)
+
+    def obey(self, orders: Path, done: int) -> int:
+        """Sends the command the signals that the launcher has written since; returns how many there are."""
+        numbers = orders.read_text().split() if orders.exists() else []
+        for number in numbers[done:]:
+            self.told = True
+            if self.running() and self.child:
+                self.child.send_signal(int(number))
+        return len(numbers)
+
+    def abandon(self, since: float) -> float:
+        """Ends the command, since nobody waits for it any more; returns the time of the first call."""
+        assert self.child
+        if not since:
+            self.child.send_signal(signal.SIGTERM)
+        elif time.monotonic() - since > LINGER:
+            self.child.kill()
+        return since or time.monotonic()
+
+    def checkpoint(self) -> DelayedSubmission:
+        """What submitit queues again, when the command has saved and left; a finished one will do nothing."""
+        if self.child and self.running() and not self.told:
+            self.child.send_signal(signal.SIGTERM)
+        while self.child and self.running():
+            time.sleep(POLL)
+        return DelayedSubmission(dataclasses.replace(self))
+
+    def leave_to_slurm(self, folder: Path, code: int) -> None:
+        """Queues the job again where its command was killed, or waits until SLURM does what it announced."""
+        if code <= 128:
+            return
+        if self.told or self.warned:
+            time.sleep(LINGER)
+            return
+        restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+        ended = f"process ended by signal {code - 128}"
+        if restarts >= self.requeues:
+            print(f"{ended}; the job was queued again {restarts} times already", file=sys.stderr, flush=True)
+        elif first(folder / f"{self.name}_requeue_{restarts}"):
+            print(f"{ended}; the job is queued again", file=sys.stderr, flush=True)
+            subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True, timeout=60)
+
+    def code_file(self, folder: Path, process: int) -> Path:
+        """The exit code of a process that has ended."""
+        return folder / f"{self.name}_{process}_code"
+
+    def orders_file(self, folder: Path) -> Path:
+        """Numbers of signals that the launcher hands on to every process, one in a line."""
+        return folder / f"{self.name}_signals"
+
+    def lock_file(self, folder: Path) -> Path:
+        """Locked by the launcher as long as it lives."""
+        return folder / f"{self.name}_lock"
+
+
+def first(path: Path) -> bool:
+    """Whether this process is the first that makes a file."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def held(path: Path) -> bool:
+    """Whether another process has a file locked; the system lets go of it when that process ends."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def prepare() -> None:
+    """In the new process: signals as usual, but submitit's is ignored; SIGTERM when the parent dies."""
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    for signum in STOPPING:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+    if sys.platform == "linux":
+        LIBC.prctl(PARENT_DEATH, signal.SIGTERM)

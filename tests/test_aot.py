@@ -1,0 +1,45 @@
+"""Every mixer compiles for four TPU chips that are not here, and gathers no activation."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from benchmarks import aot
+from fourier_attn.model import MIXERS
+
+B, T, D = 16, 64, 32
+
+
+def compile_all() -> dict[str, dict]:
+    """By mixer, method and engine, what the compiler says."""
+    devices = aot.topology("v5e")
+    return {row["what"]: row for row in aot.mixer_rows(devices, B, T, D, dtypes=("float32",))}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs the extra aot-tpu")
+def test_every_mixer_compiles_for_several_chips() -> None:
+    result = subprocess.run(
+        [sys.executable, __file__],
+        env=os.environ | aot.ENVIRONMENT | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout.splitlines()[-1])
+    assert set(rows) >= {*MIXERS, *aot.engines()}
+    assert [what for what, row in rows.items() if not row["compiles"]] == []
+    for what, row in rows.items():
+        # Parameters' gradients are at most gathered; one example of each chip would be as large.
+        moved = [kind["largest"] for name, kind in row["collectives"].items() if name != "all-reduce"]
+        assert max(moved, default=0) < 4 * B * T * D, what
+
+
+if __name__ == "__main__":
+    print(json.dumps(compile_all()))
