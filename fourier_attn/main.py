@@ -48,6 +48,8 @@ def main() -> None:
         config = config or missing("--config=configs/fnet.py")
         given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
         with processes.joined(*given):
+            if not flags.FLAGS.workdir and not processes.alone():
+                missing("--workdir=DIR, the same in all processes")
             train.run(config, flags.FLAGS.workdir or new_workdir(), flags.FLAGS.allow_drift)
         return
     directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))

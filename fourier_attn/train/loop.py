@@ -1,10 +1,6 @@
 """The one loop: epochs of training steps, validation, checkpoints, and the test set once at the end."""
 
-import contextlib
-import hashlib
-import json
 import time
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,9 +12,8 @@ from tqdm import tqdm
 
 from fourier_attn import config as configuration
 from fourier_attn import data, model
-from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, memory, metrics, processes, sharding, workdir
+from fourier_attn.train import init_from, metrics, processes, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.evaluate import (
@@ -29,9 +24,10 @@ from fourier_attn.train.evaluate import (
     summary,
     write_predictions,
 )
+from fourier_attn.train.introduction import introduction
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
-from fourier_attn.train.signals import Interrupted, StopSignals
+from fourier_attn.train.signals import Interrupted, StopSignals, Together
 from fourier_attn.train.step import (
     State,
     close_epoch,
@@ -49,102 +45,6 @@ class Diverged(Exception):
     """Updates were not finite again after the run had gone back to an earlier state."""
 
 
-def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
-    """Trains what the configuration describes and returns its metrics on the test set.
-
-    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
-    the files to hand in, TensorBoard events and checkpoints. Where it holds an unfinished run of the same
-    configuration, that run goes on, to the same result bit for bit; where it holds a finished one, nothing
-    is done.
-
-    Args:
-      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer", "code".
-    Raises:
-      ValueError: for a configuration, a data set or a directory that cannot be used.
-      Diverged: where updates are not finite, twice.
-      Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
-    """
-    directory = Path(directory).resolve()
-
-    def prepare() -> tuple[init_from.Start, dict[str, Any] | None]:
-        check(config)
-        start = init_from.load(config, directory)
-        if start.config is not config:
-            check(start.config)
-        workdir.check(directory, start.config)
-        return start, finished(directory)
-
-    with contextlib.ExitStack() as stack:
-        if not processes.lead():
-            stack.enter_context(contextlib.redirect_stdout(None))
-        start, done = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
-        if done:
-            tqdm.write(f"{directory} is finished. {summary(done)}")
-            return done
-
-        def take() -> None:
-            if processes.lead():
-                stack.enter_context(workdir.lock(directory))
-                workdir.check(directory, start.config)  # another run may have come first
-                workdir.clear(directory)
-
-        processes.agree(take)
-        stop = stack.enter_context(StopSignals())
-        try:
-            return Run(start, directory, stop, allow_drift).finish()
-        except Interrupted:
-            tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
-            raise
-
-
-def check(config: Config) -> None:
-    """Checks a configuration without touching any data: every knob's range, and the memory it asks for.
-
-    Raises: ValueError.
-    """
-    configuration.check(config)
-    place(config)
-    memory.check(config)
-
-
-def place(config: Config) -> sharding.Placement:
-    """Where the arrays of a run lie. Raises: ValueError."""
-    rows = config.data.batch // config.train.accumulate
-    return sharding.place(config.train.mesh, config.train.seeds, rows)
-
-
-def _hash(config: Config) -> str:
-    text = json.dumps(config.to_dict(), sort_keys=True, default=str)
-    return f"config {hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def finished(directory: Path) -> dict[str, Any] | None:
-    """The line with a finished run's metrics on the test set; None for a run that has to go on.
-
-    A line alone does not say it: the state after the last step is there, sound, and so are all answers.
-    """
-    lines = read_lines(directory) if (directory / "config.json").exists() else []
-    tests = [line for line in lines if line["split"] == "test"]
-    saved = names(directory)
-    if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
-        return None
-    line, settings = tests[-1], workdir.load(directory)
-    task, answers = data.TASKS[settings.data.task], directory / "predictions.jsonl"
-    known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
-    given = answers.read_bytes().count(b"\n") if answers.exists() else 0
-    expected = line.get("examples", given)  # earlier versions did not say it
-    if not known or (task.head != "pretraining" and (given != expected or not given)):
-        return None
-    try:
-        _, _, name, state = init_from.restore_state(directory)
-    except ValueError:  # none is sound: going on says so
-        return None
-    patience = settings.train.patience
-    stopped = bool(patience) and int(np.min(state.stale)) >= patience
-    ended = line["step"] == settings.optim.steps or stopped
-    return line if name == saved[0] and ended else None
-
-
 class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
@@ -152,11 +52,12 @@ class Run:
         self, start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str] = ()
     ):
         config = start.config
-        self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
+        self.directory, self.task, self.lead = directory, data.TASKS[config.data.task], processes.lead()
         self.start, self.notes = time.perf_counter(), start.notes
+        self.placement = sharding.place(config.train, config.data.batch)
+        self.stop = Together(stop, self.placement)
         name = f"{self.task.dataset or ', '.join(config.data.corpora)} ({config.data.task})"
         tqdm.write(f"data        {name}: reading ...")
-        self.lead, self.placement, self.stops = processes.lead(), place(config), deque[jax.Array]()
         self.data = processes.first(
             lambda: data.load(
                 config.data,
@@ -166,7 +67,7 @@ class Run:
                 tokenizer=start.tokenizer,
             )
         )
-        self.poll()
+        self.stop.poll()
         self.config = configuration.fitted(config, self.data)
         self.fingerprints = {**self.data.fingerprints(), "code": workdir.code_fingerprint()}
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
@@ -197,8 +98,7 @@ class Run:
         The first state is on the disk before metrics.jsonl is: where there is this file and no checkpoint,
         something was lost.
         """
-        draw = jax.jit(make_keys, static_argnums=(0, 1), out_shardings=self.placement.keys)
-        init_keys, keys = draw(self.config.seed, self.seeds)
+        init_keys, keys = make_keys(self.config.seed, self.seeds, self.placement)
         example = model.example(self.config.model)
         self.init = make_init(
             self.network, self.optimizer, self.objective, example, self.seeds, self.placement
@@ -241,55 +141,17 @@ class Run:
         finally:
             self.close()
 
+    def introduce(self) -> None:
+        """Says what is about to happen."""
+        about = (self.config, self.data, self.placement, self.parameters(), self.notes)
+        for line in introduction(*about, self.directory, self.step):
+            tqdm.write(line)
+
     def close(self) -> None:
         """Sees that everything is on the disk."""
         self.checkpoints.close()
         if self.writer:
             self.writer.close()
-
-    def introduce(self) -> None:
-        """Says what is about to happen."""
-        tqdm.write(f"            {self.data.describe()}")
-        self.introduce_devices()
-        tqdm.write(
-            f"parameters  {self.parameters():,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else "")
-        )
-        if self.config.init_from:
-            tqdm.write(f"weights     {self.config.init_from}, whose architecture is used")
-            for note in self.notes:
-                tqdm.write(f"            {note}")
-        if self.config.optim.warmup_steps >= len(self.data.train):
-            tqdm.write(
-                f"note        optim.warmup_steps={self.config.optim.warmup_steps} is the whole schedule of "
-                f"{len(self.data.train)} steps: the learning rate never reaches its peak"
-            )
-        tqdm.write(
-            f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
-        )
-
-    def introduce_devices(self) -> None:
-        """How many there are, what they do, and which are not used."""
-        device, count, used = jax.devices()[0], jax.device_count(), self.placement.mesh.devices.size
-        shared = f" in {jax.process_count()} processes" if jax.process_count() > 1 else ""
-        split = f"{used} devices{shared}: {self.placement}; " if used > 1 else ""
-        tqdm.write(f"device      {split}{device.device_kind} ({device.platform})")
-        if used < count:
-            rows = self.config.data.batch // self.config.train.accumulate
-            tqdm.write(
-                f"note        {count - used} of {count} devices are not used: {rows} rows of a (micro-)batch "
-                "do not divide by more; change data.batch"
-            )
-
-    def poll(self) -> None:
-        """Raises Interrupted where a signal has come: to any process, in all of them at the same step."""
-        if jax.process_count() == 1:
-            self.stop.poll()
-            return
-        self.stops.append(self.placement.highest(self.stop.received))
-        if len(self.stops) <= 2:  # read when it has long been there, so that nothing waits
-            return
-        if signum := int(self.stops.popleft()):
-            raise Interrupted(signum)
 
     def write(self, split: str, epoch: int | float, values: dict[str, Any]) -> None:
         """A line of metrics at this step."""
@@ -322,7 +184,7 @@ class Run:
                 self.step += 1
                 self.validated = self.step % self.per_epoch != 0
                 self.after_step(bar)
-                self.poll()  # after the step's line and save, or they would be missing on resume
+                self.stop.poll()  # after the step's line and save, or they would be missing on resume
         self.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
 
     def after_step(self, bar: tqdm) -> None:
@@ -423,7 +285,9 @@ class Run:
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
-        total, answers = evaluate_split(self.eval_step, params, batches, self.poll, title, self.placement.put)
+        total, answers = evaluate_split(
+            self.eval_step, params, batches, self.stop.poll, title, self.placement.put
+        )
         return compute_metrics(self.task, total, answers, batches.labels), answers
 
     def test(self) -> dict[str, Any]:

@@ -6,19 +6,18 @@ import itertools
 import json
 import os
 import socket
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
-from jax._src import distributed  # the one way to the table of keys and values that processes share
+
+from fourier_attn.train import coordinator
+from fourier_attn.train.signals import Interrupted
+from fourier_attn.train.watch import Watch, end, table
 
 T = TypeVar("T")
 PATIENCE_S = 50.0  # for the others to come
-BEAT_S = 1.0  # between signs of life
-SILENCE_S = 30.0  # after which a process counts as lost
 VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 _questions = itertools.count()
 
@@ -26,6 +25,11 @@ _questions = itertools.count()
 def lead() -> bool:
     """Whether this is the process that writes files and speaks."""
     return jax.process_index() == 0
+
+
+def alone() -> bool:
+    """Whether there is no other."""
+    return jax.process_count() == 1
 
 
 @contextlib.contextmanager
@@ -50,14 +54,22 @@ def joined(
         return
     _connect(given)
     watch = Watch()
+    atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
     try:
         yield
-        agree(lambda: None)
-        watch.stop()
+        _part(watch)
+    except Interrupted:  # in all processes at the same step
+        _part(watch)
+        raise
     except BaseException as error:
-        atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
         watch.leave(str(error) or type(error).__name__)
         raise
+
+
+def _part(watch: Watch) -> None:
+    """Leaves when all do."""
+    agree(lambda: None)
+    watch.stop()
     jax.distributed.shutdown()
 
 
@@ -77,7 +89,7 @@ def agree(work: Callable[[], T], same: str = "") -> T:
         result = work()
     except ValueError as error:
         said["error"] = str(error)
-    number, client = next(_questions), _client()
+    number, client = next(_questions), table()
     client.key_value_set(f"agree/{number}/{jax.process_index()}", json.dumps(said))
     answers = [json.loads(_get(f"agree/{number}/{i}")) for i in range(jax.process_count())]
     for i, answer in enumerate(answers):
@@ -102,16 +114,11 @@ def first(work: Callable[[], T]) -> T:
     return agree(work)
 
 
-def _client() -> Any:
-    """The table of keys and values that the processes share."""
-    return distributed.global_state.client
-
-
 def _get(key: str) -> str:
     """Waits for it; a signal is handled within a second."""
     while True:
         try:
-            return _client().blocking_key_value_get(key, 1000)
+            return table().blocking_key_value_get(key, 1000)
         except RuntimeError as error:
             if "DEADLINE_EXCEEDED" not in str(error):
                 raise
@@ -153,79 +160,19 @@ def _detected() -> bool:
 
 
 def _connect(given: tuple[str, int, int] | None) -> None:
-    """Meets the others. Where they do not come, JAX would abort with a C++ stack, so it is given longer."""
+    """Meets the others. Where they do not come, JAX would end with a C++ stack, so it is given longer."""
     where = f"{given[1]} processes at {given[0]}" if given else "processes"
     message = (
         f"the {where} did not all come within {PATIENCE_S:.0f} s; see that each runs and reaches process 0"
     )
-    late = threading.Timer(PATIENCE_S, _end, (message, 2))
+    late = threading.Timer(PATIENCE_S, end, (message, 2))
     late.daemon = True
     late.start()
     address, count, index = given or (None, None, None)
-    jax.distributed.initialize(
-        address, count, index, initialization_timeout=600, heartbeat_timeout_seconds=600
-    )
-    late.cancel()
-
-
-class Watch:
-    """Gives signs of life, looks for those of the others, and ends this process where one of them is lost."""
-
-    def __init__(self) -> None:
-        self.client, self.index = _client(), jax.process_index()
-        self.others = set(range(jax.process_count())) - {self.index}
-        self.stopped, self.heard = threading.Event(), time.monotonic()
-        for work in (self.beat, self.listen):
-            threading.Thread(target=work, daemon=True).start()
-
-    def beat(self) -> None:
-        """Tells the others, and reads what they tell. A process that cannot do that any more is not heard."""
-        seen: dict[int, tuple[str, float]] = {}
-        for number in itertools.count():
-            if self.stopped.wait(BEAT_S):
-                return
-            try:
-                self.client.key_value_set(f"alive/{self.index}", str(number), allow_overwrite=True)
-                told = {
-                    int(key.rsplit("/", 1)[1]): value
-                    for key, value in self.client.key_value_dir_get("alive/")
-                }
-            except RuntimeError:
-                continue
-            now = self.heard = time.monotonic()
-            for i in self.others:
-                value = told.get(i, "")
-                if value.startswith("left: "):
-                    self.lost(f"process {i} has ended ({value.removeprefix('left: ')})")
-                if seen.get(i, ("", 0.0))[0] != value or i not in seen:
-                    seen[i] = value, now
-                elif now - seen[i][1] > SILENCE_S:
-                    self.lost(f"process {i} has not been heard of for {SILENCE_S:.0f} s")
-
-    def listen(self) -> None:
-        """Ends this process where process 0, which holds the table, does not answer."""
-        while not self.stopped.wait(BEAT_S):
-            if time.monotonic() - self.heard > SILENCE_S:
-                self.lost(f"process 0 has not answered for {SILENCE_S:.0f} s")
-
-    def lost(self, what: str) -> None:
-        if not self.stopped.is_set():
-            _end(f"{what}; the run can go on from its last checkpoint: give --workdir again", 1)
-
-    def leave(self, reason: str) -> None:
-        """Tells the others that this process ends, and gives them the time to read it."""
-        self.stopped.set()
-        with contextlib.suppress(RuntimeError):
-            self.client.key_value_set(f"alive/{self.index}", f"left: {reason[:300]}", allow_overwrite=True)
-        if self.index == 0:
-            time.sleep(3 * BEAT_S)
-
-    def stop(self) -> None:
-        self.stopped.set()
-
-
-def _end(message: str, code: int) -> None:
-    """Ends this process from another thread than that which hangs."""
-    sys.stdout.flush()
-    os.write(2, f"error: {message}\n".encode())
-    os._exit(code)
+    try:
+        with coordinator.apart():
+            jax.distributed.initialize(
+                address, count, index, initialization_timeout=600, heartbeat_timeout_seconds=600
+            )
+    finally:
+        late.cancel()

@@ -2,7 +2,6 @@
 
 import math
 import re
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -90,8 +89,10 @@ class Placement(NamedTuple):
             lambda g: jax.lax.with_sharding_constraint(g, NamedSharding(self.mesh, self.spec(g.shape))), grads
         )
 
-    def put(self, batch: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+    def put(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
         """A batch, of which every process has all rows and keeps its own."""
+        if self.mesh.size == 1:
+            return batch  # which the step itself puts where its state is, in less time
         if jax.process_count() == 1:
             return jax.device_put(batch, self.batch)
 
@@ -106,16 +107,11 @@ class Placement(NamedTuple):
         ours = np.full(self.mesh.devices.size, value, np.int32)  # of which each device takes one
         everywhere = NamedSharding(self.mesh, PartitionSpec(AXES))
         values = jax.make_array_from_callback(ours.shape, everywhere, lambda index: ours[index])
-        return _max(values, self.whole)
+        return values.max()
 
     def __str__(self) -> str:
         sizes = [f"{name} {size}" for name, size in self.mesh.shape.items() if size > 1]
         return ", ".join(sizes) or "data 1"
-
-
-@partial(jax.jit, static_argnums=1)
-def _max(values: jax.Array, where: NamedSharding) -> jax.Array:
-    return jax.lax.with_sharding_constraint(values.max(), where)
 
 
 def fetch(tree: Any) -> Any:
@@ -172,18 +168,21 @@ def here(seeds: int = 1) -> Placement:
     return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
 
 
-def place(mesh: str, seeds: int, rows: int) -> Placement:
-    """The placement on the devices that there are.
+def place(settings: Any, batch: int) -> Placement:
+    """The placement of a run on the devices that there are.
 
+    Args:
+      settings: `config.train`.
+      batch: rows of a batch.
     Raises: ValueError as `sizes`; and where a process would have nothing to do.
     """
-    devices = jax.devices()
-    found = sizes(mesh, seeds, rows, len(devices))
+    devices, rows = jax.devices(), batch // settings.accumulate
+    found = sizes(settings.mesh, settings.seeds, rows, len(devices))
     used = math.prod(found.values())
     if used < len(devices) and jax.process_count() > 1:
         raise ValueError(
-            f"a batch of {rows} rows does not divide by the {len(devices)} devices of "
+            f"a (micro-)batch of {rows} rows does not divide by the {len(devices)} devices of "
             f"{jax.process_count()} processes; change data.batch"
         )
     shape = tuple(found[axis] for axis in AXES)
-    return Placement(Mesh(np.array(devices[:used]).reshape(shape), AXES), seeds)
+    return Placement(Mesh(np.array(devices[:used]).reshape(shape), AXES), settings.seeds)

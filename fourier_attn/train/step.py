@@ -266,8 +266,10 @@ def close_epoch(state: State, score: jax.Array, placement: Placement | None = No
     return placement.keep(closed) if placement else closed
 
 
-def make_keys(seed: int, seeds: int) -> tuple[Key, Key]:
+def make_keys(seed: int, seeds: int, placement: Placement | None = None) -> tuple[Key, Key]:
     """Keys for the initial weights and for dropout; number i of K has those of a run with `seed + i`."""
+    if placement:
+        return jax.jit(partial(make_keys, seed, seeds), out_shardings=placement.keys)()
     pairs = jnp.stack([jax.random.split(jax.random.key(seed + i)) for i in range(seeds)])
     pairs = pairs if seeds > 1 else pairs[0]
     return pairs[..., 0], pairs[..., 1]
