@@ -154,7 +154,7 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
     """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
     for name in names:
         part, *others = name.split(".")
-        if name in workdir.FREE and name != "data.dir":
+        if name in workdir.FOUND:
             raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
         if part != "model" or not settings.init_from:
             continue

@@ -139,7 +139,7 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
     if not mesh:
         seed = math.gcd(seeds, devices)
         return {"seed": seed, "data": math.gcd(rows, devices // seed), "fsdp": 1}
-    found: dict[str, int] = dict.fromkeys(AXES, 1)
+    found: dict[str, int] = {}
     for part in mesh.split(","):
         match = re.fullmatch(r"\s*(seed|data|fsdp)\s*=\s*([1-9]\d{0,5})\s*", part)
         if not match:
@@ -147,7 +147,10 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
                 f"train.mesh={mesh!r} cannot be read; write it like 'data=4,fsdp=2', with the axes "
                 f"{', '.join(AXES)}"
             )
+        if match[1] in found:
+            raise ValueError(f"train.mesh={mesh!r} names {match[1]} twice")
         found[match[1]] = int(match[2])
+    found = {axis: found.get(axis, 1) for axis in AXES}
     if math.prod(found.values()) != devices:
         raise ValueError(
             f"train.mesh={mesh!r} asks for {math.prod(found.values())} devices, and there are {devices}; "

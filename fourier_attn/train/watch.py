@@ -5,14 +5,13 @@ import itertools
 import os
 import sys
 import threading
-import time
 from typing import Any
 
 import jax
 from jax._src import distributed  # the one way to the table of keys and values that processes share
 
 BEAT_S = 1.0  # between signs of life
-SILENCE_S = 30.0  # after which a process counts as lost
+SILENCE = 30  # beats after which a process counts as lost
 
 
 def table() -> Any:
@@ -21,19 +20,22 @@ def table() -> Any:
 
 
 class Watch:
-    """Gives signs of life, looks for those of the others, and ends this process where one of them is lost."""
+    """Gives signs of life, looks for those of the others, and ends this process where one of them is lost.
+
+    Silence is counted in this process's own beats: where it was itself halted, none of the others is lost.
+    """
 
     def __init__(self) -> None:
         self.client, self.index = table(), jax.process_index()
         self.others = set(range(jax.process_count())) - {self.index}
-        self.stopped, self.heard = threading.Event(), time.monotonic()
+        self.stopped, self.unanswered = threading.Event(), 0
         self.beating = threading.Thread(target=self.beat, daemon=True)
         self.beating.start()
         threading.Thread(target=self.listen, daemon=True).start()
 
     def beat(self) -> None:
         """Tells the others, and reads what they tell. A process that cannot do that any more is not heard."""
-        seen: dict[int, tuple[str, float]] = {}
+        seen = dict.fromkeys(self.others, ("", 0))
         for number in itertools.count():
             if self.stopped.wait(BEAT_S):
                 return
@@ -45,25 +47,28 @@ class Watch:
                 }
             except RuntimeError:
                 continue
-            now = self.heard = time.monotonic()
+            self.unanswered = 0
             for i in self.others:
                 value = told.get(i, "")
                 if value.startswith("left: "):
                     self.lost(f"process {i} has ended ({value.removeprefix('left: ')})")
-                if seen.get(i, ("", 0.0))[0] != value or i not in seen:
-                    seen[i] = value, now
-                elif now - seen[i][1] > SILENCE_S:
-                    self.lost(f"process {i} has not been heard of for {SILENCE_S:.0f} s")
+                if seen[i][0] != value:
+                    seen[i] = value, number
+                elif number - seen[i][1] > SILENCE:
+                    self.lost(f"process {i} has not been heard of for {SILENCE * BEAT_S:.0f} s")
 
     def listen(self) -> None:
         """Ends this process where process 0, which holds the table, does not answer."""
         while not self.stopped.wait(BEAT_S):
-            if time.monotonic() - self.heard > SILENCE_S:
-                self.lost(f"process 0 has not answered for {SILENCE_S:.0f} s")
+            self.unanswered += 1
+            if self.unanswered > SILENCE:
+                self.lost(f"process 0 has not answered for {SILENCE * BEAT_S:.0f} s", answers=False)
 
-    def lost(self, what: str) -> None:
+    def lost(self, what: str, answers: bool = True) -> None:
+        """Ends this process; the others are told, if the table answers."""
         if not self.stopped.is_set():
-            self.leave(what)
+            if answers:
+                self.leave(what)
             end(f"{what}; the run can go on from its last checkpoint: give --workdir again", 1)
 
     def leave(self, reason: str) -> None:
