@@ -85,7 +85,8 @@ class Checkpoints:
         Raises: an earlier save's error.
         """
         self.wait()
-        if {name, Name(name.step, name.validated)} & set(names(self.directory.parent)):
+        saved = {str(name), str(Name(name.step, name.validated))}
+        if saved & set(self._names()):
             return
         if processes.lead():
             self.directory.mkdir(exist_ok=True)
@@ -114,14 +115,14 @@ class Checkpoints:
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
         damaged: dict[Name, str] = {}
-        for name in filter(wanted, names(self.directory.parent)):
+        matches = [NAME.fullmatch(name) for name in self._names()]
+        for name in filter(wanted, (_parse(match) for match in matches if match)):
             try:
                 state = self._read(name, like, earlier)
             except Exception as error:  # a damaged file shows as one of many kinds
-                if isinstance(error, MemoryError) or getattr(error, "errno", None) in BUSY:
+                if _elsewhere(error):
                     raise
-                reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-                damaged[name] = reason
+                damaged[name] = _reason(error)
                 continue
             for other, reason in damaged.items():
                 self._report(other, reason)
@@ -144,6 +145,10 @@ class Checkpoints:
         finally:
             self.checkpointer.close()
 
+    def _names(self) -> list[str]:
+        """Those of process 0: to another one a file system may show them later."""
+        return processes.told(lambda: [str(name) for name in names(self.directory.parent)])
+
     def _read(self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None) -> Any:
         written = self.checkpointer.restore(
             self.directory / str(name), args=ocp.args.Composite(sums=ocp.args.JsonRestore())
@@ -153,13 +158,22 @@ class Checkpoints:
             if complete is None or set(written.sums) != set(_paths(form)):
                 raise ValueError("its arrays are those of another network, or of another version")
             return complete(self._read(name, form, None))
-        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
-        restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
+        restored = processes.agree(lambda: self._parts(name, like))
         if _sums(restored.state) != restored.sums:
             raise ValueError("its contents do not match their SHA-256 sums")
         if _form(restored.state) != _form(like):  # Orbax restores arrays in the shape that they have
             raise ValueError("its arrays are those of another network")
         return restored.state
+
+    def _parts(self, name: Name, like: Any) -> Any:
+        """What this process reads of a state, and the sums. Raises: ValueError for what is damaged."""
+        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
+        try:
+            return self.checkpointer.restore(self.directory / str(name), args=items)
+        except Exception as error:
+            if _elsewhere(error):
+                raise
+            raise ValueError(_reason(error)) from error
 
     def _report(self, name: Name, reason: str) -> None:
         mine = processes.lead() and not self.read_only
@@ -181,6 +195,15 @@ class Checkpoints:
             path = self.directory / f"{OLD}{name}"
             (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
             shutil.rmtree(path)
+
+
+def _elsewhere(error: Exception) -> bool:
+    """Whether an error says nothing about the file."""
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) in BUSY
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _copy(leaf: Any) -> Any:

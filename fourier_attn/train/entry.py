@@ -47,9 +47,10 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         if not processes.lead():
             stack.enter_context(contextlib.redirect_stdout(None))
         start, done = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
-        if done:
-            tqdm.write(f"{directory} is finished. {summary(done)}")
-            return done
+        if processes.told(lambda: done is not None):
+            if done:
+                tqdm.write(f"{directory} is finished. {summary(done)}")
+            return done or {}
 
         def take() -> None:
             if processes.lead():

@@ -35,7 +35,7 @@ class Watch:
 
     def beat(self) -> None:
         """Tells the others, and reads what they tell. A process that cannot do that any more is not heard."""
-        seen = dict.fromkeys(self.others, ("", 0))
+        seen: dict[int, tuple[str, int]] = dict.fromkeys(self.others, ("", 0))
         for number in itertools.count():
             if self.stopped.wait(BEAT_S):
                 return
