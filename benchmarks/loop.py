@@ -53,7 +53,7 @@ class Interleaved(Run):
         self.compilations.append(self.compiled)
         self.checkpoints.wait()  # else it would write beside the bare steps
         first = self.step - self.per_epoch
-        batches = [self.data.train[i] for i in range(first, self.step)]
+        batches = [self.placement.put(self.data.train[i]) for i in range(first, self.step)]
         state = jax.tree.map(lambda x: x.copy(), self.state)
         jax.block_until_ready(state)
         begin = time.perf_counter()
@@ -76,8 +76,7 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     with tempfile.TemporaryDirectory() as directory:
         run = Interleaved(Start(config), Path(directory), StopSignals())
         run.train()
-        run.checkpoints.close()
-        run.writer.close()
+        run.close()
     ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
     save_interval = config.train.save_every * statistics.median(run.bare) / run.per_epoch
     rows = [
@@ -107,7 +106,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
 
     def one_pass(lengths: tuple[int, ...]) -> Callable[[], Any]:
         batches = Batches(train.rows, train.labels, buckets=lengths, batch=config.data.batch, seed=0)
-        ready = [batches[i] for i in range(len(batches))]
+        ready = [run.placement.put(batches[i]) for i in range(len(batches))]
 
         def go() -> Any:
             now = jax.tree.map(lambda x: x.copy(), state)
@@ -128,7 +127,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
 def watch(run: Run) -> list[dict[str, Any]]:
     """The step of the loop against one that does not look whether updates are finite, on the same batch."""
     (init_key, key), objective = make_keys(0, 1), run.objective
-    batch = run.data.train[0]
+    batch = run.placement.put(run.data.train[0])
     init = make_init(run.network, run.optimizer, objective, model.example(run.config.model))
 
     def loss(params: Any, batch: Any, key: Any) -> tuple[Any, Any]:

@@ -57,6 +57,7 @@ TRAIN = {
     "seeds": Knob(
         1, "networks trained at once on the same batches: mean and deviation from one run", at_least(1)
     ),
+    "mesh": Knob("", 'devices along each axis, as "data=4,fsdp=2"; "": by seed, then by data'),
     "accumulate": Knob(1, "micro-batches per step; the gradient is that of the whole batch", at_least(1)),
     "log_every": Knob(50, "steps", at_least(1)),
     "save_every": Knob(500, "steps between checkpoints, besides one per epoch", at_least(1)),

@@ -22,6 +22,9 @@ def define_flags() -> None:
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
     flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
+    flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
+    flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
+    flags.DEFINE_integer("process_id", None, "which of them this is")
     flags.DEFINE_list(
         "allow_drift", [], "what may differ from the beginning of a run that goes on: data, tokenizer, code"
     )
@@ -31,7 +34,7 @@ def main() -> None:
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
     from fourier_attn import predict, train
-    from fourier_attn.train import init_from, workdir
+    from fourier_attn.train import init_from, processes, workdir
     from fourier_attn.train.evaluate import show
 
     config = given_config()
@@ -43,7 +46,11 @@ def main() -> None:
         if config is None and flags.FLAGS.workdir:  # go on with what the directory says
             config = workdir.load(Path(flags.FLAGS.workdir))
         config = config or missing("--config=configs/fnet.py")
-        train.run(config, flags.FLAGS.workdir or new_workdir(), flags.FLAGS.allow_drift)
+        given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
+        with processes.joined(*given):
+            if not flags.FLAGS.workdir and not processes.alone():
+                missing("--workdir=DIR, the same in all processes")
+            train.run(config, flags.FLAGS.workdir or new_workdir(), flags.FLAGS.allow_drift)
         return
     directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:

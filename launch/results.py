@@ -10,7 +10,7 @@ from typing import Any
 from fourier_attn import atomic
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.train import workdir
-from fourier_attn.train.loop import finished
+from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 from launch.grid import Point
 

@@ -15,7 +15,7 @@ from conftest import ROOT, assert_same_run, shrink
 
 from fourier_attn import config, predict
 from fourier_attn.train.checkpoint import Name, names
-from fourier_attn.train.loop import finished
+from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("standard_promotion")]

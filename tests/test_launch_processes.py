@@ -16,7 +16,7 @@ import slurm_node
 from conftest import ROOT, shrink
 
 from fourier_attn import config
-from fourier_attn.train.loop import finished
+from fourier_attn.train.finished import finished
 from fourier_attn.train.workdir import flat
 from launch.results import FILE
 

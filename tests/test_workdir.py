@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, shrink
 
 from fourier_attn import config, predict, train
-from fourier_attn.train import loop, signals, workdir
+from fourier_attn.train import finished, loop, signals, workdir
 from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -139,11 +139,11 @@ def test_a_test_line_alone_is_not_the_end(
             (where / "checkpoints" / "6").touch()
     else:
         shutil.rmtree(where / lost)
-    assert loop.finished(where) is None
+    assert finished.finished(where) is None
     train.run(c, where)
-    done = loop.finished(where)
+    done = finished.finished(where)
     assert done is not None
-    assert done["accuracy"] == loop.finished(whole[1])["accuracy"]
+    assert done["accuracy"] == finished.finished(whole[1])["accuracy"]
     assert (where / "predictions.jsonl").read_bytes() == (whole[1] / "predictions.jsonl").read_bytes()
 
 

@@ -16,7 +16,7 @@ from fourier_attn import command, provenance
 from fourier_attn.config import Config, default
 from fourier_attn.data import TASKS
 from fourier_attn.train import workdir
-from fourier_attn.train.loop import finished
+from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own

@@ -1,5 +1,5 @@
 """The one loop, and what belongs to it."""
 
-from fourier_attn.train.loop import check, run
+from fourier_attn.train.entry import check, run
 
 __all__ = ["check", "run"]

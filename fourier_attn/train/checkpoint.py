@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from tqdm import tqdm
+
+from fourier_attn.train import processes
+from fourier_attn.train.sharding import fetch
 
 T = TypeVar("T")
 NAME = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
@@ -58,7 +62,8 @@ class Checkpoints:
 
     Saving is asynchronous and atomic: a checkpoint has its name once it is whole, and an older one is
     removed only after that. Beside the arrays stands the SHA-256 sum of each, which is compared when they
-    are restored: Orbax itself restores flipped bits without a word.
+    are restored: Orbax itself restores flipped bits without a word. Of several processes each writes the
+    parts that it holds.
 
     Args:
       read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed.
@@ -66,7 +71,7 @@ class Checkpoints:
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
         self.directory, self.read_only = workdir.resolve() / "checkpoints", read_only
-        if not read_only:
+        if not read_only and processes.lead():
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
                 shutil.rmtree(rest)  # a kill came while it was written or removed
             for path in self.directory.glob("*"):
@@ -80,11 +85,13 @@ class Checkpoints:
         Raises: an earlier save's error.
         """
         self.wait()
-        if {name, Name(name.step, name.validated)} & set(names(self.directory.parent)):
+        saved = {str(name), str(Name(name.step, name.validated))}
+        if saved & set(self._names()):
             return
-        self.directory.mkdir(exist_ok=True)
-        self._remove_older()
-        copy = jax.tree.map(np.array, state)  # a copy: the next step reuses the state's memory
+        if processes.lead():
+            self.directory.mkdir(exist_ok=True)
+            self._remove_older()
+        copy = jax.tree.map(_copy, state)  # the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
         self.checkpointer.save(self.directory / str(name), args=items)
 
@@ -108,14 +115,14 @@ class Checkpoints:
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
         damaged: dict[Name, str] = {}
-        for name in filter(wanted, names(self.directory.parent)):
+        matches = [NAME.fullmatch(name) for name in self._names()]
+        for name in filter(wanted, (_parse(match) for match in matches if match)):
             try:
                 state = self._read(name, like, earlier)
             except Exception as error:  # a damaged file shows as one of many kinds
-                if isinstance(error, MemoryError) or getattr(error, "errno", None) in BUSY:
+                if _elsewhere(error):
                     raise
-                reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-                damaged[name] = reason
+                damaged[name] = _reason(error)
                 continue
             for other, reason in damaged.items():
                 self._report(other, reason)
@@ -133,10 +140,14 @@ class Checkpoints:
         """Waits until everything is on the disk. Raises: the error of the last save."""
         try:
             self.wait()
-            if not self.read_only:
+            if not self.read_only and processes.lead():
                 self._remove_older()
         finally:
             self.checkpointer.close()
+
+    def _names(self) -> list[str]:
+        """Those of process 0: to another one a file system may show them later."""
+        return processes.told(lambda: [str(name) for name in names(self.directory.parent)])
 
     def _read(self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None) -> Any:
         written = self.checkpointer.restore(
@@ -147,16 +158,26 @@ class Checkpoints:
             if complete is None or set(written.sums) != set(_paths(form)):
                 raise ValueError("its arrays are those of another network, or of another version")
             return complete(self._read(name, form, None))
-        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
-        restored: Any = self.checkpointer.restore(self.directory / str(name), args=items)
+        restored = processes.agree(lambda: self._parts(name, like))
         if _sums(restored.state) != restored.sums:
             raise ValueError("its contents do not match their SHA-256 sums")
         if _form(restored.state) != _form(like):  # Orbax restores arrays in the shape that they have
             raise ValueError("its arrays are those of another network")
         return restored.state
 
+    def _parts(self, name: Name, like: Any) -> Any:
+        """What this process reads of a state, and the sums. Raises: ValueError for what is damaged."""
+        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
+        try:
+            return self.checkpointer.restore(self.directory / str(name), args=items)
+        except Exception as error:
+            if _elsewhere(error):
+                raise
+            raise ValueError(_reason(error)) from error
+
     def _report(self, name: Name, reason: str) -> None:
-        aside = "" if self.read_only else f"; it is set aside as {self._set_aside(name).name}"
+        mine = processes.lead() and not self.read_only
+        aside = f"; it is set aside as {self._set_aside(name).name}" if mine else ""
         text = f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}."
         tqdm.write(text, file=sys.stderr if self.read_only else sys.stdout)
 
@@ -176,6 +197,19 @@ class Checkpoints:
             shutil.rmtree(path)
 
 
+def _elsewhere(error: Exception) -> bool:
+    """Whether an error says nothing about the file."""
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) in BUSY
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def _copy(leaf: Any) -> Any:
+    return jnp.copy(leaf) if isinstance(leaf, jax.Array) else np.array(leaf)
+
+
 def _paths(state: Any) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)]
 
@@ -187,6 +221,6 @@ def _form(state: Any) -> list[tuple[tuple[int, ...], str]]:
 def _sums(state: Any) -> dict[str, str]:
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {
-        jax.tree_util.keystr(path): hashlib.sha256(np.ascontiguousarray(leaf).tobytes()).hexdigest()
+        jax.tree_util.keystr(path): hashlib.sha256(np.ascontiguousarray(fetch(leaf)).tobytes()).hexdigest()
         for path, leaf in leaves
     }

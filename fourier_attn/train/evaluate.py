@@ -5,15 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from tqdm import tqdm
 
 from fourier_attn import atomic
 from fourier_attn.data import Task
-from fourier_attn.data.batches import Split
+from fourier_attn.data.batches import Batch, Split
 from fourier_attn.train import metrics
 from fourier_attn.train.scores import SCORES
+from fourier_attn.train.sharding import fetch
 from fourier_attn.train.writer import strict_json
 
 
@@ -23,21 +23,23 @@ def evaluate_split(
     batches: Split,
     poll: Callable[[], None] = lambda: None,
     title: str = "",
+    put: Callable[[Batch], Any] = lambda batch: batch,
 ) -> tuple[metrics.Sums, np.ndarray]:
     """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set.
 
     Args:
       poll: called before each batch.
       title: of the bar that shows how far it is.
+      put: onto the devices.
     """
     total, parts = None, []
     for i in tqdm(range(len(batches)), title, unit="batch", leave=False, disable=None, dynamic_ncols=True):
         poll()
         batch = batches[i]
-        summed, answers = eval_step(params, batch)
+        summed, answers = eval_step(params, put(batch))
         total = summed if total is None else metrics.add(total, summed)
         parts.append((batch["index"], batch["weight"] > 0, answers))
-    total, parts = jax.device_get((total, parts))
+    total, parts = fetch((total, parts))
     axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
     real = np.concatenate([index[kept] for index, kept, _ in parts])
     answers = np.concatenate([np.compress(kept, rows, axis) for _, kept, rows in parts], axis)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from fourier_attn import config, data, model, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.text import check_file, tokenizer_file
-from fourier_attn.train import memory, workdir
+from fourier_attn.train import memory, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -62,6 +62,7 @@ def load(settings: Config, directory: Path) -> Start:
     task = ""
     if is_run(source):
         found, _, params = restore(source.resolve())
+        params = sharding.fetch(params)
         task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
         if found.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
@@ -104,7 +105,8 @@ def restore_state(directory: Path) -> tuple[Config, model.Model, Name, State]:
     network, objective = model.build(settings.model), OBJECTIVES[settings.model.head]
     optimizer, example = build_optimizer(settings.optim), model.example(settings.model)
     init = make_init(network, optimizer, objective, example, settings.train.seeds)
-    like = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
+    shapes = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
+    like = sharding.here(settings.train.seeds).like(shapes)
     checkpoints = Checkpoints(directory, read_only=True)
     found = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
@@ -152,7 +154,7 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
     """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
     for name in names:
         part, *others = name.split(".")
-        if name in workdir.FREE and name != "data.dir":
+        if name in workdir.FOUND:
             raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
         if part != "model" or not settings.init_from:
             continue

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
 from fourier_attn import data, model
-from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, memory, metrics, workdir
+from fourier_attn.train import init_from, metrics, processes, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.evaluate import (
@@ -26,9 +24,10 @@ from fourier_attn.train.evaluate import (
     summary,
     write_predictions,
 )
+from fourier_attn.train.introduction import introduction
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
-from fourier_attn.train.signals import Interrupted, StopSignals
+from fourier_attn.train.signals import Interrupted, StopSignals, Together
 from fourier_attn.train.step import (
     State,
     close_epoch,
@@ -46,76 +45,6 @@ class Diverged(Exception):
     """Updates were not finite again after the run had gone back to an earlier state."""
 
 
-def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
-    """Trains what the configuration describes and returns its metrics on the test set.
-
-    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
-    the files to hand in, TensorBoard events and checkpoints. Where it holds an unfinished run of the same
-    configuration, that run goes on, to the same result bit for bit; where it holds a finished one, nothing
-    is done.
-
-    Args:
-      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer", "code".
-    Raises:
-      ValueError: for a configuration, a data set or a directory that cannot be used.
-      Diverged: where updates are not finite, twice.
-      Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
-    """
-    directory = Path(directory).resolve()
-    check(config)
-    start = init_from.load(config, directory)
-    if start.config is not config:
-        check(start.config)
-    workdir.check(directory, start.config)
-    if done := finished(directory):
-        tqdm.write(f"{directory} is finished. {summary(done)}")
-        return done
-    with workdir.lock(directory), StopSignals() as stop:
-        workdir.check(directory, start.config)  # another run may have come first
-        workdir.clear(directory)
-        try:
-            return Run(start, directory, stop, allow_drift).finish()
-        except Interrupted:
-            tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
-            raise
-
-
-def check(config: Config) -> None:
-    """Checks a configuration without touching any data: every knob's range, and the memory it asks for.
-
-    Raises: ValueError.
-    """
-    configuration.check(config)
-    memory.check(config)
-
-
-def finished(directory: Path) -> dict[str, Any] | None:
-    """The line with a finished run's metrics on the test set; None for a run that has to go on.
-
-    A line alone does not say it: the state after the last step is there, sound, and so are all answers.
-    """
-    lines = read_lines(directory) if (directory / "config.json").exists() else []
-    tests = [line for line in lines if line["split"] == "test"]
-    saved = names(directory)
-    if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
-        return None
-    line, settings = tests[-1], workdir.load(directory)
-    task, answers = data.TASKS[settings.data.task], directory / "predictions.jsonl"
-    known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
-    given = answers.read_bytes().count(b"\n") if answers.exists() else 0
-    expected = line.get("examples", given)  # earlier versions did not say it
-    if not known or (task.head != "pretraining" and (given != expected or not given)):
-        return None
-    try:
-        _, _, name, state = init_from.restore_state(directory)
-    except ValueError:  # none is sound: going on says so
-        return None
-    patience = settings.train.patience
-    stopped = bool(patience) and int(np.min(state.stale)) >= patience
-    ended = line["step"] == settings.optim.steps or stopped
-    return line if name == saved[0] and ended else None
-
-
 class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
@@ -123,18 +52,22 @@ class Run:
         self, start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str] = ()
     ):
         config = start.config
-        self.directory, self.stop, self.task = directory, stop, data.TASKS[config.data.task]
+        self.directory, self.task, self.lead = directory, data.TASKS[config.data.task], processes.lead()
         self.start, self.notes = time.perf_counter(), start.notes
+        self.placement = sharding.place(config.train, config.data.batch)
+        self.stop = Together(stop, self.placement)
         name = f"{self.task.dataset or ', '.join(config.data.corpora)} ({config.data.task})"
         tqdm.write(f"data        {name}: reading ...")
-        self.data = data.load(
-            config.data,
-            directory=directory,
-            seed=config.seed,
-            epochs=config.train.epochs,
-            tokenizer=start.tokenizer,
+        self.data = processes.first(
+            lambda: data.load(
+                config.data,
+                directory=directory,
+                seed=config.seed,
+                epochs=config.train.epochs,
+                tokenizer=start.tokenizer,
+            )
         )
-        stop.poll()
+        self.stop.poll()
         self.config = configuration.fitted(config, self.data)
         self.fingerprints = {**self.data.fingerprints(), "code": workdir.code_fingerprint()}
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
@@ -149,14 +82,15 @@ class Run:
             self.seeds,
             config.train.accumulate,
             self.skip_limit,
+            self.placement,
         )
-        self.eval_step = make_eval_step(self.network, self.objective, self.seeds)
+        self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(directory)
-        self.state, self.keys, name = self.begin(start.params, allow_drift)
+        self.state, self.keys, name = processes.agree(lambda: self.begin(start.params, allow_drift))
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
         self.stale = self.is_stale()
-        self.writer = Writer(directory, self.step, self.validated)
+        self.writer = Writer(directory, self.step, self.validated) if self.lead else None
 
     def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
         """The state to go on with, the keys of dropout, and which state it is.
@@ -164,16 +98,19 @@ class Run:
         The first state is on the disk before metrics.jsonl is: where there is this file and no checkpoint,
         something was lost.
         """
-        init_keys, keys = make_keys(self.config.seed, self.seeds)
+        init_keys, keys = make_keys(self.config.seed, self.seeds, self.placement)
         example = model.example(self.config.model)
-        self.init = make_init(self.network, self.optimizer, self.objective, example, self.seeds)
+        self.init = make_init(
+            self.network, self.optimizer, self.objective, example, self.seeds, self.placement
+        )
         differing = []
         if names(self.directory):  # before a state is read, which other code may take for damaged
             differing = workdir.check_drift(self.directory, self.fingerprints, allow_drift)
-        like = jax.eval_shape(self.init, init_keys, {})
+        like = self.placement.like(jax.eval_shape(self.init, init_keys, {}))
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
-            workdir.note_drift(self.directory, differing)
+            if self.lead:
+                workdir.note_drift(self.directory, differing)
             return found[1], keys, found[0]
         if (self.directory / "metrics.jsonl").exists():
             steps = max((line["step"] for line in read_lines(self.directory)), default=0)
@@ -182,7 +119,8 @@ class Run:
                 "checkpoints back, or begin anew in another workdir"
             )
         state = self.init(init_keys, params or {})
-        workdir.save(self.directory, self.config, self.fingerprints)
+        if self.lead:
+            workdir.save(self.directory, self.config, self.fingerprints)
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
         return state, keys, Name(0)
@@ -201,31 +139,24 @@ class Run:
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
         finally:
-            self.checkpoints.close()
-            self.writer.close()
+            self.close()
 
     def introduce(self) -> None:
         """Says what is about to happen."""
-        device = jax.devices()[0]
-        tqdm.write(f"            {self.data.describe()}")
-        others = jax.device_count() - 1
-        unused = f"; {others} more of them not used" if others else ""
-        tqdm.write(f"device      {device.device_kind} ({device.platform}{unused})")
-        tqdm.write(
-            f"parameters  {self.parameters():,}" + (f" x {self.seeds} seeds" if self.seeds > 1 else "")
-        )
-        if self.config.init_from:
-            tqdm.write(f"weights     {self.config.init_from}, whose architecture is used")
-            for note in self.notes:
-                tqdm.write(f"            {note}")
-        if self.config.optim.warmup_steps >= len(self.data.train):
-            tqdm.write(
-                f"note        optim.warmup_steps={self.config.optim.warmup_steps} is the whole schedule of "
-                f"{len(self.data.train)} steps: the learning rate never reaches its peak"
-            )
-        tqdm.write(
-            f"workdir     {self.directory}" + (f", going on from step {self.step}" if self.step else "")
-        )
+        about = (self.config, self.data, self.placement, self.parameters(), self.notes)
+        for line in introduction(*about, self.directory, self.step):
+            tqdm.write(line)
+
+    def close(self) -> None:
+        """Sees that everything is on the disk."""
+        self.checkpoints.close()
+        if self.writer:
+            self.writer.close()
+
+    def write(self, split: str, epoch: int | float, values: dict[str, Any]) -> None:
+        """A line of metrics at this step."""
+        if self.writer:
+            self.writer.write(split, self.step, epoch, values)
 
     def seconds(self) -> float | None:
         """Since the start; None for a run that was resumed, of which it does not know them all."""
@@ -249,7 +180,7 @@ class Run:
                     first = False
                 with self.clock.waiting():
                     batch = next(batches)
-                self.state = self.train_step(self.state, batch, self.keys)
+                self.state = self.train_step(self.state, self.placement.put(batch), self.keys)
                 self.step += 1
                 self.validated = self.step % self.per_epoch != 0
                 self.after_step(bar)
@@ -267,7 +198,7 @@ class Run:
             return
         if due:
             values = self.progress()
-            self.writer.write("train", self.step, self.step / self.per_epoch, values)
+            self.write("train", self.step / self.per_epoch, values)
             shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
             bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
         if self.step % self.config.train.save_every == 0:
@@ -275,19 +206,20 @@ class Run:
 
     def sound(self) -> bool:
         """Whether the last update was made; if not, the state is none to go back to."""
-        return not np.max(self.state.skipped)
+        return not np.max(sharding.fetch(self.state.skipped))
 
     def look_after(self) -> None:
         """Goes back once where too many updates in a row were not finite; stops the second time.
 
         Raises: Diverged.
         """
-        skipped = int(np.max(self.state.skipped))
+        counts = sharding.fetch(self.state.skipped)
+        skipped = int(np.max(counts))
         if skipped < self.skip_limit:
             return
         what = f"{skipped} updates up to step {self.step} were not finite and were not made"
-        lost = np.asarray(self.state.skipped) >= self.skip_limit
-        if np.any(lost & (np.asarray(self.state.rollbacks) > 0)):
+        lost = counts >= self.skip_limit
+        if np.any(lost & (sharding.fetch(self.state.rollbacks) > 0)):
             raise Diverged(
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
                 "optim.clip_norm, or use model.dtype=float32, in another workdir"
@@ -298,17 +230,18 @@ class Run:
             return name.validated and name.regular
 
         self.checkpoints.wait()
-        found = self.checkpoints.restore(jax.eval_shape(lambda state: state, self.state), regular)
+        found = self.checkpoints.restore(self.placement.like(self.state), regular)
         if found is None:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
         tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
-        self.state = roll_back(self.state, found[1], jnp.asarray(lost))
+        self.state = roll_back(self.state, found[1], lost, self.placement)
         self.checkpoints.save(Name(self.step, self.validated), self.state)
 
     def progress(self) -> dict[str, Any]:
         """Means over the epoch so far, the learning rate of the latest update, and how fast it goes."""
-        means = metrics.mean(jax.device_get(self.state.sums))
-        made = max(int(np.max(optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1])) - 1, 0)
+        means = metrics.mean(sharding.fetch(self.state.sums))
+        count = optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1]
+        made = max(int(np.max(sharding.fetch(count))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
         return means | {"learning_rate": rate} | self.clock.read(self.step, self.config.data.batch)
 
@@ -318,11 +251,13 @@ class Run:
         train = self.progress()
         validation, _ = self.evaluate("validation", self.data.validation, self.state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
-        counted = {name: int(np.max(self.state.sums[name][..., 0])) for name in ("skipped", "spikes")}
-        self.state, self.validated = close_epoch(self.state, jnp.asarray(score, jnp.float32)), True
+        sums = sharding.fetch(self.state.sums)
+        counted = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
+        score = np.asarray(score, np.float32)
+        self.state, self.validated = close_epoch(self.state, score, self.placement), True
         validation = metrics.over_seeds(validation)
-        self.writer.write("train", self.step, epoch, train)
-        self.writer.write("validation", self.step, epoch, validation)
+        self.write("train", epoch, train)
+        self.write("validation", epoch, validation)
         self.plot()
         self.stale = self.is_stale()
         self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
@@ -338,17 +273,21 @@ class Run:
 
     def plot(self) -> None:
         """Draws the curves so far."""
+        if not self.lead:
+            return
         chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
         plot_curves(self.directory, self.best, chance)
 
     def is_stale(self) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
-        return bool(patience) and int(np.min(self.state.stale)) >= patience
+        return bool(patience) and int(np.min(sharding.fetch(self.state.stale))) >= patience
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
-        total, answers = evaluate_split(self.eval_step, params, batches, self.stop.poll, title)
+        total, answers = evaluate_split(
+            self.eval_step, params, batches, self.stop.poll, title, self.placement.put
+        )
         return compute_metrics(self.task, total, answers, batches.labels), answers
 
     def test(self) -> dict[str, Any]:
@@ -369,7 +308,7 @@ class Run:
         facts = {"parameters": self.parameters(), "seconds": self.seconds()}
         found["test"] |= facts
         for name, values in found.items():
-            self.writer.write(name, self.step, epoch, values)
+            self.write(name, epoch, values)
             if name != "test":
                 tqdm.write(summary(values, name))
         self.plot()
@@ -377,7 +316,7 @@ class Run:
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
         """Every answer of a split, and of GLUE's test splits the file to hand in; none of pre-training."""
-        if self.task.head == "pretraining":
+        if self.task.head == "pretraining" or not self.lead:
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         chosen = write_predictions(self.directory / file, self.task, answers, batches)

@@ -1,6 +1,7 @@
 """The least memory that a configuration asks for, against what the machine has: before anything is made."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,43 +12,57 @@ from fourier_attn import model, provenance
 from fourier_attn.config import Config, mixers
 from fourier_attn.optics import presets
 
+ONE = {"seed": 1, "data": 1, "fsdp": 1}
 COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones
 PREFETCHED = 8  # batches
 FIELD = 8  # bytes of a complex number
 
 
-def check(config: Config) -> None:
-    """Checks that a run fits into memory, by what it needs at least. Nothing is allocated.
+def check(config: Config, mesh: Mapping[str, int] = ONE) -> None:
+    """Checks that a run fits into memory, by what each device needs at least. Nothing is allocated.
 
+    Args:
+      mesh: devices along each axis.
     Raises: ValueError that names the largest part.
     """
     free = available()
     for needs in (cheap, traced):  # one after the other: what is too large must not be traced
-        needed = needs(config)
+        needed = needs(config, mesh)
         total = sum(needed.values())
         if total > free:
             largest = max(needed, key=lambda name: needed[name])
             raise ValueError(
                 f"this run needs at least {_size(total)} of memory, {_size(needed[largest])} of it for "
-                f"{largest}, and the machine has {_size(free)}; make it smaller"
+                f"{largest}, and the {_owner(mesh)} has {_size(free)}; make it smaller"
             )
 
 
 def available() -> int:
-    """Bytes of the first device; of a CPU those of the machine, or of the container."""
+    """Bytes of the first device; of a CPU its share of the machine, or of the container."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
     limit = Path("/sys/fs/cgroup/memory.max")
     allowed = limit.read_text().strip() if limit.exists() else "max"
     whole = provenance.memory_bytes()
-    return min(whole, int(allowed)) if allowed.isdigit() else whole
+    return (min(whole, int(allowed)) if allowed.isdigit() else whole) // jax.local_device_count()
 
 
-def cheap(config: Config) -> dict[str, int]:
+def _owner(mesh: Mapping[str, int]) -> str:
+    return "machine" if math.prod(mesh.values()) == 1 else "share of each device"
+
+
+def _copies(config: Config, mesh: Mapping[str, int]) -> float:
+    """How many copies of a network's parameters a device has: its own parts of all, gathered for the step."""
+    own = COPIES / mesh["fsdp"] + (mesh["fsdp"] > 1)
+    return own * config.train.seeds / mesh["seed"]
+
+
+def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     """What follows from the knobs alone, so that nothing too large is even traced. Bytes."""
     c, m = config.data, config.model
-    rows, e, seeds = c.batch * c.length, m.emb or m.d, config.train.seeds
+    rows, e, seeds = c.batch * c.length, m.emb or m.d, config.train.seeds // mesh["seed"]
+    copies, split = _copies(config, mesh), mesh["data"] * mesh["fsdp"]
     squares = [m.length**2 for m in mixers(config) if "padding" in m and "length" in m]
     tables = {
         "the tables (model.vocab, model.positions, model.d)": (m.vocab + m.positions) * e,
@@ -55,9 +70,9 @@ def cheap(config: Config) -> dict[str, int]:
         "the mixers' matrices (model.d, model.positions)": sum(squares) + m.d * m.d * len(squares),
     }
     item, parts = np.dtype(np.float32).itemsize, config.train.accumulate
-    needed = {name: item * COPIES * seeds * size for name, size in tables.items()}
+    needed = {name: int(item * copies * size) for name, size in tables.items()}
     needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
-        (2 if m.dtype == "bfloat16" else item) * seeds * rows // parts * m.depth * (2 * m.d + m.mlp)
+        (2 if m.dtype == "bfloat16" else item) * seeds * rows // (parts * split) * m.depth * (2 * m.d + m.mlp)
     )
     engines = [presets.build(m.engine) for m in mixers(config) if "engine" in m]
     needed["a field of light (model.mixer.engine.shape)"] = sum(
@@ -67,7 +82,7 @@ def cheap(config: Config) -> dict[str, int]:
     return needed
 
 
-def traced(config: Config) -> dict[str, int]:
+def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     """What the parameters need, from shapes alone: one block for each kind of mixer. Bytes."""
     m = config.model
     layout = list(m.layout) or [m.mixer.name] * m.depth
@@ -84,7 +99,7 @@ def traced(config: Config) -> dict[str, int]:
     blocks = {f"block_{i}": layout.count(kind) for i, kind in enumerate(kinds)}
     encoder = shapes.pop("encoder")
     count = _count(shapes) + sum(_count(part) * blocks.get(name, 1) for name, part in encoder.items())
-    return {"the parameters (model.*)": 4 * COPIES * config.train.seeds * count}
+    return {"the parameters (model.*)": int(4 * _copies(config, mesh) * count)}
 
 
 def longest(config: Config) -> jax.ShapeDtypeStruct:

@@ -3,6 +3,11 @@
 import os
 import signal
 import threading
+from collections import deque
+
+import jax
+
+from fourier_attn.train.sharding import Placement
 
 
 class Interrupted(KeyboardInterrupt):
@@ -49,3 +54,23 @@ class StopSignals:
     def poll(self) -> None:
         if self.received:
             raise Interrupted(self.received)
+
+
+class Together:
+    """The signals of all processes of a run: what has come to any of them stops all at the same step.
+
+    Each poll asks, and reads what was asked two polls ago, so that no step waits for the answer.
+    """
+
+    def __init__(self, ours: StopSignals, placement: Placement):
+        self.ours, self.placement = ours, placement
+        self.alone = jax.process_count() == 1
+        self.asked = deque[jax.Array]()
+
+    def poll(self) -> None:
+        if self.alone:
+            self.ours.poll()
+            return
+        self.asked.append(self.placement.highest(self.ours.received))
+        if len(self.asked) > 2 and (signum := int(self.asked.popleft())):
+            raise Interrupted(signum)

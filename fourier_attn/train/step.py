@@ -1,6 +1,7 @@
 """What one step does: the state, the training step, the evaluation step."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from fourier_attn import model
 from fourier_attn.data.batches import Batch
 from fourier_attn.train import metrics
 from fourier_attn.train.losses import Objective
+from fourier_attn.train.sharding import Placement
 
 Key = jax.Array
 
@@ -77,6 +79,7 @@ def make_init(
     objective: Objective,
     example: jax.ShapeDtypeStruct,
     seeds: int = 1,
+    placement: Placement | None = None,
 ) -> Callable[..., State]:
     """Returns the function that makes the initial state from a key (K keys for K > 1 seeds).
 
@@ -84,6 +87,7 @@ def make_init(
 
     Args:
       example: the inputs of a batch of one, see `fourier_attn.model.example`.
+      placement: where the state is to lie; None: on one device.
     """
 
     def init(key: Key, start: Any = None) -> State:
@@ -95,7 +99,14 @@ def make_init(
         opt_state = optimizer.init(params)
         return State(counter, params, opt_state, sums, best, none, counter, counter, counter)
 
-    return jax.jit(jax.vmap(init, (0, None)) if seeds > 1 else init)
+    return jax.jit(_placed(jax.vmap(init, (0, None)) if seeds > 1 else init, placement))
+
+
+def _placed(function: Callable[..., State], placement: Placement | None) -> Callable[..., State]:
+    """The function with its state where it is to lie."""
+    if placement is None:
+        return function
+    return lambda *arguments: placement.keep(function(*arguments))
 
 
 def overlay_params(params: Any, start: Any) -> Any:
@@ -117,14 +128,16 @@ def make_train_step(
     seeds: int = 1,
     accumulate: int = 1,
     skip_limit: int = 10,
+    placement: Placement | None = None,
 ) -> Callable[[State, Batch, Key], State]:
     """Returns the jitted training step, (state, batch, key) -> state; the old state's memory is reused.
 
     The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
-    off in a parts, whose gradients are summed: the gradient is that of the whole batch. Dropout draws
-    from `key` folded with the step, so the key is the same for all steps. An update whose loss or gradient
-    is not finite is not made, and counted: Adam's update is finite where the gradient's norm is. The count
-    begins anew with each update that is made, until it has reached `skip_limit`.
+    off in a parts, every a-th row in one, whose gradients are summed: the gradient is that of the whole
+    batch. Dropout draws from `key` folded with the step, so the key is the same for all steps. An update
+    whose loss or gradient is not finite is not made, and counted: Adam's update is finite where the
+    gradient's norm is. The count begins anew with each update that is made, until it has reached
+    `skip_limit`.
     """
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
@@ -139,7 +152,8 @@ def make_train_step(
         counts, slope = objective.counts(batch), jax.grad(loss, has_aux=True)
         if accumulate == 1:
             return slope(params, batch, key, counts)
-        parts = jax.tree.map(lambda x: x.reshape(accumulate, -1, *x.shape[1:]), batch)
+        # Every a-th row, so that a device has the rows of its parts already.
+        parts = jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
         def body(carry: Any, part: tuple[Batch, Key]) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, carry, slope(params, *part, counts)), None
@@ -149,7 +163,9 @@ def make_train_step(
         return jax.lax.scan(body, start, (parts, jax.random.split(key, accumulate)))[0]
 
     def train_step(state: State, batch: Batch, key: Key) -> State:
-        grads, total = gradient(state.params, batch, jax.random.fold_in(key, state.step))
+        whole = placement.gather(state.params) if placement else state.params
+        grads, total = gradient(whole, batch, jax.random.fold_in(key, state.step))
+        grads = placement.scatter(grads) if placement else grads
         norm, loss = optax.tree.norm(grads), objective.loss(total, objective.counts(batch))
         finite = jnp.isfinite(norm) & jnp.isfinite(loss)
 
@@ -171,7 +187,8 @@ def make_train_step(
             skipped=jnp.where(finite & (state.skipped < skip_limit), 0, state.skipped + ~finite),
         )
 
-    return jax.jit(jax.vmap(train_step, (0, None, 0)) if seeds > 1 else train_step, donate_argnums=0)
+    over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name="seed" if placement else None)
+    return jax.jit(_placed(over_seeds if seeds > 1 else train_step, placement), donate_argnums=0)
 
 
 def _health(
@@ -188,8 +205,8 @@ def _health(
     }
 
 
-@jax.jit
-def roll_back(state: State, good: State, lost: jax.Array) -> State:
+@partial(jax.jit, static_argnums=3)
+def roll_back(state: State, good: State, lost: jax.Array, placement: Placement | None = None) -> State:
     """The state with the parameters and the optimiser of an earlier one: the updates since are given up.
 
     Args:
@@ -205,11 +222,16 @@ def roll_back(state: State, good: State, lost: jax.Array) -> State:
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(lost.reshape(lost.shape + (1,) * (new.ndim - lost.ndim)), new, old)
 
-    return jax.tree.map(choose, back, state)
+    chosen = jax.tree.map(choose, back, state)
+    return placement.keep(chosen) if placement else chosen
 
 
 def make_eval_step(
-    network: model.Model, objective: Objective, seeds: int = 1, noise: Any = 0
+    network: model.Model,
+    objective: Objective,
+    seeds: int = 1,
+    noise: Any = 0,
+    placement: Placement | None = None,
 ) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
     """Returns the jitted evaluation step: (params, batch) -> (sums, answers).
 
@@ -218,30 +240,36 @@ def make_eval_step(
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
         draws = {"noise": jax.random.key(noise)}
+        params = placement.gather(params) if placement else params
         outputs = network.apply({"params": params}, batch["inputs"], **model_inputs(batch), rngs=draws)
         return objective.sums(outputs, batch), objective.answers(outputs)
 
-    return jax.jit(jax.vmap(eval_step, (0, None)) if seeds > 1 else eval_step)
+    over_seeds = jax.vmap(eval_step, (0, None), spmd_axis_name="seed" if placement else None)
+    step = over_seeds if seeds > 1 else eval_step
+    return jax.jit(step, out_shardings=placement.whole) if placement else jax.jit(step)
 
 
-@jax.jit
-def close_epoch(state: State, score: jax.Array) -> State:
+@partial(jax.jit, static_argnums=2)
+def close_epoch(state: State, score: jax.Array, placement: Placement | None = None) -> State:
     """Keeps the parameters of those seeds whose validation score is their best, and empties the sums."""
     better = score > state.best_score
 
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(better.reshape(better.shape + (1,) * (new.ndim - better.ndim)), new, old)
 
-    return state._replace(
+    closed = state._replace(
         sums=jax.tree.map(jnp.zeros_like, state.sums),
         best_params=jax.tree.map(choose, state.params, state.best_params),
         best_score=choose(score, state.best_score),
         stale=jnp.where(better, 0, state.stale + 1),
     )
+    return placement.keep(closed) if placement else closed
 
 
-def make_keys(seed: int, seeds: int) -> tuple[Key, Key]:
+def make_keys(seed: int, seeds: int, placement: Placement | None = None) -> tuple[Key, Key]:
     """Keys for the initial weights and for dropout; number i of K has those of a run with `seed + i`."""
+    if placement:
+        return jax.jit(partial(make_keys, seed, seeds), out_shardings=placement.keys)()
     pairs = jnp.stack([jax.random.split(jax.random.key(seed + i)) for i in range(seeds)])
     pairs = pairs if seeds > 1 else pairs[0]
     return pairs[..., 0], pairs[..., 1]

@@ -14,9 +14,9 @@ from typing import Any
 from fourier_attn import atomic, provenance
 from fourier_attn.config import Config, from_dict
 
-# Set by the machine or by the run itself. The mixers' `lengths` are, too.
-FREE = (
-    "data.dir",
+MACHINE = ("data.dir", "train.mesh")  # what another machine may have otherwise
+# Set by the run itself. The mixers' `lengths` are, too.
+FOUND = (
     "model.vocab",
     "model.classes",
     "model.head",
@@ -24,6 +24,7 @@ FREE = (
     "optim.steps",
     "model.mixer.lengths",
 )
+FREE = (*MACHINE, *FOUND)  # what two parts of a run may have otherwise
 DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.

@@ -1,0 +1,81 @@
+"""The service through which processes find each other, in a process of its own beside process 0.
+
+Where the service ends, JAX ends the processes that use it, with a C++ stack. Here it outlives process 0 until
+the others have noticed, each of which then ends with a message.
+"""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from jax._src import distributed
+
+LIBRARY: Any = vars(distributed)["_jax"]  # from which JAX takes its service, and there is no other way to it
+LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # after what it was told; "": process 0 was killed
+
+
+class Service:
+    """Has the interface of JAX's own.
+
+    Args:
+      address: host:port.
+      processes, options: as JAX gives them to its own.
+    Raises: ValueError where the port cannot be used.
+    """
+
+    def __init__(self, address: str, processes: int, **options: Any):
+        order = json.dumps([address, processes, options])
+        # -P: modules beside this file have names of the standard library's
+        self.child = subprocess.Popen(
+            [sys.executable, "-P", __file__, order],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.child.stdout
+        if self.child.stdout.readline() != "ready\n":
+            raise ValueError(f"the port of --coordinator={address} cannot be used; choose another one")
+
+    def tell(self, word: str) -> None:
+        """Lets it end, after as many seconds as `LINGERS_S` says."""
+        assert self.child.stdin
+        with contextlib.suppress(OSError, ValueError):
+            self.child.stdin.write(f"{word}\n")
+            self.child.stdin.close()
+
+    def shutdown(self) -> None:
+        """Ends it, when all processes have left."""
+        self.tell("end")
+        self.child.wait()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Inside `with`, a service that JAX starts is one of these."""
+    own = LIBRARY.get_distributed_runtime_service
+    LIBRARY.get_distributed_runtime_service = Service
+    try:
+        yield
+    finally:
+        LIBRARY.get_distributed_runtime_service = own
+
+
+def main() -> None:
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)  # process 0 decides
+    address, processes, options = json.loads(sys.argv[1])
+    service = LIBRARY.get_distributed_runtime_service(address, processes, **options)
+    print("ready", flush=True)
+    time.sleep(LINGERS_S.get(sys.stdin.readline().strip(), 0.0))
+    service.shutdown()
+
+
+if __name__ == "__main__":
+    main()

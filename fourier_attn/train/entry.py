@@ -1,0 +1,81 @@
+"""Into a run and out of it: what is checked, agreed upon and locked before the loop begins."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from fourier_attn import config as configuration
+from fourier_attn.config import Config
+from fourier_attn.train import init_from, memory, processes, sharding, workdir
+from fourier_attn.train.evaluate import summary
+from fourier_attn.train.finished import finished
+from fourier_attn.train.loop import Run
+from fourier_attn.train.signals import Interrupted, StopSignals
+
+
+def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
+    """Trains what the configuration describes and returns its metrics on the test set.
+
+    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
+    the files to hand in, TensorBoard events and checkpoints. Where it holds an unfinished run of the same
+    configuration, that run goes on, to the same result bit for bit; where it holds a finished one, nothing
+    is done. Of several processes, the first writes and speaks; the others write their parts of checkpoints.
+
+    Args:
+      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer", "code".
+    Raises:
+      ValueError: for a configuration, a data set or a directory that cannot be used.
+      Diverged: where updates are not finite, twice.
+      Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
+    """
+    directory = Path(directory).resolve()
+
+    def prepare() -> tuple[init_from.Start, dict[str, Any] | None]:
+        check(config)
+        start = init_from.load(config, directory)
+        if start.config is not config:
+            check(start.config)
+        workdir.check(directory, start.config)
+        return start, finished(directory)
+
+    with contextlib.ExitStack() as stack:
+        if not processes.lead():
+            stack.enter_context(contextlib.redirect_stdout(None))
+        start, done = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
+        if processes.told(lambda: done is not None):
+            if done:
+                tqdm.write(f"{directory} is finished. {summary(done)}")
+            return done or {}
+
+        def take() -> None:
+            if processes.lead():
+                stack.enter_context(workdir.lock(directory))
+                workdir.check(directory, start.config)  # another run may have come first
+                workdir.clear(directory)
+
+        processes.agree(take)
+        stop = stack.enter_context(StopSignals())
+        try:
+            return Run(start, directory, stop, allow_drift).finish()
+        except Interrupted:
+            tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
+            raise
+
+
+def check(config: Config) -> None:
+    """Checks a configuration without touching any data: every knob's range, the mesh, and the memory.
+
+    Raises: ValueError.
+    """
+    configuration.check(config)
+    memory.check(config, sharding.place(config.train, config.data.batch).mesh.shape)
+
+
+def _hash(config: Config) -> str:
+    text = json.dumps(config.to_dict(), sort_keys=True, default=str)
+    return f"config {hashlib.sha256(text.encode()).hexdigest()[:8]}"

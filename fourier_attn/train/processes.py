@@ -1,0 +1,188 @@
+"""Several processes that train one network: how they find each other, agree, and notice that one is lost."""
+
+import atexit
+import contextlib
+import itertools
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import jax
+
+from fourier_attn.train import coordinator
+from fourier_attn.train.signals import Interrupted
+from fourier_attn.train.watch import Watch, end, table
+
+T = TypeVar("T")
+PATIENCE_S = 50.0  # for the others to come
+VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+_questions = itertools.count()
+
+
+def lead() -> bool:
+    """Whether this is the process that writes files and speaks."""
+    return jax.process_index() == 0
+
+
+def alone() -> bool:
+    """Whether there is no other."""
+    return jax.process_count() == 1
+
+
+@contextlib.contextmanager
+def joined(
+    coordinator: str | None = None, count: int | None = None, index: int | None = None
+) -> Iterator[None]:
+    """Inside `with`, this process is one of several, if there are any.
+
+    SLURM and TPU slices are found by JAX itself; elsewhere the arguments say it, or the variables
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID. Where another process ends before its time,
+    or is silent for half a minute, this one says so and ends with exit code 1: what they compute together
+    can no longer be finished.
+
+    Args:
+      coordinator: host:port of process 0.
+      count, index: number of processes, and which one this is.
+    Raises: ValueError where they do not fit each other.
+    """
+    given = _given(coordinator, count, index)
+    if given is None and not _detected():
+        yield
+        return
+    _connect(given)
+    watch = Watch()
+    atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
+    try:
+        yield
+        _part(watch)
+    except Interrupted:  # in all processes at the same step
+        _part(watch)
+        raise
+    except BaseException as error:
+        watch.leave(str(error) or type(error).__name__)
+        raise
+
+
+def _part(watch: Watch) -> None:
+    """Leaves when all do."""
+    agree(lambda: None)
+    watch.stop()
+    jax.distributed.shutdown()
+
+
+def agree(work: Callable[[], T], same: str = "") -> T:
+    """Does something in every process, and goes on in none before all have done it.
+
+    Args:
+      same: a text that must be that of process 0, or nothing has been done together.
+    Raises: ValueError in all processes where the text is another one in one of them, or `work` raised one;
+      any other error of `work` in the process where it was raised.
+    """
+    if jax.process_count() == 1:
+        return work()
+    result: Any = None
+    said = {"error": "", "same": same}
+    try:
+        result = work()
+    except ValueError as error:
+        said["error"] = str(error)
+    number, client = next(_questions), table()
+    client.key_value_set(f"agree/{number}/{jax.process_index()}", json.dumps(said))
+    answers = [json.loads(_get(f"agree/{number}/{i}")) for i in range(jax.process_count())]
+    for i, answer in enumerate(answers):
+        if answer["error"]:
+            raise ValueError(answer["error"] if i == 0 else f"{answer['error']} (process {i})")
+    for i, answer in enumerate(answers):
+        if answer["same"] != answers[0]["same"]:
+            raise ValueError(
+                f"the processes were not given the same: {answers[0]['same']} in process 0, {answer['same']} "
+                f"in process {i}; start all with one command line"
+            )
+    return result
+
+
+def told(work: Callable[[], T]) -> T:
+    """What process 0 finds, as JSON has it, in all processes."""
+    if jax.process_count() == 1:
+        return work()
+    key = f"told/{next(_questions)}"
+    if lead():
+        table().key_value_set(key, json.dumps(work()))
+    return json.loads(_get(key))
+
+
+def first(work: Callable[[], T]) -> T:
+    """Like `agree`; process 0 does it before the others begin."""
+    if lead():
+        result = agree(work)
+        agree(lambda: None)
+        return result
+    agree(lambda: None)
+    return agree(work)
+
+
+def _get(key: str) -> str:
+    """Waits for it; a signal is handled within a second."""
+    while True:
+        try:
+            return table().blocking_key_value_get(key, 1000)
+        except RuntimeError as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+
+
+def _given(coordinator: str | None, count: int | None, index: int | None) -> tuple[str, int, int] | None:
+    """What the arguments and the variables say, None if nothing. Raises: ValueError."""
+    named = [os.environ.get(name) for name in VARIABLES]
+    coordinator = coordinator or named[0]
+    values = []
+    for value, text, name in ((count, named[1], VARIABLES[1]), (index, named[2], VARIABLES[2])):
+        if value is None and text is not None and not text.isdigit():
+            raise ValueError(f"{name}={text!r} must be a number")
+        values.append(int(text) if value is None and text is not None else value)
+    count, index = values
+    if coordinator is None and count is None and index is None:
+        return None
+    if coordinator is None or count is None or index is None:
+        raise ValueError("--coordinator, --num_processes and --process_id belong together; give all three")
+    if not 0 <= index < count:
+        raise ValueError(f"--process_id={index} must lie between 0 and --num_processes={count} less 1")
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise ValueError(f"--coordinator={coordinator!r} must be host:port")
+    try:
+        socket.getaddrinfo(host.strip("[]"), int(port))
+    except OSError as error:
+        raise ValueError(
+            f"--coordinator={coordinator} cannot be found ({error.strerror}); name a host"
+        ) from error
+    return coordinator, count, index
+
+
+def _detected() -> bool:
+    """Whether this is a step of several tasks under SLURM, or one of several hosts of a TPU slice."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    hosts = os.environ.get("TPU_WORKER_HOSTNAMES", "")
+    return (tasks.isdigit() and int(tasks) > 1) or "," in hosts
+
+
+def _connect(given: tuple[str, int, int] | None) -> None:
+    """Meets the others. Where they do not come, JAX would end with a C++ stack, so it is given longer."""
+    where = f"{given[1]} processes at {given[0]}" if given else "processes"
+    message = (
+        f"the {where} did not all come within {PATIENCE_S:.0f} s; see that each runs and reaches process 0"
+    )
+    late = threading.Timer(PATIENCE_S, end, (message, 2))
+    late.daemon = True
+    late.start()
+    address, count, index = given or (None, None, None)
+    try:
+        with coordinator.apart():
+            jax.distributed.initialize(
+                address, count, index, initialization_timeout=600, heartbeat_timeout_seconds=600
+            )
+    finally:
+        late.cancel()

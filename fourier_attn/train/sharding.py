@@ -1,0 +1,191 @@
+"""Which device holds what: a mesh of devices, and where the state and the batches of a run lie on it."""
+
+import math
+import re
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+AXES = ("seed", "data", "fsdp")
+SMALL = 4096  # numbers; arrays with fewer are not worth splitting
+
+
+class Placement(NamedTuple):
+    """Where the arrays of a run lie.
+
+        seed    the networks of a run with several seeds: no communication
+        data    the examples of a batch; parameters are on every device: gradients are summed
+        fsdp    examples, too; parameters and the optimiser's state are split along their longest axis,
+                gathered for the step, and gradients are summed where their parameters are
+
+    One device, several devices and several processes differ in `mesh` only.
+
+    Args:
+      mesh: of the axes `AXES`.
+      seeds: networks of the run; with several of them every array of the state has a leading axis.
+    Source: Rajbhandari et al., ZeRO, arXiv 1910.02054 (its third stage is fsdp).
+    """
+
+    mesh: Mesh
+    seeds: int = 1
+
+    def spec(self, shape: tuple[int, ...]) -> PartitionSpec:
+        """Of an array of one network's state: the longest axis that divides is split."""
+        n = self.mesh.shape["fsdp"]
+        axes = [i for i, size in enumerate(shape) if size % n == 0]
+        if n == 1 or not axes or math.prod(shape) < SMALL:
+            return PartitionSpec()
+        longest = max(axes, key=lambda i: shape[i])
+        return PartitionSpec(*("fsdp" if i == longest else None for i in range(longest + 1)))
+
+    def state(self, tree: Any) -> Any:
+        """The sharding of each array of a state, of which the shapes are enough."""
+
+        def of(leaf: Any) -> NamedSharding:
+            spec = self.spec(leaf.shape) if self.seeds == 1 else ("seed", *self.spec(leaf.shape[1:]))
+            return NamedSharding(self.mesh, PartitionSpec(*spec))
+
+        return jax.tree.map(of, tree)
+
+    @property
+    def batch(self) -> NamedSharding:
+        return NamedSharding(self.mesh, PartitionSpec(("data", "fsdp")))
+
+    @property
+    def keys(self) -> NamedSharding:
+        """One, or one for each seed."""
+        return NamedSharding(self.mesh, PartitionSpec("seed") if self.seeds > 1 else PartitionSpec())
+
+    @property
+    def whole(self) -> NamedSharding:
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    def like(self, tree: Any) -> Any:
+        """Shapes, dtypes and shardings of a state."""
+
+        def of(leaf: Any, where: NamedSharding) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
+
+        return jax.tree.map(of, tree, self.state(tree))
+
+    def keep(self, tree: Any) -> Any:
+        """Inside a jitted function: the state as it is to lie."""
+        return jax.lax.with_sharding_constraint(tree, self.state(tree))
+
+    def gather(self, params: Any) -> Any:
+        """Inside the step of one network: all parameters on every device."""
+        if self.mesh.shape["fsdp"] == 1:
+            return params
+        return jax.tree.map(lambda p: jax.lax.with_sharding_constraint(p, self.whole), params)
+
+    def scatter(self, grads: Any) -> Any:
+        """Inside the step of one network: gradients where their parameters lie."""
+        if self.mesh.shape["fsdp"] == 1:
+            return grads
+        return jax.tree.map(
+            lambda g: jax.lax.with_sharding_constraint(g, NamedSharding(self.mesh, self.spec(g.shape))), grads
+        )
+
+    def put(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
+        """A batch, of which every process has all rows and keeps its own."""
+        if self.mesh.size == 1:
+            return batch  # which the step itself puts where its state is, in less time
+        if jax.process_count() == 1:
+            return jax.device_put(batch, self.batch)
+
+        def own(array: np.ndarray) -> jax.Array:
+            array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+            return jax.make_array_from_callback(array.shape, self.batch, lambda index: array[index])
+
+        return {name: own(array) for name, array in batch.items()}
+
+    def highest(self, value: int) -> jax.Array:
+        """The highest of the processes' values. Nothing waits until it is read."""
+        ours = np.full(self.mesh.devices.size, value, np.int32)  # of which each device takes one
+        everywhere = NamedSharding(self.mesh, PartitionSpec(AXES))
+        values = jax.make_array_from_callback(ours.shape, everywhere, lambda index: ours[index])
+        return values.max()
+
+    def __str__(self) -> str:
+        sizes = [f"{name} {size}" for name, size in self.mesh.shape.items() if size > 1]
+        return ", ".join(sizes) or "data 1"
+
+
+def fetch(tree: Any) -> Any:
+    """Arrays as NumPy's, whole, on every process."""
+
+    def one(leaf: Any) -> np.ndarray:
+        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
+            leaf = multihost_utils.process_allgather(leaf, tiled=True)
+        return np.asarray(leaf)
+
+    return jax.tree.map(one, tree)
+
+
+def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
+    """Devices along each axis.
+
+    Args:
+      mesh: as "data=4,fsdp=2", where an axis that is not named has one device; "": by seed as far as the
+        number of seeds and that of devices have a common divisor, and the rest by data, as far as rows can
+        be split.
+      rows: of a batch, or of a micro-batch.
+    Raises: ValueError for a mesh that cannot be read, does not fit the devices, or splits rows or seeds
+      unevenly.
+    """
+    if not mesh:
+        seed = math.gcd(seeds, devices)
+        return {"seed": seed, "data": math.gcd(rows, devices // seed), "fsdp": 1}
+    found: dict[str, int] = {}
+    for part in mesh.split(","):
+        match = re.fullmatch(r"\s*(seed|data|fsdp)\s*=\s*([1-9]\d{0,5})\s*", part)
+        if not match:
+            raise ValueError(
+                f"train.mesh={mesh!r} cannot be read; write it like 'data=4,fsdp=2', with the axes "
+                f"{', '.join(AXES)}"
+            )
+        if match[1] in found:
+            raise ValueError(f"train.mesh={mesh!r} names {match[1]} twice")
+        found[match[1]] = int(match[2])
+    found = {axis: found.get(axis, 1) for axis in AXES}
+    if math.prod(found.values()) != devices:
+        raise ValueError(
+            f"train.mesh={mesh!r} asks for {math.prod(found.values())} devices, and there are {devices}; "
+            "change it, or leave it empty"
+        )
+    if seeds % found["seed"]:
+        raise ValueError(f"train.mesh={mesh!r}: seed={found['seed']} must divide train.seeds={seeds}")
+    if rows % (found["data"] * found["fsdp"]):
+        raise ValueError(
+            f"train.mesh={mesh!r}: the {rows} rows of a (micro-)batch do not divide by data x fsdp = "
+            f"{found['data'] * found['fsdp']}; change data.batch"
+        )
+    return found
+
+
+def here(seeds: int = 1) -> Placement:
+    """Everything on the first device of this process."""
+    return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
+
+
+def place(settings: Any, batch: int) -> Placement:
+    """The placement of a run on the devices that there are.
+
+    Args:
+      settings: `config.train`.
+      batch: rows of a batch.
+    Raises: ValueError as `sizes`; and where a process would have nothing to do.
+    """
+    devices, rows = jax.devices(), batch // settings.accumulate
+    found = sizes(settings.mesh, settings.seeds, rows, len(devices))
+    used = math.prod(found.values())
+    if used < len(devices) and jax.process_count() > 1:
+        raise ValueError(
+            f"a (micro-)batch of {rows} rows does not divide by the {len(devices)} devices of "
+            f"{jax.process_count()} processes; change data.batch"
+        )
+    shape = tuple(found[axis] for axis in AXES)
+    return Placement(Mesh(np.array(devices[:used]).reshape(shape), AXES), settings.seeds)

@@ -1,0 +1,100 @@
+"""Notices where another process of the same run is lost, and ends this one, which would wait for ever."""
+
+import contextlib
+import itertools
+import os
+import sys
+import threading
+from typing import Any
+
+import jax
+from jax._src import distributed  # the one way to the table of keys and values that processes share
+
+BEAT_S = 1.0  # between signs of life
+SILENCE = 30  # beats after which a process counts as lost
+
+
+def table() -> Any:
+    """Keys and values that the processes share."""
+    return distributed.global_state.client
+
+
+class Watch:
+    """Gives signs of life, looks for those of the others, and ends this process where one of them is lost.
+
+    Silence is counted in this process's own beats: where it was itself halted, none of the others is lost.
+    """
+
+    def __init__(self) -> None:
+        self.client, self.index = table(), jax.process_index()
+        self.others = set(range(jax.process_count())) - {self.index}
+        self.stopped, self.unanswered = threading.Event(), 0
+        self.beating = threading.Thread(target=self.beat, daemon=True)
+        self.beating.start()
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def beat(self) -> None:
+        """Tells the others, and reads what they tell. A process that cannot do that any more is not heard."""
+        seen: dict[int, tuple[str, int]] = dict.fromkeys(self.others, ("", 0))
+        for number in itertools.count():
+            if self.stopped.wait(BEAT_S):
+                return
+            try:
+                self.client.key_value_set(f"alive/{self.index}", str(number), allow_overwrite=True)
+                told = {
+                    int(key.rsplit("/", 1)[1]): value
+                    for key, value in self.client.key_value_dir_get("alive/")
+                }
+            except RuntimeError:
+                continue
+            self.unanswered = 0
+            for i in self.others:
+                value = told.get(i, "")
+                if value.startswith("left: "):
+                    self.lost(f"process {i} has ended ({value.removeprefix('left: ')})")
+                if seen[i][0] != value:
+                    seen[i] = value, number
+                elif number - seen[i][1] > SILENCE:
+                    self.lost(f"process {i} has not been heard of for {SILENCE * BEAT_S:.0f} s")
+
+    def listen(self) -> None:
+        """Ends this process where process 0, which holds the table, does not answer."""
+        while not self.stopped.wait(BEAT_S):
+            self.unanswered += 1
+            if self.unanswered > SILENCE:
+                self.lost(f"process 0 has not answered for {SILENCE * BEAT_S:.0f} s", answers=False)
+
+    def lost(self, what: str, answers: bool = True) -> None:
+        """Ends this process; the others are told, if the table answers."""
+        if not self.stopped.is_set():
+            if answers:
+                self.leave(what)
+            end(f"{what}; the run can go on from its last checkpoint: give --workdir again", 1)
+
+    def leave(self, reason: str) -> None:
+        """Tells the others that this process ends."""
+        self.stopped.set()
+        with contextlib.suppress(RuntimeError):
+            self.client.key_value_set(f"alive/{self.index}", f"left: {reason[:300]}", allow_overwrite=True)
+        _dismiss("leave")
+
+    def stop(self) -> None:
+        """All processes are done."""
+        self.stopped.set()
+        self.beating.join()
+
+
+def end(message: str, code: int) -> None:
+    """Ends this process from another thread than that which hangs."""
+    if sys.stdout:  # which only process 0 has
+        sys.stdout.flush()
+    os.write(2, f"error: {message}\n".encode())
+    _dismiss("end" if code == 2 else "leave")
+    os._exit(code)
+
+
+def _dismiss(word: str) -> None:
+    """Tells the service, if it is this process's, how long it is still needed."""
+    service = distributed.global_state.service
+    if service:
+        service.tell(word)

@@ -1,0 +1,94 @@
+"""Trains as one process of several, or alone: python device_program.py ORDER, which is JSON.
+
+    config    the whole configuration
+    workdir   the run's directory
+    port      at which `processes` processes meet, of which this is number `process`; without it: alone
+    at, signum  the process gives itself this signal after step `at`, if it is number `who`
+
+It prints a hash of the parameters it ends with, and what the program of a training step communicates.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import aot
+from fourier_attn import command, config, train
+from fourier_attn.train import loop, processes, sharding
+
+
+def main(word: str) -> None:
+    order = json.loads(word)
+    settings = config.from_dict(order["config"])
+    meeting = (f"127.0.0.1:{order['port']}", order["processes"], order["process"]) if "port" in order else ()
+    if order.get("who") == order["process"]:
+        signal_after(order["at"], order["signum"])
+    runs, said = remember(), io.StringIO()
+    with processes.joined(*meeting):
+        with contextlib.redirect_stdout(said):
+            train.run(settings, order["workdir"])
+        print(json.dumps(facts(runs[-1]) | {"said": said.getvalue()}), flush=True)
+
+
+def signal_after(step: int, signum: int) -> None:
+    """Has this process give itself a signal."""
+    after = loop.Run.after_step
+
+    def then(run: loop.Run, *arguments: Any) -> None:
+        after(run, *arguments)
+        if run.step == step:
+            os.kill(os.getpid(), signum)
+
+    patch(loop.Run, "after_step", then)
+
+
+def patch(owner: Any, name: str, function: Callable[..., Any]) -> None:
+    setattr(owner, name, function)
+
+
+def remember() -> list[loop.Run]:
+    """The runs that will be made."""
+    runs, made = [], loop.Run.train
+
+    def train_it(run: loop.Run) -> None:
+        runs.append(run)
+        made(run)
+
+    patch(loop.Run, "train", train_it)
+    return runs
+
+
+def facts(run: loop.Run) -> dict[str, Any]:
+    text = program(run)
+    parameters = jax.tree.leaves(sharding.fetch(run.state.params))
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(p).tobytes() for p in parameters))
+    results = [m["result"] for m in aot.COLLECTIVE.finditer(text) if m["kind"] == "all-gather"]
+    return {
+        "hash": digest.hexdigest(),
+        "shapes": sorted({text_of(p) for p in parameters}),
+        "split": sorted({text_of(p) for p in jax.tree.leaves(run.state.params) if not p.is_fully_replicated}),
+        "collectives": aot.collectives(text),
+        "gathered": sorted({m["sizes"] for result in results for m in aot.ARRAY.finditer(result)}),
+    }
+
+
+def text_of(array: Any) -> str:
+    return ",".join(map(str, array.shape))
+
+
+def program(run: loop.Run) -> str:
+    """The compiled training step."""
+    batch = run.placement.put(run.data.train[0])
+    return run.train_step.lower(run.state, batch, run.keys).compile().as_text()
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main, arguments=True))
