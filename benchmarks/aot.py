@@ -33,6 +33,7 @@ from fourier_attn.ops.products import masked_mix
 from fourier_attn.optics import Engine
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.sharding import AXES, Placement
 from fourier_attn.train.step import make_init, make_keys, make_train_step
 
 Row = dict[str, Any]
@@ -106,9 +107,9 @@ def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[...
 
 
 def training(
-    name: str, depth: int, b: int, t: int, size: str = "base"
+    name: str, depth: int, b: int, t: int, size: str = "base", placement: Placement | None = None
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A training step of an encoder with the heads of pre-training, in bfloat16."""
+    """A training step of an encoder with the heads of pre-training, in bfloat16, and its state and batch."""
     c = family(name, size)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
@@ -122,7 +123,10 @@ def training(
     batch = {key: jax.ShapeDtypeStruct(shape, jnp.int32) for key, shape in sizes.items()}
     batch |= {"weight": jax.ShapeDtypeStruct((b,), "float32")}
     batch |= {"mlm_weights": jax.ShapeDtypeStruct((b, p), "float32")}
-    run = make_train_step(network, optimizer, objective)
+    run = make_train_step(network, optimizer, objective, placement=placement)
+    if placement:
+        state, where = placement.like(state), placement.batch
+        batch = {key: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where) for key, a in batch.items()}
     return lambda state, batch: run(state, batch, make_keys(0, 1)[1]), [state, batch]
 
 
@@ -234,13 +238,15 @@ def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
 
 
 def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Case]:
-    """Training steps of encoders of size base: of 2 blocks on four devices, by data, and of 12 on one."""
-    for count, depth in ((4, 2), (1, 12)):
+    """Training steps of encoders of size base: of 2 blocks on four devices, of 12 on one."""
+    for axis, count, depth in (("data", 4, 2), ("fsdp", 4, 2), ("data", 1, 12)):
+        shape = [count if name == axis else 1 for name in AXES]
+        placement = Placement(Mesh(np.array(devices[:count]).reshape(shape), AXES))
         for name in ("fnet", "hybrid", "bert"):
-            facts = {"part": "training", "what": name, "dtype": "bfloat16", "devices": count}
+            facts = {"part": "training", "what": name, "dtype": "bfloat16", "devices": count, "mesh": axis}
             facts["size"] = f"{depth} blocks, batch {b}, {t} tokens"
-            function, arguments = training(name, depth, b, t)
-            yield facts, partial(compiled, function, split(arguments, devices[:count]), donate=True)
+            function, arguments = training(name, depth, b, t, placement=placement)
+            yield facts, partial(compiled, function, arguments, donate=True)
 
 
 def cases(target: str) -> Iterator[Case]:
