@@ -25,7 +25,8 @@ from fourier_attn.train import metrics
 from fourier_attn.train.checkpoint import Name
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.init_from import Start
-from fourier_attn.train.loop import Run, StopSignals
+from fourier_attn.train.loop import Run
+from fourier_attn.train.signals import StopSignals
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
 
 DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")

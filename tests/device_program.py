@@ -35,7 +35,7 @@ def main(word: str) -> None:
     with processes.joined(*meeting):
         with contextlib.redirect_stdout(said):
             train.run(settings, order["workdir"])
-        print(json.dumps(facts(runs[-1]) | {"said": said.getvalue()}), flush=True)
+        print(json.dumps((facts(runs[-1]) if runs else {}) | {"said": said.getvalue()}), flush=True)
 
 
 def signal_after(step: int, signum: int) -> None:

@@ -339,6 +339,23 @@ def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, tmp_p
     assert answers(where) == answers(runs.whole(1, 2)[0])
 
 
+@pytest.mark.slow
+def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, tmp_path: Path) -> None:
+    """Two processes notice either together."""
+    where = tmp_path / "run"
+    stopped = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0)
+    runs.end(stopped, 128 + signal.SIGTERM)
+    newest = where / "checkpoints" / str(names(where)[0])
+    largest = max((newest / "state").rglob("*"), key=lambda path: path.is_file() * path.stat().st_size)
+    largest.write_bytes(bytes(largest.stat().st_size))
+    said = runs.end(runs.start(where, 1, 2))[0]["said"]
+    assert f"The checkpoint {newest} is damaged" in said
+    assert answers(where) == answers(runs.whole(1, 2)[0])
+    again = runs.end(runs.start(where, 1, 2))
+    assert f"{where} is finished" in again[0]["said"]
+    assert again[1] == {"said": ""}
+
+
 def halted(process: subprocess.Popen) -> bool:
     """Whether a process was stopped, or has ended."""
     if process.poll() is not None:

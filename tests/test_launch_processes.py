@@ -23,8 +23,6 @@ from launch.results import FILE
 pytestmark = pytest.mark.slow
 
 STAND_IN = "--module=stand_in"
-TOGETHER = any("jax.distributed" in path.read_text() for path in (ROOT / "fourier_attn").rglob("*.py"))
-together = pytest.mark.skipif(not TOGETHER, reason="the training command does not train in several processes")
 slurm_installed = pytest.mark.skipif(
     bool(slurm_node.missing()), reason=f"not installed: {', '.join(slurm_node.missing())}"
 )
@@ -197,7 +195,7 @@ def toy_words(few_reviews: str) -> list[str]:
     return ["--config=configs/fnet.py", *(f"--config.{key}={value}" for key, value in changed.items())]
 
 
-@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=together)])
+@pytest.mark.parametrize("processes", [1, 2])
 def test_training(processes: int, few_reviews: str, tmp_path: Path) -> None:
     where = tmp_path / "run"
     options = [f"--processes={processes}", "--", *toy_words(few_reviews), f"--workdir={where}"]
@@ -319,7 +317,6 @@ def test_slurm_requeue_and_resume_in_training(
 
 
 @slurm_installed
-@together
 def test_slurm_trains_in_two_processes(node: slurm_node.Node, few_reviews: str, tmp_path: Path) -> None:
     where = tmp_path / "run"
     job = submit(node, "--processes_per_node=2", "--", *toy_words(few_reviews), f"--workdir={where}")

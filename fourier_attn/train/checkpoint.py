@@ -207,7 +207,10 @@ def _reason(error: Exception) -> str:
 
 
 def _copy(leaf: Any) -> Any:
-    return jnp.copy(leaf) if isinstance(leaf, jax.Array) else np.array(leaf)
+    """In the host's memory; of an array of several processes Orbax itself makes one, but not of a CPU's."""
+    if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
+        return np.array(leaf)
+    return jnp.copy(leaf) if jax.default_backend() == "cpu" else leaf
 
 
 def _paths(state: Any) -> list[str]:
