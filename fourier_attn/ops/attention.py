@@ -1,10 +1,14 @@
 """Scaled dot-product attention with padding."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
+
+from fourier_attn.ops import blocks
+from fourier_attn.ops.platforms import by_platform
 
 IMPLEMENTATIONS = ("xla", "cudnn")
 
@@ -46,10 +50,46 @@ def attention(
     if implementation == "cudnn":
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
         return _fused(query, key, value, lengths)
+    if not dropout or dropout_key is None:
+        dropout, dropout_key = 0.0, None
+    compute = partial(_compute, rate=dropout)
+    return by_platform(best_form, compute, query, key, value, mask, dropout_key)
+
+
+def best_form(platform: str) -> str:
+    """CPUs have caches that a block of scores fits; elsewhere blocks would be small pieces of work."""
+    return "blocks" if platform == "cpu" else "whole"
+
+
+def _compute(
+    form: str,
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    dropout_key: Array | None,
+    *,
+    rate: float,
+) -> Array:
+    if form == "blocks":
+        return _in_blocks(query, key, value, mask, dropout_key, rate)
     where = None if mask is None else mask[:, None, None, :]
-    if dropout and dropout_key is not None:
-        return _with_dropout(query, key, value, where, dropout, dropout_key)
+    if dropout_key is not None:
+        return _with_dropout(query, key, value, where, rate, dropout_key)
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
+
+
+def _in_blocks(
+    query: Array, key: Array, value: Array, mask: Array | None, dropout_key: Array | None, rate: float
+) -> Array:
+    b, _, h, k = query.shape
+    scaled = query.astype(jnp.float32) * jnp.float32(1 / math.sqrt(k))
+    if mask is not None:
+        mask = jnp.broadcast_to(mask[:, None], (b, h, mask.shape[-1]))
+    keys = None if dropout_key is None else jax.random.split(dropout_key, (b, h))
+    heads = [x.swapaxes(1, 2) for x in (scaled, key, value)]
+    y = blocks.attend(*heads, mask=mask, dropout=rate, dropout_keys=keys)
+    return y.swapaxes(1, 2).astype(query.dtype)
 
 
 def _fused(query: Array, key: Array, value: Array, lengths: Array | None) -> Array:
