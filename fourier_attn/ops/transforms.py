@@ -64,11 +64,11 @@ def batchwise(
     batched = custom_vmap(lambda *x: jax.lax.platform_dependent(*x, tpu=function, default=marked))
 
     def vmapped(size: int, is_batched: list[bool], *x: Array) -> tuple[Any, Any]:
-        x = [
+        whole = [
             a if its_own else jnp.broadcast_to(a, (size, *a.shape))
             for a, its_own in zip(x, is_batched, strict=True)
         ]
-        return batched(*x), True if results is None else (True,) * len(results)
+        return batched(*whole), True if results is None else (True,) * len(results)
 
     batched.def_vmap(vmapped)
     return batched
