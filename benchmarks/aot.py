@@ -2,15 +2,18 @@
 
 Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`; no accelerator. Four chips hold a quarter of the batch
 each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and are no times.
-Every row is written to results/aot-v5e.json or results/aot-h100.json as soon as it is known.
+Every row is written to results/aot-v5e.json or results/aot-h100.json as soon as it is known; what is there
+already from the same commit is not compiled again.
 """
 
 import argparse
+import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +33,11 @@ from fourier_attn.ops.products import masked_mix
 from fourier_attn.optics import Engine
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.sharding import AXES, Placement
 from fourier_attn.train.step import make_init, make_keys, make_train_step
 
 Row = dict[str, Any]
+Case = tuple[Row, Callable[[], Row]]  # what is compiled, and what finds out what the compiler says of it
 Mixer = tuple[str, dict[str, Any]]
 PACKAGES = {"v5e": "libtpu", "h100": "jax-cuda13-plugin"}
 # What libtpu asks for where there is no TPU; several processes may load it at once.
@@ -102,9 +107,9 @@ def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[...
 
 
 def training(
-    name: str, depth: int, b: int, t: int, size: str = "base"
+    name: str, depth: int, b: int, t: int, size: str = "base", placement: Placement | None = None
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A training step of an encoder with the heads of pre-training, in bfloat16."""
+    """A training step of an encoder with the heads of pre-training, in bfloat16, and its state and batch."""
     c = family(name, size)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
@@ -118,7 +123,10 @@ def training(
     batch = {key: jax.ShapeDtypeStruct(shape, jnp.int32) for key, shape in sizes.items()}
     batch |= {"weight": jax.ShapeDtypeStruct((b,), "float32")}
     batch |= {"mlm_weights": jax.ShapeDtypeStruct((b, p), "float32")}
-    run = make_train_step(network, optimizer, objective)
+    run = make_train_step(network, optimizer, objective, placement=placement)
+    if placement:
+        state, where = placement.like(state), placement.batch
+        batch = {key: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where) for key, a in batch.items()}
     return lambda state, batch: run(state, batch, make_keys(0, 1)[1]), [state, batch]
 
 
@@ -149,19 +157,23 @@ def _bytes(array: re.Match[str]) -> int:
     return int(np.prod(sizes, dtype=np.int64)) * bits // 8
 
 
-def compiled(function: Callable[..., Any], arguments: list[Any], devices: list[Any], donate: bool) -> Row:
-    """What the compiler says of a function whose arguments but the first are split over the devices."""
+def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
+    """Shapes of a function's arguments, of which all but the first are split over the devices."""
     mesh = Mesh(np.array(devices), ("data",))
-    begin = time.process_time()
 
     def place(tree: Any, spec: PartitionSpec) -> Any:
         sharding = NamedSharding(mesh, spec)
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
 
-    split = [place(tree, PartitionSpec("data")) for tree in arguments[1:]]
-    placed = [place(arguments[0], PartitionSpec()), *split]
+    first, *others = arguments
+    return [place(first, PartitionSpec()), *(place(tree, PartitionSpec("data")) for tree in others)]
+
+
+def compiled(function: Callable[..., Any], arguments: list[Any], donate: bool = False) -> Row:
+    """What the compiler says of a function whose arguments lie on devices."""
+    begin = time.process_time()
     try:
-        program = jax.jit(function, donate_argnums=0 if donate else ()).trace(*placed).lower().compile()
+        program = jax.jit(function, donate_argnums=0 if donate else ()).trace(*arguments).lower().compile()
     except Exception as error:  # whatever a compiler refuses is what is to be found out
         why = re.sub(r"\s+", " ", str(error))[:200]
         return {"compiles": False, "why": why}
@@ -179,18 +191,18 @@ def mixer_rows(
     t: int = 64,
     d: int = 32,
     dtypes: tuple[str, ...] = ("float32", "bfloat16"),
-) -> Iterator[Row]:
+) -> Iterator[Case]:
     """Every mixer and method, forward and gradient, on four devices."""
     for dtype in dtypes:
-        cases = mixers(t) | (engines() if dtype == "float32" else {})
-        for what, mixer in cases.items():
+        chosen = mixers(t) | (engines() if dtype == "float32" else {})
+        for what, mixer in chosen.items():
             facts = {"part": "mixer", "what": what, "dtype": dtype, "devices": len(devices)}
             facts["size"] = f"({b}, {t}, {d})"
             function, arguments = step(mixer, dtype, b, t, d)
-            yield facts | compiled(function, arguments, devices, donate=False)
+            yield facts, partial(compiled, function, split(arguments, devices))
 
 
-def length_rows(devices: list[Any], d: int = 256) -> Iterator[Row]:
+def length_rows(devices: list[Any], d: int = 256) -> Iterator[Case]:
     """Temporary memory of FNet's mixing and of attention for one sequence on one device."""
     attention = {"heads": 4, "head_width": "split"}
     for t in LENGTHS:
@@ -198,41 +210,46 @@ def length_rows(devices: list[Any], d: int = 256) -> Iterator[Row]:
             facts = {"part": "length", "what": what, "dtype": "bfloat16", "devices": 1, "t": t}
             function, arguments = step(mixer, "bfloat16", 1, t, d)
             unmasked = [arguments[0], arguments[1], jax.ShapeDtypeStruct((1, t), bool)]
-            yield facts | {"size": f"(1, {t}, {d})"} | compiled(function, unmasked, devices[:1], donate=False)
+            facts["size"] = f"(1, {t}, {d})"
+            yield facts, partial(compiled, function, split(unmasked, devices[:1]))
 
 
-def method_rows(devices: list[Any], d: int = 128) -> Iterator[Row]:
+def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
     """Forward of each method of `fourier_mix` for one sequence on one chip: what its `auto` goes by on TPUs.
 
-    "rfft" and chirps run in float32 whatever the dtype, and are compiled for that alone: it takes long.
+    "rfft" and chirps run in float32 whatever the dtype, and are compiled for that alone. What takes minutes
+    to compile is left out: products with t x t tables for long sequences.
     """
-    for t in (128, 1024, 4096, 32768):
-        plain = {m: lambda _, x, n, m=m: fourier_mix(x, method=m) for m in ("rfft", "matmul", "monarch")}
-        masked = {
-            "chirps": lambda _, x, n: chirp_mix(x.astype(jnp.float32), n).astype(x.dtype),
-            "masked matmul": lambda _, x, n: masked_mix(x, n),
-        }
+    plain = {m: lambda _, x, n, m=m: fourier_mix(x, method=m) for m in ("rfft", "matmul", "monarch")}
+    masked = {
+        "chirps": lambda _, x, n: chirp_mix(x.astype(jnp.float32), n).astype(x.dtype),
+        "masked matmul": lambda _, x, n: masked_mix(x, n),
+    }
+    longest = {"matmul": 4096, "chirps": 4096, "masked matmul": 512}
+    for t in (128, 256, 512, 1024, 4096, 16384, 32768):
         for dtype in ("float32", "bfloat16"):
             shapes = [{}, jax.ShapeDtypeStruct((1, t, d), dtype), jax.ShapeDtypeStruct((1,), "int32")]
-            for what, function in (plain if t > 1024 else plain | masked).items():
+            for what, function in (plain | masked).items():
                 facts = {"part": "method", "what": what, "dtype": dtype, "devices": 1, "t": t}
                 facts["size"] = f"(1, {t}, {d})"
                 always = what in ("rfft", "chirps")
-                if (dtype == "float32" or not always) and (what != "matmul" or t <= 4096):
-                    yield facts | compiled(function, shapes, devices[:1], donate=False)
+                if t <= longest.get(what, t) and (dtype == "float32" or not always):
+                    yield facts, partial(compiled, function, split(shapes, devices[:1]))
 
 
-def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Row]:
-    """Training steps of encoders of size base: of 2 blocks on four devices, by data, and of 12 on one."""
-    for count, depth in ((4, 2), (1, 12)):
+def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Case]:
+    """Training steps of encoders of size base: of 2 blocks on four devices, of 12 on one."""
+    for axis, count, depth in (("data", 4, 2), ("fsdp", 4, 2), ("data", 1, 12)):
+        shape = [count if name == axis else 1 for name in AXES]
+        placement = Placement(Mesh(np.array(devices[:count]).reshape(shape), AXES))
         for name in ("fnet", "hybrid", "bert"):
-            facts = {"part": "training", "what": name, "dtype": "bfloat16", "devices": count}
+            facts = {"part": "training", "what": name, "dtype": "bfloat16", "devices": count, "mesh": axis}
             facts["size"] = f"{depth} blocks, batch {b}, {t} tokens"
-            function, arguments = training(name, depth, b, t)
-            yield facts | compiled(function, arguments, devices[:count], donate=True)
+            function, arguments = training(name, depth, b, t, placement=placement)
+            yield facts, partial(compiled, function, arguments, donate=True)
 
 
-def rows(target: str) -> Iterator[Row]:
+def cases(target: str) -> Iterator[Case]:
     devices = topology(target)
     yield from mixer_rows(devices)
     yield from length_rows(devices)
@@ -250,11 +267,16 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)
     facts = provenance.record(PACKAGES[target]) | {"commit": COMMIT}
     facts["setting"] = f"compiled for {target}, not run"
+    path = RESULTS / f"aot-{target}.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
+    known = before["rows"] if clean and before.get("commit") == COMMIT else []
     done: list[Row] = []
-    for row in rows(target):
-        done.append(row)
-        print({key: value for key, value in row.items() if key != "part"}, flush=True)
-        provenance.write(RESULTS / f"aot-{target}.json", facts | {"rows": done})
+    for case, compile_it in cases(target):
+        there = [row for row in known if case.items() <= row.items()]
+        done.append(there[0] if there else case | compile_it())
+        print({key: value for key, value in done[-1].items() if key != "part"}, flush=True)
+        provenance.write(path, facts | {"rows": done})
 
 
 if __name__ == "__main__":

@@ -15,21 +15,25 @@ from matplotlib.figure import Figure
 from benchmarks.timing import RESULTS, interleave, report
 from fourier_attn.model import MIXERS
 
-NAMES = {
+NAMES = {  # d = 128; 8 heads as wide as the model, where nothing else is said
     "attention": ("attention", {}),
+    "attention, 8 heads of 16": ("attention", {"head_width": "split"}),
     "circular": ("circular", {}),
     "lambda, context 3": ("lambda", {}),
     "lambda, global": ("lambda", {"context": 0, "length": 8192}),
     "fourier": ("fourier", {}),
 }
-D = 128
+WIDE = {  # those of models of size base
+    "attention, d = 768, 12 heads of 64": ("attention", {"heads": 12, "head_width": "split"}),
+    "fourier, d = 768": ("fourier", {}),
+}
 
 
 def measure(t: int, rounds: int) -> list[dict[str, Any]]:
     """Milliseconds and temporary megabytes of forward + backward for one sequence of t tokens."""
-    x = jax.random.normal(jax.random.key(0), (1, t, D))
     rows = []
-    for label, (name, fields) in NAMES.items():  # one after the other: large ones would slow their neighbours
+    for label, (name, fields) in (NAMES | WIDE).items():  # large ones would slow their neighbours
+        x = jax.random.normal(jax.random.key(0), (1, t, 768 if label in WIDE else 128))
         mixer = MIXERS[name](**fields)
         params = mixer.init(jax.random.key(1), x[:, :2])
 
@@ -57,7 +61,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
         ax.set_ylabel(label)
         ax.grid(True, which="major", alpha=0.3)
     axes[0].legend()
-    figure.suptitle(f"forward + backward of one mixer, one sequence, d = {D}, 8 heads of full width")
+    figure.suptitle("forward + backward of one mixer, one sequence, d = 128")
     return figure
 
 

@@ -18,7 +18,8 @@ B, T, D = 16, 64, 32
 def compile_all() -> dict[str, dict]:
     """By mixer, method and engine, what the compiler says."""
     devices = aot.topology("v5e")
-    return {row["what"]: row for row in aot.mixer_rows(devices, B, T, D, dtypes=("float32",))}
+    cases = aot.mixer_rows(devices, B, T, D, dtypes=("float32",))
+    return {facts["what"]: compile_it() for facts, compile_it in cases}
 
 
 @pytest.mark.slow

@@ -107,7 +107,15 @@ def attend(x: np.ndarray, kernels: list[np.ndarray], axes: tuple, boundary: str,
     return np.stack(heads, axis=1)
 
 
-@pytest.mark.parametrize(("axes", "taps"), [((7,), (7,)), ((8,), (3,)), ((3, 4), (3, 4)), ((5, 4), (3, 3))])
+@pytest.mark.parametrize(
+    ("axes", "taps"),
+    [
+        ((7,), (7,)),
+        ((5, 4), (3, 3)),
+        pytest.param((8,), (3,), marks=pytest.mark.slow),
+        pytest.param((3, 4), (3, 4), marks=pytest.mark.slow),
+    ],
+)
 def test_attention_is_the_articles_layer(axes: tuple, taps: tuple) -> None:
     """By both methods, at every boundary; heads kept and heads summed."""
     t, d = 5, int(np.prod(axes))

@@ -62,6 +62,7 @@ def trained(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.slow
 def test_training_says_what_it_does(few_reviews: str, tmp_path: Path) -> None:
     """In a process of its own, as users run it."""
     options = [f"--config.data.dir={few_reviews}", f"--workdir={tmp_path / 'run'}", "--config.train.epochs=1"]

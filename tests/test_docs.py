@@ -47,7 +47,10 @@ def test_readme_is_short() -> None:
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("name", ["README.md", "docs/optics.md", "docs/fnet.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in ("optics", "fnet"))],
+)
 def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     programs = blocks((ROOT / name).read_text(), "python")

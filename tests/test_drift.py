@@ -59,6 +59,7 @@ def refused(c: config.Config, where: Path, message: str, **options: Any) -> None
     assert contents(where) == before
 
 
+@pytest.mark.slow
 def test_lost_checkpoints_are_no_fresh_start(stopped: tuple[config.Config, Path]) -> None:
     c, where = stopped
     for path in (where / "checkpoints").iterdir():
@@ -110,6 +111,7 @@ def test_other_code_is_named(stopped: tuple[config.Config, Path], runs: tuple) -
     assert_same_run(runs[1], where)
 
 
+@pytest.mark.slow
 def test_other_data_are_named(stopped: tuple[config.Config, Path], data_dir: str) -> None:
     c, where = stopped
     c = c.copy_and_resolve_references()
@@ -118,6 +120,7 @@ def test_other_data_are_named(stopped: tuple[config.Config, Path], data_dir: str
     assert train.run(c, where, allow_drift=["data"])["step"] == 18
 
 
+@pytest.mark.slow
 def test_a_permuted_tokenizer_is_named(stopped: tuple[config.Config, Path]) -> None:
     c, where = stopped
 

@@ -48,6 +48,7 @@ def pretrained_run(texts: str, tmp_path_factory: pytest.TempPathFactory) -> Path
     return where
 
 
+@pytest.mark.slow
 def test_pretraining_learns_and_reports_held_out_text(pretrained_run: Path) -> None:
     lines = read_lines(pretrained_run)
     validation = [line for line in lines if line["split"] == "validation"]
@@ -82,6 +83,7 @@ def test_pretraining_goes_on_to_the_same_result(
     jax.tree.map(np.testing.assert_array_equal, final_state(tmp_path), final_state(pretrained_run))
 
 
+@pytest.mark.slow
 def test_the_last_step_is_saved(pretrained_run: Path) -> None:
     state = final_state(pretrained_run)
     assert int(state.step) == read_lines(pretrained_run)[-1]["step"]
@@ -255,6 +257,7 @@ def test_every_fine_tuning_config_is_sound() -> None:
         train.check(load("finetune", task))
 
 
+@pytest.mark.slow
 def test_the_loss_is_divided_once() -> None:
     """The same examples four times are the same loss, and the same step."""
     from fourier_attn import model

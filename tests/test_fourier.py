@@ -115,7 +115,8 @@ def test_products_run_in_low_precision(method: str, dtype: str, fine: float) -> 
         ("cpu", "bfloat16", ["rfft"] * 4 + ["matmul", "rfft", "rfft", "rfft"]),
         ("cuda", "float32", ["rfft"] * 4 + ["matmul", "rfft", "rfft", "rfft"]),
         ("rocm", "float16", ["matmul", "matmul", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
-        ("tpu", "float32", ["matmul", "matmul", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
+        ("tpu", "float32", ["matmul", "monarch", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
+        ("tpu", "bfloat16", ["matmul", "matmul", "monarch", "rfft", "matmul", "matmul", "rfft", "rfft"]),
     ],
 )
 def test_auto_is_chosen_by_platform_dtype_and_length(platform: str, dtype: str, choices: list[str]) -> None:

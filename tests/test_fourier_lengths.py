@@ -135,7 +135,7 @@ def test_layer_does_not_know_how_much_padding_there_is(norm: str, t: int) -> Non
 LENGTHS = (4, 8, 12)
 
 
-@pytest.mark.parametrize("norm", ["none", "tokens"])
+@pytest.mark.parametrize("norm", [pytest.param("none", marks=pytest.mark.slow), "tokens"])
 def test_a_common_grid_of_lengths(norm: str) -> None:
     """Each example is zero-padded to the smallest of the lengths that holds it, whatever the batch has."""
     layer, x, lengths = FourierMixing(norm=norm, lengths=LENGTHS), normal(4, 12, 6), [3, 4, 5, 12]

@@ -156,6 +156,7 @@ def test_layer_masking() -> None:
     assert np.abs(y[:, :5] - shorter[:, :5]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_layer_takes_any_length_and_a_grid() -> None:
     layer, x = GlobalFilter(length=6), normal(2, 6, 3)
     filter = layer.init(jax.random.key(0), x)["params"]["filter"]

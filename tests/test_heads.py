@@ -109,6 +109,7 @@ def test_types_default_to_zero_and_matter() -> None:
     assert np.abs(none - one).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_gradients_reach_the_tied_table_from_both_sides() -> None:
     network, ids = model.build(tiny("mlm", "ff")), tokens(1, 3) % 5
     params = filled(network, ids)

@@ -20,6 +20,7 @@ def source(toy: config.Config, tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
+@pytest.mark.slow
 def test_a_head_of_the_same_task_is_kept_and_another_is_new(
     source: Path, toy: config.Config, tmp_path: Path
 ) -> None:
@@ -35,6 +36,7 @@ def test_a_head_of_the_same_task_is_kept_and_another_is_new(
     assert start.notes == ("the head is new: that of the weights is for 'reviews'",)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_another(
     source: Path, toy: config.Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

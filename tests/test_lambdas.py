@@ -96,7 +96,14 @@ def test_a_table_for_each_pair_of_positions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("axes", "taps"), [((40,), (5,)), ((40,), (79,)), ((30,), (25,)), ((9, 4), (3, 5)), ((9, 4), (17, 7))]
+    ("axes", "taps"),
+    [
+        ((40,), (5,)),
+        pytest.param((40,), (79,), marks=pytest.mark.slow),
+        ((30,), (25,)),
+        pytest.param((9, 4), (3, 5), marks=pytest.mark.slow),
+        pytest.param((9, 4), (17, 7), marks=pytest.mark.slow),
+    ],
 )
 def test_blocks_of_the_banded_matrix_fit_together(
     axes: tuple, taps: tuple, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +129,7 @@ def test_gradient(method: str) -> None:
     check_grads(f, inputs((2, 3), (3, 3), h=2, u=2, b=1), order=1, modes=["rev"], rtol=2e-2)
 
 
+@pytest.mark.slow
 def test_running_softmax_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Value and derivatives are those of a masked softmax at each position; an offset of keys is nothing."""
     monkeypatch.setattr(lambdas, "CHUNK", 4)
@@ -143,6 +151,7 @@ def test_running_softmax_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(got, want, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_the_future_has_no_influence(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The derivative of y[n] by key and value at m > n is zero, that at m <= n is not; across chunks too."""
@@ -184,7 +193,7 @@ def test_one_key_and_no_content_is_a_convolution_of_the_tokens() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_half_precision_is_stable(dtype: str, causal: bool) -> None:
     """1,500 values around 3 of nearly equal weight: sums in half precision would stand still; large keys."""
     t, steps = 1500, [0, 700, 1499]

@@ -222,6 +222,7 @@ def test_help_answers(name: str) -> None:
     assert ("--partition" in out) == (name in ("slurm", "sweep"))
 
 
+@pytest.mark.slow
 def test_table_of_a_sweep(toy_run: Path, tmp_path: Path) -> None:
     done = results.row(toy_run, {"seed": "0"}, None)
     failed = results.row(tmp_path / "seed=1", {"seed": "1"}, 2, "error: as told")

@@ -194,6 +194,7 @@ def test_stopped_around_going_back_a_run_ends_the_same(
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
+@pytest.mark.slow
 def test_a_streak_between_two_looks_counts(toy: config.Config, tmp_path: Path, spoil: Any) -> None:
     """Over before the next line of metrics is due."""
     toy.train.skip_limit, toy.train.log_every, toy.train.save_every = 3, 50, 2
@@ -202,6 +203,7 @@ def test_a_streak_between_two_looks_counts(toy: config.Config, tmp_path: Path, s
     assert int(final_state(tmp_path).rollbacks) == 1
 
 
+@pytest.mark.slow
 def test_an_epoch_without_an_update_is_not_gone_on_from(
     toy: config.Config, tmp_path: Path, spoil: Any
 ) -> None:
@@ -212,6 +214,7 @@ def test_an_epoch_without_an_update_is_not_gone_on_from(
         train.run(toy, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_state_after_a_skipped_update_is_saved(
     toy: config.Config, tmp_path: Path, spoil: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +232,7 @@ def test_a_state_after_a_skipped_update_is_saved(
     assert saved == ["0", "2-stopped", "4-stopped", "6-stopped"]
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_again_stops_and_names_the_cure(
     toy: config.Config, tmp_path: Path, spoil: Any
 ) -> None:
@@ -240,6 +244,7 @@ def test_a_run_that_diverges_again_stops_and_names_the_cure(
     assert not (tmp_path / "predictions.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_finite_are_null(
     toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

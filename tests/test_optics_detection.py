@@ -59,6 +59,7 @@ def test_shot_noise_of_each_detection(detection: str, golden: dict) -> None:
     assert np.all(np.abs(noise.mean(axis=0)) < 4.5 * error)  # unbiased
 
 
+@pytest.mark.slow
 def test_balanced_counting_has_the_noise_of_its_formula() -> None:
     x = waves(500, 4, 5) / math.sqrt(2)
     engine = ENGINE.replace(detection="hybrid90", statistics="poisson", lo_ratio=1 / SCALE**2)
@@ -66,6 +67,7 @@ def test_balanced_counting_has_the_noise_of_its_formula() -> None:
     assert abs(snr(y, exact(x)) - decibel(PHOTONS / 2)) < 0.3  # 20,000 numbers: 0.06 dB
 
 
+@pytest.mark.slow
 def test_counts_and_their_roots() -> None:
     """Golden variance and bias of the root of a Poisson number, and variance over mean at all sizes.
 

@@ -92,6 +92,7 @@ def test_linearity(detection: str, linear: bool) -> None:
     assert (snr(whole, parts) > 100) == linear
 
 
+@pytest.mark.slow
 def test_power_is_lost_by_losses_only() -> None:
     x = waves(3, 4, 5)
     power = np.sum(np.abs(np.asarray(x)) ** 2)
@@ -219,6 +220,7 @@ def test_static_errors_repeat_and_noise_does_not() -> None:
     np.testing.assert_allclose(calibrated, np.std(np.asarray(dynamic) - exact(x)), rtol=0.05)
 
 
+@pytest.mark.slow
 def test_crosstalk_couples_neighbours_and_keeps_power() -> None:
     engine, unit = SMALL.replace(crosstalk_db=-20.0), jnp.eye(20, dtype=jnp.complex64)
     whole = jax.jit(matrix, compiler_options=QUICK)(engine)
@@ -235,7 +237,7 @@ def test_crosstalk_couples_neighbours_and_keeps_power() -> None:
     assert max(np.diag(power, d).max() for d in (2, 3, 4, 5)) < 1e-6
 
 
-@pytest.mark.parametrize("engine", [NOISY, POISSON])
+@pytest.mark.parametrize("engine", [NOISY, pytest.param(POISSON, marks=pytest.mark.slow)])
 def test_draws_belong_to_the_key_and_the_place(engine: Engine) -> None:
     x = waves(6, 4, 5)
     y = dft(x, engine, KEY)

@@ -17,6 +17,8 @@ from fourier_attn.optics.parameters import DETECTIONS
 
 SMALL = Engine(shape=(3, 4))
 ROUGH = SMALL.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4, photons_fs=100.0, detection="hybrid90")
+SOON = ("intensity", "psi3", "hybrid90")
+CHOSEN = [*SOON, *(pytest.param(name, marks=pytest.mark.slow) for name in DETECTIONS if name not in SOON)]
 
 
 @partial(jax.jit, compiler_options=QUICK)
@@ -25,7 +27,7 @@ def pull(x: jax.Array, g: jax.Array, engine: Engine, key: Any = KEY, factor: Any
     return jax.vjp(lambda x: optical_dft2(x, engine, key, factor=factor), x)[1](g)[0]
 
 
-@pytest.mark.parametrize("detection", DETECTIONS)
+@pytest.mark.parametrize("detection", CHOSEN)
 def test_derivatives_without_errors(detection: str) -> None:
     engine = SMALL.replace(detection=detection)
 
@@ -124,7 +126,7 @@ def test_surrogate_has_the_hardware_forward_and_the_model_backward() -> None:
     np.testing.assert_allclose(pull(x, g, engine, factor=bank), pull(x, g, model, factor=bank), atol=1e-5)
 
 
-@pytest.mark.parametrize("detection", DETECTIONS)
+@pytest.mark.parametrize("detection", CHOSEN)
 def test_derivatives_in_the_dark_are_finite(detection: str) -> None:
     """An aperture of zeros beside one that is lit, and nothing but zeros."""
     dark = {"adc_bits": None, "photons_fs": None} if detection == "field" else {}  # which has no detectors
@@ -167,6 +169,7 @@ def test_derivatives_of_mixing() -> None:
         )
 
 
+@pytest.mark.slow
 def test_derivatives_of_correlation() -> None:
     x, w = normal(3, 12), normal(2, 2, 3, seed=1)
     for boundary, multiply in (("circular", "digital"), ("valid", "modulator")):

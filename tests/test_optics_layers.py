@@ -31,7 +31,9 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "name", ["circular", *(pytest.param(n, marks=pytest.mark.slow) for n in LAYERS if n != "circular")]
+)
 def test_ideal_engine_is_exact(name: str) -> None:
     """With a mask, forward and derivatives, on apertures so small that stages and tiles are needed."""
     x, mask = normal(3, 6, 12), jnp.arange(6)[None] < jnp.array([[6], [4], [5]])
@@ -65,6 +67,7 @@ def test_noise_is_a_stream_and_on_in_evaluation() -> None:
     assert np.abs(layer.apply({}, x, rngs={"noise": jax.random.key(0)}) - exact).max() > 0.1
 
 
+@pytest.mark.slow
 def test_position_lambdas_are_those_of_the_layer() -> None:
     query, value = normal(2, 6, 2, 3), normal(2, 6, 4, 2, seed=1)
     key, position = normal(2, 6, 3, 2, seed=2), normal(5, 3, 2, seed=3)
@@ -106,6 +109,7 @@ def test_a_causal_lambda_has_no_optical_form() -> None:
         LambdaLayer(causal=True, engine=Engine()).init(jax.random.key(0), normal(1, 6, 4))
 
 
+@pytest.mark.slow
 def test_sweeping_scales_amplitudes_of_noise() -> None:
     chip = preset("chip_11x11")
     twice = scaled(chip, 6, 2.0, 5)

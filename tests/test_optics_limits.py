@@ -73,6 +73,7 @@ def test_a_loss_is_undone() -> None:
     assert error(dft(x, SMALL.replace(insertion_loss_db=15.0)), x) < 2e-6
 
 
+@pytest.mark.slow
 def test_averages_of_one_device_keep_its_error() -> None:
     """Noise falls by the root of the passes until the fixed pattern is left."""
     x, expected = waves(100, 4, 5), np.fft.fft2(np.asarray(waves(100, 4, 5)), norm="ortho")
@@ -103,7 +104,7 @@ def test_shot_noise_is_white_and_normal(detection: str) -> None:
         assert abs(np.mean(residual * np.roll(residual, lag, axis))) < limit * math.sqrt(2)
 
 
-@pytest.mark.parametrize("statistics", ["gaussian", "poisson"])
+@pytest.mark.parametrize("statistics", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_infinite_and_zero_strengths_are_off(statistics: str) -> None:
     """What the command line can say, which has no None."""
     off = {"photons_fs": math.inf, "load_ohm": math.inf, "extinction_db": math.inf, "crosstalk_db": -math.inf}
@@ -139,6 +140,7 @@ def test_one_compilation_for_a_sweep() -> None:
     np.testing.assert_allclose(swept[1], alone, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detection", ["hybrid90", "linear3", "amplitude"])
 def test_no_aperture_spoils_another(detection: str) -> None:
     engine = SMALL.replace(detection=detection, dac_bits_amp=6, dac_bits_phase=6, adc_bits=6)

@@ -169,6 +169,7 @@ def test_golden_factors() -> None:
         assert [split(n, side) for n in sizes] == [tuple(map(int, w.split(","))) for w in words.split()]
 
 
+@pytest.mark.slow
 def test_errors_of_stages_add() -> None:
     """Noise of equal strength in each of s stages: 10 log10 s dB. 24,000 numbers know a level to 0.05 dB."""
     engine, levels = FOUR.replace(amp_noise_rms=0.01), {}
@@ -181,6 +182,7 @@ def test_errors_of_stages_add() -> None:
     assert abs(levels[4] - levels[64] - 10 * math.log10(3)) < 0.3
 
 
+@pytest.mark.slow
 def test_static_errors_of_stages_add_too() -> None:
     """Between the law of independent errors, -10 log10 s, and the worst case, all in phase, -20 log10 s."""
     found = []

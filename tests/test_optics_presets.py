@@ -24,11 +24,13 @@ def level(engine: Engine) -> float:
     return snr(dft(x, engine, KEY), exact(x))
 
 
+@pytest.mark.slow
 def test_most_of_the_error_is_light_that_leaks() -> None:
     for name, expected in (("chip_11x11", 25.6), ("demonstrator_5x5", 20.6)):
         assert abs(level(preset(name).replace(extinction_db=None)) - expected) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEVELS)
 def test_every_preset_transforms(name: str) -> None:
     assert abs(level(preset(name)) - LEVELS[name]) < 0.5

@@ -19,6 +19,7 @@ def snr(engine: Engine, x: np.ndarray) -> float:
     return decibels(dft(jnp.asarray(x), engine), exact(x))
 
 
+@pytest.mark.slow
 def test_slices_raise_the_modulators_bits_and_not_the_detectors() -> None:
     """4 bit modulators: golden 22.9 and 45.6 dB with 12 bit detectors, which 4 bit detectors do not allow."""
     x = np.random.default_rng(0).uniform(-1, 1, (200, 11, 11)).astype(np.float32)
@@ -57,6 +58,7 @@ def test_slices_have_the_derivative_of_one_pass() -> None:
     np.testing.assert_allclose(three, one, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_slices_are_passes_and_have_noise_of_their_own() -> None:
     chip = preset("chip_11x11").replace(slices=2, detection="psi4", averages=3)
     assert chip.passes == 24

@@ -53,6 +53,7 @@ def step(params: dict, grads: dict, **changes: object) -> dict:
     return optimizer.update(grads, optimizer.init(params), params)[0]
 
 
+@pytest.mark.slow
 def test_decay_spares_vectors_and_adam() -> None:
     params = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2), "query": {"bias": jnp.ones((2, 3))}}
     params["in_bias"] = jnp.ones((2, 3, 2))

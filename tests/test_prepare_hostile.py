@@ -90,12 +90,14 @@ def refused(source: Path, message: str, dataset: str = "imdb_reviews") -> None:
     assert not data_dir.exists()
 
 
+@pytest.mark.slow
 def test_a_link_to_a_device_is_not_read(tmp_path: Path) -> None:
     path = folder(tmp_path) / "train" / "pos" / "7_9.txt"
     path.symlink_to("/dev/zero")
     refused(tmp_path / "aclImdb", "train/pos/7_9.txt is a link; put the file or folder itself there")
 
 
+@pytest.mark.slow
 def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(folder(tmp_path) / "train" / "pos" / "7_9.txt")
     refused(tmp_path / "aclImdb", "train/pos/7_9.txt is a named pipe, not a regular file")

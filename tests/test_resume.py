@@ -44,7 +44,8 @@ def with_dropout(c: config.Config) -> config.Config:
 
 
 @pytest.mark.parametrize(
-    "stop_at", [pytest.param(4, marks=pytest.mark.slow), 5, pytest.param(6, marks=pytest.mark.slow), 18]
+    "stop_at",
+    [pytest.param(4, marks=pytest.mark.slow), 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 18))],
 )
 def test_a_run_stopped_at_any_step_ends_the_same(
     stop_at: int,

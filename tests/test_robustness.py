@@ -71,6 +71,7 @@ def pair_run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     """On validation, since the labels of test are not public; of the first examples as of all."""

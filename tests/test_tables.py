@@ -28,6 +28,13 @@ ENCODER = [
     {"what": "linear / bert", "pass": "training step", "ours_ms": 10.0, "other_ms": 4.7}
     | {"times_faster": 0.47, "lowest": 0.38, "highest": 0.92},
 ]
+FNET = """from fourier_attn import config
+
+def get_config(task='reviews'):
+    c = config.default('fourier', task.partition('-')[0])
+    c.model.depth = 4
+    return c
+"""
 
 
 def block(name: str, body: str = "") -> str:
@@ -219,7 +226,7 @@ def test_a_table_of_runs(root: Path) -> None:
     collect.merge(root / "results" / "imdb.json", [*rows, other])
     (root / "configs").mkdir()
     for name in ("fnet", "identity"):
-        (root / "configs" / f"{name}.py").write_text("def get_config(task='reviews'): ...\n")
+        (root / "configs" / f"{name}.py").write_text(FNET)
     (root / "configs" / "pretrain.py").write_text("def get_config(name='fnet-mini'): ...\n")
     text = tables.TABLES["imdb"](Results(root))
     assert "| `configs/fnet.py:imdb` | 86.00, 88.00 | 87.00 | 1.41 | 2 | 100 |\n" in text
@@ -251,7 +258,7 @@ def test_a_table_of_what_padding_does(root: Path) -> None:
 
 def test_the_summary_has_each_configuration_as_it_stands(root: Path) -> None:
     (root / "configs").mkdir()
-    (root / "configs" / "fnet.py").write_text("def get_config(task='reviews'): ...\n")
+    (root / "configs" / "fnet.py").write_text(FNET)
     assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | not yet run |\n")
     rows = []
     for seed, accuracy, more in ((0, 0.86, ""), (1, 0.88, ""), (2, 0.5, " --config.model.depth=2")):
@@ -260,8 +267,11 @@ def test_the_summary_has_each_configuration_as_it_stands(root: Path) -> None:
         rows.append(row | {"test": {"accuracy": accuracy}})
     collect.merge(root / "results" / "imdb.json", rows)
     assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | 87.00 ± 1.41 (2) |\n")
-    variants = "VARIANTS = ('1d', '2d')\ndef get_config(task='reviews'): ...\n"
-    (root / "configs" / "fnet.py").write_text(variants)
+    (root / "configs" / "fnet.py").write_text(FNET.replace("depth = 4", "depth = 6"))
+    assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | not yet run |\n")
+    earlier = "| `configs/fnet.py:imdb` as it was: model.depth=4 | 86.00, 88.00 | 87.00 | 1.41 |"
+    assert earlier in tables.TABLES["imdb"](Results(root))
+    (root / "configs" / "fnet.py").write_text(f"VARIANTS = ('1d', '2d')\n{FNET}")
     expected = "| `fnet-1d` | not yet run | 87.00 ± 1.41 (2) |\n| `fnet-2d` | not yet run | not yet run |\n"
     assert tables.TABLES["summary"](Results(root)).endswith(expected)
     assert "`configs/fnet.py:imdb-1d`" not in tables.TABLES["imdb"](Results(root))

@@ -29,7 +29,9 @@ def test_there_is_a_configuration_for_each_mixer() -> None:
     assert {load(name, "reviews").model.mixer.name for name in CONFIGS} >= set(model.MIXERS) - {"token_conv"}
 
 
-@pytest.mark.parametrize("name", ["fnet", pytest.param("optical_fnet", marks=pytest.mark.slow), "finetune"])
+@pytest.mark.parametrize(
+    "name", ["fnet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("optical_fnet", "finetune"))]
+)
 def test_a_config_of_each_kind_trains_two_steps(name: str, few_reviews: str, tmp_path: Path) -> None:
     c = shrink(load(name, "imdb"), few_reviews)
     c.data.train_examples, c.train.epochs = 32, 1
@@ -106,6 +108,7 @@ def test_accumulation_is_the_whole_batch(toy: config.Config) -> None:
     assert float(whole.sums["loss"][1]) == 7
 
 
+@pytest.mark.slow
 def test_low_precision_trains_with_float32_parameters(toy: config.Config) -> None:
     low, full = step_once(toy, 1, "bfloat16"), step_once(toy, 1)
     assert {p.dtype for p in jax.tree.leaves(low.params)} == {np.dtype("float32")}
@@ -126,12 +129,14 @@ def test_best_weights_and_staleness() -> None:
     np.testing.assert_array_equal(closed.stale, [0, 1])
 
 
+@pytest.mark.slow
 def test_training_stops_when_validation_gets_no_better(toy: config.Config, tmp_path: Path) -> None:
     toy.optim.learning_rate, toy.train.epochs, toy.train.patience = 1e-12, 9, 2
     result = train.run(toy, tmp_path)
     assert result["epoch"] == 3  # the first epoch is the best, then two that are no better
 
 
+@pytest.mark.slow
 def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path: Path) -> None:
     compiled, after_epoch = [], []
 
@@ -185,6 +190,7 @@ def test_a_directory_of_another_configuration_is_refused(toy: config.Config, toy
     assert (toy_run / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_run_that_never_saved_can_be_started_again(
     toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,7 +114,9 @@ def test_a_forged_line_is_refused(line: str, run: tuple[config.Config, Path]) ->
 LOST = ["predictions.jsonl", "checkpoints/6", "metrics of test", "bits", "contents", "folder"]
 
 
-@pytest.mark.parametrize("lost", LOST)
+@pytest.mark.parametrize(
+    "lost", [LOST[0], *(pytest.param(what, marks=pytest.mark.slow) for what in LOST[1:])]
+)
 def test_a_test_line_alone_is_not_the_end(
     lost: str, run: tuple[config.Config, Path], whole: tuple[config.Config, Path]
 ) -> None:

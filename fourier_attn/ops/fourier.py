@@ -31,12 +31,25 @@ _MASKED = {"fft": chirp_mix, "rfft": chirp_mix, "matmul": masked_mix}
 
 def best_method(platform: str, t: int, *, low: bool, masked: bool) -> str:
     """The table in the docstring of `fourier_mix`; `low` says that the dtype has 16 bits."""
-    units = platform == "tpu" or (platform in ("cuda", "rocm") and low)
+    if platform == "tpu":
+        return _best_on_tpu(t, low=low, masked=masked)
+    units = platform in ("cuda", "rocm") and low  # products in 16 bits, which are much faster
     if masked:
         return "matmul" if t <= (256 if units else 16) else "rfft"
     if not units:
         return "rfft"
     return "matmul" if t <= 1024 else "monarch" if divisor(t) >= 16 else "rfft"
+
+
+def _best_on_tpu(t: int, *, low: bool, masked: bool) -> str:
+    """By the compiler's estimates for a v5e."""
+    if masked:
+        return "matmul" if t <= (512 if low else 256) else "rfft"
+    if divisor(t) < 16:
+        return "matmul" if t <= (2048 if low else 1024) else "rfft"
+    if t <= (512 if low else 128):
+        return "matmul"
+    return "monarch" if low or t < 16384 else "rfft"
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -90,11 +103,18 @@ def fourier_mix(
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same
-            GPU, 16 bit; TPU, any (estimate)   "matmul" to t = 1024, then "monarch", or "rfft" where t has no
+            GPU, 16 bit (estimate)             "matmul" to t = 1024, then "monarch", or "rfft" where t has no
                                                divisor from 16 to sqrt(t); with lengths "matmul" to
                                                t = 256, then "rfft"
+            TPU, float32 (the compiler's       "matmul" to t = 128, "monarch" below 16,384, then "rfft";
+            estimate for v5e)                  without such a divisor "matmul" to t = 1024, then "rfft";
+                                               with lengths "matmul" to t = 256, then "rfft"
+            TPU, 16 bit (the same)             "matmul" to t = 512, then "monarch"; without such a divisor
+                                               "matmul" to t = 2048, then "rfft"; with lengths "matmul" to
+                                               t = 512, then "rfft"
 
-        `python -m benchmarks.fourier` measures; estimates are not yet run.
+        `python -m benchmarks.fourier` measures; `python -m benchmarks.aot v5e` has the compiler's cycles.
+        None of the estimates was run.
     Masking: without lengths every output depends on every input, padding included. With lengths neither
       content nor number of the positions from lengths[b] on has an influence; outputs there are 0.
     Raises: ValueError for an unknown method, and with lengths for "monarch", for another shape than the

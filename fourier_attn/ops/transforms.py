@@ -8,44 +8,69 @@ compiler for TPUs splits transforms by itself, and knows nothing of marks.
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Complex, Float
 from scipy.fft import next_fast_len
 
 
-def batchwise(function: Callable[[Array], Array], axes: int) -> Callable[[Array], Array]:
-    """Marks a function of one array as acting on its trailing `axes` axes, on each example by itself.
+def batchwise(
+    function: Callable[..., Any], axes: int | tuple[int, ...], results: tuple[int, ...] | None = None
+) -> Callable[..., Any]:
+    """Marks a function of arrays as acting on their trailing axes, on each example by itself.
 
-    Leading axes may be sharded and stay so; trailing axes are gathered if they are sharded. The result
-    must have as many axes as the argument. The marked function can be compiled and vmapped,
-    but has no derivative of its own.
+    The leading axes, the same ones in all arguments and results, may be sharded and stay so; trailing axes
+    are gathered if they are sharded. The marked function can be compiled and vmapped, but has no derivative
+    of its own.
+
+    Args:
+      axes: how many axes trail, in the one argument or in each of several.
+      results: the same of each of several results; without it there is one, with as many as the first
+        argument has.
     """
+    takes = (axes,) if isinstance(axes, int) else axes
+    gives = (takes[0],) if results is None else results
     marked = custom_partitioning(function)
 
     def leading(shape: jax.ShapeDtypeStruct) -> PartitionSpec:
-        spec = (*shape.sharding.spec, *(None,) * len(shape.shape))[: len(shape.shape) - axes]
+        spec = (*shape.sharding.spec, *(None,) * len(shape.shape))[: len(shape.shape) - takes[0]]
         return PartitionSpec(*spec)
 
-    def partition(mesh, arguments, result):
+    def shardings(mesh: Mesh, arguments: tuple[jax.ShapeDtypeStruct, ...]) -> Any:
         sharding = NamedSharding(mesh, leading(arguments[0]))
-        return mesh, function, sharding, (sharding,)
+        return sharding if results is None else (sharding,) * len(results)
 
-    inner, outer = [f"i{n}" for n in range(axes)], [f"o{n}" for n in range(axes)]
+    def partition(mesh, arguments, _):
+        sharding = NamedSharding(mesh, leading(arguments[0]))
+        return mesh, function, shardings(mesh, arguments), (sharding,) * len(arguments)
+
+    names = [
+        [f"{side}{i}{n}" for n in range(count)]
+        for side, counts in zip("io", (takes, gives), strict=True)
+        for i, count in enumerate(counts)
+    ]
+    sides = [" ".join(("...", *trailing)) for trailing in names]
     marked.def_partition(
         partition=partition,
-        infer_sharding_from_operands=lambda mesh, arguments, result: NamedSharding(
-            mesh, leading(arguments[0])
-        ),
-        sharding_rule=f"... {' '.join(inner)} -> ... {' '.join(outer)}",
-        need_replication_factors=(*inner, *outer),
+        infer_sharding_from_operands=lambda mesh, arguments, _: shardings(mesh, arguments),
+        sharding_rule=f"{', '.join(sides[: len(takes)])} -> {', '.join(sides[len(takes) :])}",
+        need_replication_factors=tuple(name for trailing in names for name in trailing),
     )
-    batched = custom_vmap(lambda x: jax.lax.platform_dependent(x, tpu=function, default=marked))
-    batched.def_vmap(lambda size, is_batched, x: (batched(x), True))
+    batched = custom_vmap(lambda *x: jax.lax.platform_dependent(*x, tpu=function, default=marked))
+
+    def vmapped(size: int, is_batched: list[bool], *x: Array) -> tuple[Any, Any]:
+        whole = [
+            a if its_own else jnp.broadcast_to(a, (size, *a.shape))
+            for a, its_own in zip(x, is_batched, strict=True)
+        ]
+        return batched(*whole), True if results is None else (True,) * len(results)
+
+    batched.def_vmap(vmapped)
     return batched
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from absl import flags
 
 from fourier_attn import command, provenance
-from fourier_attn.config import default
+from fourier_attn.config import Config, default
 from fourier_attn.data import TASKS
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
@@ -31,7 +31,7 @@ def row(directory: Path) -> dict[str, Any]:
 
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
-    flat = workdir.flat(json.loads(json.dumps(workdir.load(directory).to_dict())))
+    flat = plain(workdir.load(directory))
     lines = read_lines(directory)
     if finished(directory) is None:
         raise ValueError(
@@ -72,8 +72,7 @@ def config_name(line: str | None) -> str | None:
 
 def differing(flat: dict[str, Any]) -> dict[str, Any]:
     """Knobs that are not the defaults of the run's mixer and task, without those that the run sets itself."""
-    usual = default(flat["model.mixer.name"], flat["data.task"]).to_dict()
-    usual = workdir.flat(json.loads(json.dumps(usual)))
+    usual = plain(default(flat["model.mixer.name"], flat["data.task"]))
     parts = tuple(f"{name}." for name in usual)  # an engine is None, or has parameters of its own
     known = {name for name in flat if name in usual or name.startswith(parts)}
     return {
@@ -81,6 +80,11 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
         for name in sorted(known - {*APART, *workdir.FREE})
         if name not in usual or flat[name] != usual[name]
     }
+
+
+def plain(config: Config) -> dict[str, Any]:
+    """Each knob and its value as JSON has it."""
+    return workdir.flat(json.loads(json.dumps(config.to_dict())))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

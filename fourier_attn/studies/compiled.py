@@ -41,8 +41,10 @@ def compiled_training(results: Results) -> str:
     for name, document in found.items():
         for row in _part(document, "training"):
             place = f"{row['devices']} x {TARGETS[name]}"
-            lines.append([row["what"], row["size"], place, _megabytes(row), _moved(row)])
-    return table(["encoder", "size", "devices", "temporary MB", "moved"], lines) + notes(found)
+            by = row.get("mesh", "data") if row["devices"] > 1 else ""
+            lines.append([row["what"], row["size"], place, by, _megabytes(row), _moved(row)])
+    head = ["encoder", "size", "devices", "mesh", "temporary MB", "moved"]
+    return table(head, lines) + notes(found)
 
 
 def _over_length(results: Results, part: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:

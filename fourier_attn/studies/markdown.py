@@ -5,6 +5,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+from fourier_attn.studies import collect
+
 Row = dict[str, Any]
 NOT_RUN = "not yet run"
 BAR = "\\|"
@@ -53,6 +55,12 @@ class Results:
             if (module["get_config"].__defaults__ or (None,))[0] == "reviews":
                 found[f"configs/{path.name}"] = module.get("VARIANTS", ())
         return found
+
+    def knobs(self, config: str) -> dict[str, Any]:
+        """What a configuration sets today that is not the default of its mixer and task."""
+        file, _, argument = config.partition(":")
+        get_config = runpy.run_path(str(self.root / file))["get_config"]
+        return collect.differing(collect.plain(get_config(*[argument] if argument else [])))
 
     def complete(self, config: str | None) -> str | None:
         """A configuration with its variant, where that is not written because it is the file's default."""

@@ -3,6 +3,7 @@
 import re
 import statistics
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
@@ -12,7 +13,7 @@ from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
 def runs(results: Results, name: str, task: str) -> str:
     """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
     documents = results.runs(name)
-    groups = grouped(rows_of(documents), label)
+    groups = grouped(rows_of(documents), partial(label, results))
     lines = [run_line(title, rows) for title, rows in groups.items()]
     trained = {results.complete(row["config"]) for row in rows_of(documents)}
     lines += [
@@ -28,7 +29,7 @@ def summary(results: Results, **names: str) -> str:
     columns = []
     for task, name in names.items():
         whole = [row | {"config": results.complete(row["config"])} for row in rows_of(results.runs(name))]
-        found = grouped(whole, label)
+        found = grouped(whole, partial(label, results))
         columns.append([mean_and_deviation(found.get(f"`{config}`", [])) for config in results.configs(task)])
     short = [re.sub(r"configs/|\.py|:reviews", "", config) for config in results.configs("reviews")]
     lines = [[f"`{title}`", *cells] for title, *cells in zip(short, *columns, strict=True)]
@@ -83,14 +84,21 @@ def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
     return groups
 
 
-def label(row: Row) -> str:
-    """The configuration as one gives it to `--config`, or where the command is not known, what it sets."""
+def label(results: Results, row: Row) -> str:
+    """The configuration as one gives it to `--config`, or where the command is not known, what it sets.
+
+    Where the file says something else today, its name is followed by what the row's run had.
+    """
     if row["config"] is None:
         knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
         return f"{row['mixer']}: {knobs or 'as by default'}"
     words = re.findall(r"--config\.\S+", row["command"] or "")
     apart = ("--config.seed=", "--config.data.split_seed=", "--config.data.dir=")
-    return f"`{' '.join([row['config'], *(word for word in words if not word.startswith(apart))])}`"
+    words = [word for word in words if not word.startswith(apart)]
+    title = f"`{' '.join([row['config'], *words])}`"
+    if words or row["knobs"] == results.knobs(row["config"]):
+        return title
+    return f"{title} as it was: {', '.join(f'{name}={value}' for name, value in row['knobs'].items())}"
 
 
 def run_line(title: str, rows: list[Row]) -> list[str]:

@@ -1,0 +1,296 @@
+"""Attention in blocks, so that the scores stay in a CPU's cache: y = softmax(q k^T) v for each head.
+
+A block is some heads where they are short, and some queries of one head where they are long. Memory grows
+with t + s and not with t s: the backward pass computes a block's weights again, from the maximum and the sum
+of each of their rows. Every product has its contracted axis last on the left, as XLA's fast ones on CPUs
+want it: for the derivatives by keys and values a block's queries and cotangents are transposed, which are
+small, and not its weights.
+
+    w[i, j] = exp(q[i] . k[j] - m[i]),   m[i] = max_j q[i] . k[j],   l[i] = sum_j w[i, j]
+    y[i] = sum_j w[i, j] v[j] / l[i],    and for the cotangent g of y, with c[i] = g[i] / l[i],
+    v'^T = c^T w,   e[i, j] = w[i, j] (c[i] . v[j] - c[i] . y[i]),   q' = e k,   k'^T = q^T e
+
+With dropout of rate p a weight is kept by a draw z[i, j]: w z / (1 - p) takes the place of w in y and v',
+and c[i] . v[j] z[i, j] that of c[i] . v[j], c being g / (l (1 - p)). The draws belong to a head and to the
+place of a block in it; they are made anew in the backward pass.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from fourier_attn.ops.transforms import batchwise
+
+SCORES = 2**18  # of a block: 1 MB in float32, about the second level of caches
+LONGEST = 2**12  # source tokens up to which blocks keep to that; from there on they have 64 queries
+NEVER = -1e30  # the score of a masked pair; finite, so that differences stay numbers
+
+
+class Draws(NamedTuple):
+    """Which weights are dropped: the rate, and what kind of keys they are drawn from."""
+
+    rate: float
+    kind: Any
+
+
+def attend(
+    query: Float[Array, "*b t h k"],
+    key: Float[Array, "*b s h k"],
+    value: Float[Array, "*b s h v"],
+    *,
+    mask: Bool[Array, "*b s"] | None = None,
+    dropout: float = 0.0,
+    dropout_keys: Key[Array, "*b h"] | None = None,
+    scores: int = SCORES,
+) -> Float[Array, "*b t h v"]:
+    """y[i] = sum_j softmax_j(q[i] . k[j]) v[j] for each head, in float32; the result has the query's dtype.
+
+    Leading axes may be sharded and stay so. Reverse mode only, and once, as for `jax.custom_vjp`.
+
+    Args:
+      dropout_keys: one for each head; without them there is no dropout.
+      scores: of a block, about. Draws depend on it.
+    Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
+    """
+    arrays = [query, key, value]
+    if mask is not None:
+        arrays.append(mask)
+    draws = None
+    if dropout and dropout_keys is not None:
+        draws = Draws(dropout, jax.random.key_impl(dropout_keys))
+        arrays.append(jax.random.key_data(dropout_keys))
+    return _attention(mask is not None, draws, scores)(*arrays)
+
+
+@lru_cache
+def _attention(masked: bool, draws: Draws | None, scores: int) -> Callable[..., Array]:
+    """The differentiable function of query, key, value, and of mask and keys' data where there are such."""
+    axes = (3, 3, 3, *(1,) * masked, *(2,) * (draws is not None))
+
+    def problem(arrays: tuple[Array, ...]) -> Problem:
+        query, key, value, *rest = _flat(arrays, axes)
+        mask, seeds = rest[0] if masked else None, None if draws is None else rest[-1]
+        return Problem(query, key, value, mask, seeds, draws, scores)
+
+    def forward_here(*arrays: Array) -> tuple[Array, ...]:
+        lead = arrays[0].shape[:-3]
+        return tuple(x.reshape(*lead, *x.shape[1:]) for x in _forward(problem(arrays)))
+
+    def backward_here(*arrays: Array) -> tuple[Array, ...]:
+        results = _backward(problem(arrays[4:]), *_flat(arrays[:4], (3, 3, 2, 2)))
+        return tuple(x.reshape(like.shape) for x, like in zip(results, arrays[4:], strict=False))
+
+    forward = batchwise(forward_here, axes, (3, 2, 2))
+    backward = batchwise(backward_here, (3, 3, 2, 2, *axes), (3, 3, 3))
+
+    def run(*arrays: Array) -> tuple[Array, tuple[Array, ...]]:
+        y, m, total = forward(*arrays)
+        return y, (y, m, total, *arrays)
+
+    def pull_back(saved: tuple[Array, ...], g: Array) -> tuple[Array | None, ...]:
+        return *backward(g, *saved), *(None for _ in axes[3:])
+
+    function = jax.custom_vjp(lambda *arrays: forward(*arrays)[0])
+    function.defvjp(run, pull_back)
+    return function
+
+
+def _flat(arrays: tuple[Array, ...], axes: tuple[int, ...]) -> list[Array]:
+    """With one axis in the place of all but the trailing ones."""
+    return [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip(arrays, axes, strict=True)]
+
+
+class Sizes(NamedTuple):
+    """Of a block: examples, heads and rows (queries of each head); and how many blocks a head has."""
+
+    examples: int
+    heads: int
+    rows: int
+    blocks: int
+
+
+def sizes(b: int, t: int, s: int, h: int, scores: int) -> Sizes:
+    """Blocks of about so many scores: a part of a head, or several of them, in several examples."""
+
+    def divisor(n: int, most: int) -> int:
+        return next((m for m in range(min(n, most), 0, -1) if n % m == 0), 1)
+
+    blocks = max(1, -(-t // max(scores // min(max(s, 1), LONGEST), 1)))
+    fitting = max(1, scores // max(t * s, 1))
+    heads = divisor(h, fitting)
+    return Sizes(divisor(b, fitting // h) if heads == h else 1, heads, -(-t // blocks), blocks)
+
+
+class Problem(NamedTuple):
+    """Query (b, t, h, k), key (b, s, h, k), value (b, s, h, v), mask (b, s), keys' data (b, h, ..)."""
+
+    query: Array
+    key: Array
+    value: Array
+    mask: Array | None
+    seeds: Array | None
+    draws: Draws | None
+    scores: int
+
+    @property
+    def sizes(self) -> Sizes:
+        b, t, h, _ = self.query.shape
+        return sizes(b, t, self.key.shape[1], h, self.scores)
+
+
+class Group(NamedTuple):
+    """Which examples and heads a block has; cuts them out of arrays, and puts results into such."""
+
+    example: Array
+    head: Array
+    sizes: Sizes
+
+    def rows(self, x: Array, begin: Array | int, count: int) -> Array:
+        """From (b, t, h, k): (heads, count, k), in float32."""
+        cut = jax.lax.dynamic_slice(
+            x, (self.example, begin, self.head, 0), (self.sizes.examples, count, self.sizes.heads, x.shape[3])
+        )
+        return cut.swapaxes(1, 2).reshape(-1, count, x.shape[3]).astype(jnp.float32)
+
+    def put_rows(self, x: Array, part: Array, begin: Array | int) -> Array:
+        part = part.reshape(self.sizes.examples, self.sizes.heads, *part.shape[1:]).swapaxes(1, 2)
+        return jax.lax.dynamic_update_slice(x, part.astype(x.dtype), (self.example, begin, self.head, 0))
+
+    def sums(self, x: Array, begin: Array | int, count: int) -> Array:
+        """From (b, h, t): (heads, count)."""
+        cut = jax.lax.dynamic_slice(
+            x, (self.example, self.head, begin), (self.sizes.examples, self.sizes.heads, count)
+        )
+        return cut.reshape(-1, count)
+
+    def put_sums(self, x: Array, part: Array, begin: Array | int) -> Array:
+        part = part.reshape(self.sizes.examples, self.sizes.heads, -1)
+        return jax.lax.dynamic_update_slice(x, part, (self.example, self.head, begin))
+
+    def mask(self, problem: Problem) -> Array | None:
+        """(heads, s)."""
+        if problem.mask is None:
+            return None
+        cut = jax.lax.dynamic_slice_in_dim(problem.mask, self.example, self.sizes.examples)
+        return jnp.repeat(cut, self.sizes.heads, axis=0)
+
+    def kept(self, problem: Problem, block: Array) -> Array | None:
+        """Which weights of a block stay, (heads, rows, s)."""
+        if problem.draws is None or problem.seeds is None:
+            return None
+        rate, kind = problem.draws
+        width = problem.seeds.shape[2]
+        seeds = jax.lax.dynamic_slice(
+            problem.seeds, (self.example, self.head, 0), (self.sizes.examples, self.sizes.heads, width)
+        )
+        keys = jax.random.wrap_key_data(seeds.reshape(-1, width), impl=kind)
+        shape = (self.sizes.rows, problem.key.shape[1])
+        draw = jax.vmap(lambda key: jax.random.bernoulli(jax.random.fold_in(key, block), 1 - rate, shape))
+        return draw(keys)
+
+
+def _group(sizes: Sizes, h: int, number: Array) -> Group:
+    across = h // sizes.heads
+    return Group(number // across * sizes.examples, number % across * sizes.heads, sizes)
+
+
+def _filled(x: Array, sizes: Sizes, axis: int) -> Array:
+    """With as many rows as all blocks have."""
+    pads = [(0, 0)] * x.ndim
+    pads[axis] = (0, sizes.rows * sizes.blocks - x.shape[axis])
+    return jnp.pad(x, pads)
+
+
+def _scores(query: Array, key: Array, mask: Array | None) -> Array:
+    scores = jnp.einsum("nik,njk->nij", query, key)
+    if mask is None:
+        return scores
+    return jnp.where(mask[:, None, :], scores, jnp.full((), NEVER, jnp.float32))
+
+
+def _where(kept: Array | None, x: Array) -> Array:
+    return x if kept is None else jnp.where(kept, x, jnp.zeros((), x.dtype))
+
+
+def _forward(problem: Problem) -> tuple[Array, Array, Array]:
+    """The averages (b, t, h, v), and maximum and sum of each row of weights, (b, h, t)."""
+    size, share = problem.sizes, 1.0 if problem.draws is None else 1 - problem.draws.rate
+    b, t, h, _ = problem.query.shape
+    s, v = problem.value.shape[1], problem.value.shape[-1]
+    query = _filled(problem.query, size, 1)
+
+    def one_group(number: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
+        group = _group(size, h, number)
+        key, value = group.rows(problem.key, 0, s), group.rows(problem.value, 0, s)
+        mask = group.mask(problem)
+
+        def one_block(block: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
+            begin = block * size.rows
+            scores = _scores(group.rows(query, begin, size.rows), key, mask)
+            m = scores.max(axis=-1)
+            weights = jnp.exp(scores - m[..., None])
+            total = weights.sum(axis=-1)
+            weights = _where(group.kept(problem, block), weights)
+            y = jnp.einsum("nij,njv->niv", weights, value) / (share * total)[..., None]
+            return (
+                group.put_rows(results[0], y, begin),
+                group.put_sums(results[1], m, begin),
+                group.put_sums(results[2], total, begin),
+            )
+
+        return jax.lax.fori_loop(0, size.blocks, one_block, results)
+
+    rows = jnp.zeros((b, h, size.rows * size.blocks), jnp.float32)
+    start = jnp.zeros((*query.shape[:3], v), query.dtype), rows, rows
+    y, m, total = jax.lax.fori_loop(0, b * h // (size.examples * size.heads), one_group, start)
+    return y[:, :t], m[..., :t], total[..., :t]
+
+
+def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> tuple[Array, Array, Array]:
+    """The cotangents of query, key and value."""
+    size, share = problem.sizes, 1.0 if problem.draws is None else 1 - problem.draws.rate
+    b, t, h, _ = problem.query.shape
+    s = problem.key.shape[1]
+    query, g, y = (_filled(x, size, 1) for x in (problem.query, g, y))
+    m, total = (
+        _filled(m, size, 2),
+        jnp.maximum(_filled(total, size, 2), jnp.float32(1)),
+    )  # they are at least 1
+
+    def one_group(number: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
+        group = _group(size, h, number)
+        key, value = group.rows(problem.key, 0, s), group.rows(problem.value, 0, s)
+        mask = group.mask(problem)
+
+        def one_block(block: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+            begin, by_query, by_key, by_value = block * size.rows, *sums
+            q, c, mean = (group.rows(x, begin, size.rows) for x in (query, g, y))
+            c = c / group.sums(total, begin, size.rows)[..., None]
+            mean = jnp.sum(c * mean, axis=-1, keepdims=True)
+            c = c / share
+            weights = jnp.exp(_scores(q, key, mask) - group.sums(m, begin, size.rows)[..., None])
+            kept = group.kept(problem, block)
+            slopes = weights * (_where(kept, jnp.einsum("niv,njv->nij", c, value)) - mean)
+            if mask is not None:  # where all scores are masked they are constant
+                slopes = _where(mask.any(axis=-1)[:, None, None], slopes)
+            q, c = jax.lax.optimization_barrier((q.swapaxes(1, 2), c.swapaxes(1, 2)))
+            return (
+                group.put_rows(by_query, jnp.einsum("nij,njk->nik", slopes, key), begin),
+                by_key + jnp.einsum("nki,nij->nkj", q, slopes),
+                by_value + jnp.einsum("nvi,nij->nvj", c, _where(kept, weights)),
+            )
+
+        by_query, by_key, by_value = results
+        start = by_query, jnp.zeros_like(key.swapaxes(1, 2)), jnp.zeros_like(value.swapaxes(1, 2))
+        by_query, key, value = jax.lax.fori_loop(0, size.blocks, one_block, start)
+        by_key = group.put_rows(by_key, key.swapaxes(1, 2), 0)
+        return by_query, by_key, group.put_rows(by_value, value.swapaxes(1, 2), 0)
+
+    start = jnp.zeros_like(query), jnp.zeros_like(problem.key), jnp.zeros_like(problem.value)
+    groups = b * h // (size.examples * size.heads)
+    by_query, by_key, by_value = jax.lax.fori_loop(0, groups, one_group, start)
+    return by_query[:, :t], by_key, by_value
