@@ -68,15 +68,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one small size each and few rounds")
     quick = parser.parse_args().quick
-    rounds, rows = 2 if quick else 15, []
-    for passes in ("forward", "forward + backward"):
-        for size in [(2, 64, 2, 8)] if quick else ATTENTION:
-            rows.append(row("attention / scaled_dot_product_attention", size, passes, rounds))
-        for size in [(2, 64, 16)] if quick else FOURIER:
-            rows.append(row("Fourier mixing / fft.fft2().real", size, passes, rounds))
-    size = (2, 64, 2, 8) if quick else ATTENTION[2]
-    what = "attention, dropout 0.1 / scaled_dot_product_attention"
-    rows.append(row(what, size, "forward + backward", rounds, RATE))
+    rounds, what = 2 if quick else 15, "attention, dropout 0.1 / scaled_dot_product_attention"
+    sizes = {
+        "attention / scaled_dot_product_attention": [(2, 64, 2, 8)] if quick else ATTENTION,
+        "Fourier mixing / fft.fft2().real": [(2, 64, 16)] if quick else FOURIER,
+    }
+    rows = [
+        row(name, size, passes, rounds)
+        for name, chosen in sizes.items()
+        for passes in ("forward", "forward + backward")
+        for size in chosen
+    ]
+    rows.append(row(what, (2, 64, 2, 8) if quick else ATTENTION[2], "forward + backward", rounds, RATE))
     report(f"peer-ops{'-quick' if quick else ''}", rows, peers=("torch",), setting=SETTING)
 
 
