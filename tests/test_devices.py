@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import ROOT, run_here, shrink
 from jax.sharding import AbstractMesh, PartitionSpec
@@ -408,7 +408,7 @@ def test_bad_input_ends_all_processes(case: str, few_reviews: str, tmp_path: Pat
         assert process.returncode == 2, err
         assert err.count("\n") == 1, err
         assert err.startswith("error: ")
-        assert np.any([word in err for word in message.split(".*")]), err
+        assert re.search(message, err), err
     assert time.monotonic() - begin < 60
     assert not (tmp_path / "run" / "config.json").exists()
     wait_for(lambda: not left(str(port)), 10)
