@@ -69,11 +69,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one small size each and few rounds")
     quick = parser.parse_args().quick
     rounds, rows = 2 if quick else 15, []
+    raced = {
+        "attention / scaled_dot_product_attention": [(2, 64, 2, 8)] if quick else ATTENTION,
+        "Fourier mixing / fft.fft2().real": [(2, 64, 16)] if quick else FOURIER,
+    }
     for passes in ("forward", "forward + backward"):
-        for size in [(2, 64, 2, 8)] if quick else ATTENTION:
-            rows.append(row("attention / scaled_dot_product_attention", size, passes, rounds))
-        for size in [(2, 64, 16)] if quick else FOURIER:
-            rows.append(row("Fourier mixing / fft.fft2().real", size, passes, rounds))
+        for what, sizes in raced.items():
+            rows += [row(what, size, passes, rounds) for size in sizes]
     size = (2, 64, 2, 8) if quick else ATTENTION[2]
     what = "attention, dropout 0.1 / scaled_dot_product_attention"
     rows.append(row(what, size, "forward + backward", rounds, RATE))

@@ -6,7 +6,7 @@ from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, signific
 def speed(results: Results, *names: str) -> str:
     """All comparisons of some files: what is timed against what, and how many times faster the first is."""
     if not names:
-        return f"{NOT_RUN}\n"
+        return table(["what / against what"], [[NOT_RUN]])
     documents = {name: results.document(name) for name in names}
     head = ["what / against what", "size", "pass", "ms", "other's ms"]
     head += ["times faster (lowest to highest)", "temporary memory"]
