@@ -17,7 +17,15 @@ from benchmarks.timing import compare, interleave, report, temporary_bytes
 from fourier_attn.ops.fourier import fourier_mix
 
 SIZES = [(8, 512, 128), (8, 512, 768), (2, 2048, 256), (32, 256, 128)]
-LONG = [(8, 512, 128), (4, 1024, 256), (2, 2048, 256), (2, 4096, 256)]
+LONG = [
+    (32, 128, 128),
+    (32, 256, 128),
+    (8, 512, 128),
+    (8, 512, 768),
+    (4, 1024, 256),
+    (2, 2048, 256),
+    (2, 4096, 256),
+]
 
 
 def plain(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
@@ -97,11 +105,20 @@ def random_lengths(size: tuple[int, int, int]) -> Int[Array, " b"]:
 
 
 def lengths() -> list[dict[str, Any]]:
+    """Any lengths, and lengths among three, a quarter, a half and all of the padded one."""
     rows = []
-    for size in LONG:
-        x, n = jax.random.normal(jax.random.key(0), size), random_lengths(size)
+    for b, t, d in LONG:
+        x, any_length = jax.random.normal(jax.random.key(0), (b, t, d)), random_lengths((b, t, d))
+        sizes = (t // 4, t // 2, t)
+        common = jnp.asarray(sizes)[jax.random.randint(jax.random.key(1), (b,), 0, 3).at[0].set(1)]
+        facts = {"size": written(b, t, d), "pass": "forward"}
         functions = {"chirps": lambda x, n: fourier_mix(x, lengths=n), "plain": lambda x, n: fourier_mix(x)}
-        rows += side_by_side({"size": written(*size), "pass": "forward"}, functions, x, n)
+        rows += side_by_side(facts, functions, x, any_length)
+        functions = {
+            "common lengths": lambda x, n, sizes=sizes: fourier_mix(x, lengths=n, sizes=sizes),
+            "plain": lambda x, n: fourier_mix(x),
+        }
+        rows += side_by_side(facts, functions, x, common)
     return rows
 
 

@@ -63,6 +63,29 @@ def layer(what: str) -> Callable[..., Tensor]:
     return {"attention": dense, "fourier": fourier}[what]
 
 
+def op(arrays: list[Any], passes: str, rate: float, device: str) -> Callable[[], list[Any]]:
+    """`scaled_dot_product_attention` of query, key and value, heads on the third axis, or `fft2().real`."""
+    torch.set_num_threads(provenance.cores())
+    *given, g = [torch.tensor(a, device=device) for a in arrays]
+    if passes != "forward":
+        given = [x.requires_grad_() for x in given]
+
+    def forward() -> Tensor:
+        if len(given) == 1:
+            return fourier(*given)
+        heads = [x.transpose(1, 2) for x in given]
+        return F.scaled_dot_product_attention(*heads, dropout_p=rate).transpose(1, 2)
+
+    def run() -> list[Tensor]:
+        y = forward()
+        results = [y.detach(), *(torch.autograd.grad(y, given, g) if passes != "forward" else ())]
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return results
+
+    return run
+
+
 def step(what: str, t: int, device: str) -> Callable[[], list[Any]]:
     """Forward + backward of a layer on its arrays, the sum of squares as loss: its gradients."""
     torch.set_num_threads(provenance.cores())

@@ -66,6 +66,26 @@ def test_neither_content_nor_amount_of_padding_has_an_influence(method: str) -> 
         np.testing.assert_allclose(mix(x[:, :t], lengths=lengths, method=method), y[:, :t], atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [(7, 5), (16, 12)])
+def test_lengths_among_known_sizes(size: tuple[int, int]) -> None:
+    """Each example by itself, whatever leads it; backward is the transform itself; rounding as above."""
+    t, d = size
+    sizes, lengths = (1, 3, t - 1, t), [3, t, 1, t - 1, 3, 3]
+    x = normal(2, 3, *size)
+    n = jnp.array(lengths).reshape(2, 3)
+    apply = jax.jit(partial(fourier_mix, sizes=sizes))
+    y, [slope] = apply(x, lengths=n), jax.vjp(lambda x: apply(x, lengths=n), x)[1](x)
+    each = jax.jit(jax.vmap(jax.vmap(lambda x, n: fourier_mix(x, lengths=n, sizes=sizes))))(x, n)
+    np.testing.assert_allclose(each, y, atol=1e-5)
+    np.testing.assert_allclose(slope, y, atol=1e-5)
+    for example, m, result in zip(
+        np.asarray(x, np.float64).reshape(6, t, d), lengths, np.asarray(y).reshape(6, t, d), strict=True
+    ):
+        expected = alone(example, m)
+        np.testing.assert_allclose(result, expected, atol=1e-5 * expected.std() + 1e-6)
+    assert "while" in apply.lower(x, lengths=n).as_text()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_whole_lengths_are_the_plain_transform(method: str) -> None:
     x = normal(2, 3, 20, 7)
@@ -114,6 +134,9 @@ def test_bad_arguments() -> None:
         fourier_mix(x, lengths=jnp.array([1, 2]), method="monarch")
     with pytest.raises(ValueError, match=r"lengths of shape \(3,\) must be one for each example, \(2,\)"):
         fourier_mix(x, lengths=jnp.array([1, 2, 3]))
+    for sizes in ((3, 2), (0, 4), (5,)):
+        with pytest.raises(ValueError, match="sizes=.* must rise, be positive and not exceed t=4"):
+            fourier_mix(x, lengths=jnp.array([1, 2]), sizes=sizes)
     with pytest.raises(ValueError, match="t=1048577 exceeds 1048576, the most with lengths"):
         jax.eval_shape(lambda x: fourier_mix(x, lengths=jnp.array([1])), jnp.zeros((1, 2**20 + 1, 1)))
 

@@ -36,6 +36,7 @@ VARIANTS = {  # what `auto` does not choose at these sizes
     "fourier, products": ("fourier", {"method": "matmul", "padding": "zero"}),
     "fourier, stages": ("fourier", {"method": "monarch", "padding": "zero"}),
     "fourier, chirps": ("fourier", {"method": "rfft"}),
+    "fourier, common lengths": ("fourier", {"lengths": (8, 16)}),
     "global filter, own length": ("global_filter", {"length": 16}),
     "global filter, image": ("global_filter", {"grid": (4, 4)}),
     "afno, image": ("afno", {"grid": (4, 4), "modes": 0.5, "blocks": 2}),

@@ -55,11 +55,12 @@ class FourierMixing(nn.Module):
         if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = select_engine(self, train)
-        sizes = None
+        sizes, common = None, ()
         if engine is None and self.padding in ("invariant", "own"):
             x, sizes = self._sized(x, mask)
+            common = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
         if engine is None:
-            y = fourier_mix(x, lengths=sizes, method=self.method)
+            y = fourier_mix(x, lengths=sizes, sizes=common, method=self.method)
         else:
             y = optical_fourier_mix(x, engine, key)
         if self.norm == "tokens":

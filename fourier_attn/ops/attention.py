@@ -126,7 +126,7 @@ def shared_attention(
 
     Scores are not scaled. Scores and softmax are float32. The backward pass computes the weights again
     instead of keeping them, so that what is saved grows with n + s and not with n s; on CPUs both passes
-    work in blocks where there are more than 2^21 scores (below, blocks were up to 1.5 times slower).
+    work in blocks where there are more than 2^21 scores; below, whole arrays were the faster ones.
 
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,

@@ -1,6 +1,6 @@
 """Fourier mixing: the real part of a two-dimensional discrete Fourier transform."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +29,12 @@ _PLAIN = {
 _MASKED = {"fft": chirp_mix, "rfft": chirp_mix, "matmul": masked_mix}
 
 
-def best_method(platform: str, t: int, *, low: bool, masked: bool) -> str:
+def best_method(platform: str, t: int, *, low: bool, masked: bool, sized: bool = False) -> str:
     """The table in the docstring of `fourier_mix`; `low` says that the dtype has 16 bits."""
     if platform == "tpu":
         return _best_on_tpu(t, low=low, masked=masked)
+    if sized and platform == "cpu":
+        return "each"
     units = platform in ("cuda", "rocm") and low  # products in 16 bits, which are much faster
     if masked:
         return "matmul" if t <= (256 if units else 16) else "rfft"
@@ -52,34 +54,62 @@ def _best_on_tpu(t: int, *, low: bool, masked: bool) -> str:
     return "monarch" if low or t < 16384 else "rfft"
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str) -> Float[Array, "*b t d"]:
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _mix(
+    x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str, sizes: tuple[int, ...]
+) -> Float[Array, "*b t d"]:
+    compute = partial(_compute, sizes=sizes)
     if method != "auto":
-        return _compute(method, x, lengths)
-    choose = partial(best_method, t=x.shape[-2], low=x.dtype in LOW, masked=lengths is not None)
-    return by_platform(choose, _compute, x, lengths)
+        return compute(method, x, lengths)
+    low = x.dtype in LOW
+    choose = partial(best_method, t=x.shape[-2], low=low, masked=lengths is not None, sized=bool(sizes))
+    return by_platform(choose, compute, x, lengths)
 
 
-def _compute(method: str, x: Array, lengths: Array | None) -> Array:
+def _compute(method: str, x: Array, lengths: Array | None, *, sizes: tuple[int, ...]) -> Array:
     native = x.dtype in LOW and method in ("matmul", "monarch")
     values = x if native else x.astype(jnp.float32)
+    plain = _PLAIN["rfft" if method == "each" else method]
     if lengths is None:
-        return _PLAIN[method](values).astype(x.dtype)
+        return plain(values).astype(x.dtype)
+    masked = _each(sizes) if method == "each" else _MASKED[method]
     whole = (lengths == x.shape[-2]).all()
-    y = jax.lax.cond(whole, lambda x, n: _PLAIN[method](x), _MASKED[method], values, lengths)
+    y = jax.lax.cond(whole, lambda x, n: plain(x), masked, values, lengths)
     return y.astype(x.dtype)
+
+
+@lru_cache
+def _each(sizes: tuple[int, ...]):
+    """One example after the other, by the plain transform of its length, which is one of `sizes`."""
+
+    def transform(n: int, x: Array) -> Array:
+        return jnp.pad(_rfft(x[:n]), ((0, x.shape[0] - n), (0, 0)))
+
+    def one(x: Array, lengths: Array) -> Array:
+        flat, used = x.reshape(-1, *x.shape[-2:]), [n for n in sizes if n <= x.shape[-2]]
+        branches = [partial(transform, n) for n in used]
+        which = sum((lengths.reshape(-1) > n).astype(jnp.int32) for n in used[:-1])
+        which = jnp.broadcast_to(which, flat.shape[:1])
+        y = jax.lax.map(lambda pair: jax.lax.switch(pair[0], branches, pair[1]), (which, flat))
+        return y.reshape(x.shape)
+
+    return batchwise(one, (2, 0))
 
 
 # <Re F x, g> = <x, Re F g>: the operator is self-adjoint, with lengths too, so that the backward pass is
 # the forward pass applied to the cotangent, and nothing but the lengths has to be kept.
 _mix.defvjp(
-    lambda x, lengths, method: (_mix(x, lengths, method), lengths),
-    lambda method, lengths, g: (_mix(g, lengths, method), None),
+    lambda x, lengths, method, sizes: (_mix(x, lengths, method, sizes), lengths),
+    lambda method, sizes, lengths, g: (_mix(g, lengths, method, sizes), None),
 )
 
 
 def fourier_mix(
-    x: Float[Array, "*b t d"], *, lengths: Int[Array, "..."] | None = None, method: str = "auto"
+    x: Float[Array, "*b t d"],
+    *,
+    lengths: Int[Array, "..."] | None = None,
+    sizes: tuple[int, ...] = (),
+    method: str = "auto",
 ) -> Float[Array, "*b t d"]:
     """Mixes tokens and features by the real part of the two-dimensional Fourier transform.
 
@@ -94,6 +124,8 @@ def fourier_mix(
       x: the tokens.
       lengths: every example is transformed by itself over its first lengths[b] tokens, a number that takes
         the place of t and may be traced. Outside 0 .. t it is the caller's error, and clipped.
+      sizes: what all lengths are among, rising and up to t, where that is known. On CPUs "auto" then takes
+        the plain transform of one example after the other, which is faster than chirps.
       method: "fft" is the complex transform of the definition; "rfft" computes half of the spectrum and
         mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
         with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
@@ -118,14 +150,16 @@ def fourier_mix(
     Masking: without lengths every output depends on every input, padding included. With lengths neither
       content nor number of the positions from lengths[b] on has an influence; outputs there are 0.
     Raises: ValueError for an unknown method, and with lengths for "monarch", for another shape than the
-      examples' and for t above 2^20.
+      examples', for sizes that do not fit and for t above 2^20.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
-    _check(x, lengths, method)
-    return _mix(x, None if lengths is None else jnp.clip(lengths.astype(jnp.int32), 0, x.shape[-2]), method)
+    _check(x, lengths, sizes, method)
+    if lengths is None:
+        return _mix(x, None, method, ())
+    return _mix(x, jnp.clip(lengths.astype(jnp.int32), 0, x.shape[-2]), method, sizes)
 
 
-def _check(x: Array, lengths: Array | None, method: str) -> None:
+def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str) -> None:
     """Says what does not fit, its value and the cure."""
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
@@ -135,5 +169,7 @@ def _check(x: Array, lengths: Array | None, method: str) -> None:
         raise ValueError("method='monarch' has no form with lengths; use 'auto', 'rfft' or 'matmul'")
     if lengths.shape != x.shape[:-2]:
         raise ValueError(f"lengths of shape {lengths.shape} must be one for each example, {x.shape[:-2]}")
+    if sizes and (list(sizes) != sorted(set(sizes)) or not 1 <= sizes[0] <= sizes[-1] <= x.shape[-2]):
+        raise ValueError(f"sizes={sizes} must rise, be positive and not exceed t={x.shape[-2]}")
     if x.shape[-2] > LONGEST:
         raise ValueError(f"t={x.shape[-2]} exceeds {LONGEST}, the most with lengths; cut the sequences")

@@ -40,6 +40,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speed-mixers": lambda r: speed(
         r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "dense-cpu"
     ),
+    "speed-ops": lambda r: speed(r, "peer-ops-cpu"),
     "speed-torch": lambda r: speed(r, "mixers-torch-cpu"),
     "speed-encoder": lambda r: speed(r, "encoder-depth-cpu"),
     "speed-optics": lambda r: speed(

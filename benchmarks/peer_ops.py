@@ -1,0 +1,87 @@
+"""Attention and Fourier mixing against PyTorch's own functions: `python -m benchmarks.peer_ops [--quick]`.
+
+Each side runs in a process of its own, forward, and forward + backward for a given cotangent of the result;
+first both sides' arrays are held equal. With dropout only times are compared.
+"""
+
+import argparse
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.race import SETTING, Step, race, started
+from benchmarks.timing import compare, report
+from fourier_attn.ops.attention import attention
+from fourier_attn.ops.fourier import fourier_mix
+
+ATTENTION = [(8, 256, 8, 128), (4, 512, 8, 16), (4, 512, 12, 64), (2, 1024, 8, 32), (1, 2048, 8, 32)]
+FOURIER = [(8, 512, 128), (8, 512, 768), (2, 2048, 256), (32, 256, 128), (32, 128, 512)]
+RATE = 0.1
+
+
+def arrays(size: tuple[int, ...]) -> list[np.ndarray]:
+    """Arguments and the cotangent of the result: query, key, value for four axes, tokens for three."""
+    random = np.random.default_rng(0)
+    return [random.normal(size=size).astype(np.float32) for _ in range(4 if len(size) == 4 else 2)]
+
+
+def ours(size: tuple[int, ...], passes: str, rate: float) -> Step:
+    *given, g = map(jnp.asarray, arrays(size))
+
+    def forward(*given: jax.Array) -> jax.Array:
+        if len(size) == 3:
+            return fourier_mix(*given)
+        return attention(*given, dropout=rate, dropout_key=jax.random.key(0))
+
+    def both(*given: jax.Array) -> Any:
+        y, pull_back = jax.vjp(forward, *given)
+        return y, *pull_back(g)
+
+    compiled = jax.jit(forward if passes == "forward" else both)
+    return lambda: jax.tree.leaves(jax.block_until_ready(compiled(*given)))
+
+
+def theirs(size: tuple[int, ...], passes: str, rate: float, device: str) -> Step:
+    from benchmarks import peer_torch  # here, in the process of this side
+
+    return peer_torch.op(arrays(size), passes, rate, device)
+
+
+def row(what: str, size: tuple[int, ...], passes: str, rounds: int, rate: float = 0.0) -> dict[str, Any]:
+    device = "cuda" if jax.default_backend() == "gpu" else "cpu"
+    makers = {"ours": partial(ours, size, passes, rate), "torch": partial(theirs, size, passes, rate, device)}
+    with started(makers) as sides:
+        for a, b in zip(sides["ours"].result, sides["torch"].result, strict=True):
+            if not rate:
+                np.testing.assert_allclose(a, b, atol=1e-4 * float(np.abs(b).max()), err_msg=what)
+        ratio = compare(race(sides, rounds, calls=3), "ours", "torch")
+    letters = "bthk" if len(size) == 4 else "btd"
+    written = " ".join(f"{letter}{n}" for letter, n in zip(letters, size, strict=True))
+    print(f"  {what}, {written}, {passes}: {ratio['times_faster']} times faster", flush=True)
+    return {"what": what, "size": written, "pass": passes, "rounds": rounds} | ratio
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one small size each and few rounds")
+    quick = parser.parse_args().quick
+    rounds, what = 2 if quick else 15, "attention, dropout 0.1 / scaled_dot_product_attention"
+    sizes = {
+        "attention / scaled_dot_product_attention": [(2, 64, 2, 8)] if quick else ATTENTION,
+        "Fourier mixing / fft.fft2().real": [(2, 64, 16)] if quick else FOURIER,
+    }
+    rows = [
+        row(name, size, passes, rounds)
+        for name, chosen in sizes.items()
+        for passes in ("forward", "forward + backward")
+        for size in chosen
+    ]
+    rows.append(row(what, (2, 64, 2, 8) if quick else ATTENTION[2], "forward + backward", rounds, RATE))
+    report(f"peer-ops{'-quick' if quick else ''}", rows, peers=("torch",), setting=SETTING)
+
+
+if __name__ == "__main__":
+    main()
