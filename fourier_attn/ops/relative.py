@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
-BLOCK = 256  # positions; rows of the banded matrix at a time
+BLOCK = 128  # positions; rows of the banded matrix at a time
 
 
 def _scores(query: Array, table: Array) -> Array:
