@@ -41,14 +41,14 @@ def run(main: Callable[..., int | None], arguments: bool = False) -> int:
             print("error: stopped by Ctrl-C", file=sys.stderr)
         return 128 + getattr(stop, "signum", signal.SIGINT)
     except Exception as error:
-        code = _fail(error, _code(error))
+        code = _fail(error, exit_code(error))
         if _full(error):  # a background thread or an exit handler would try, and fail, again
             sys.stderr.flush()
             os._exit(code)
         return code
 
 
-def _code(error: Exception) -> int:
+def exit_code(error: Exception) -> int:
     """2 for something given that cannot be used, else 1."""
     if _full(error):
         return 1

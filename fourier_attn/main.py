@@ -33,6 +33,8 @@ def define_flags() -> None:
 def main() -> None:
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
+    import jax
+
     from fourier_attn import predict, train
     from fourier_attn.train import init_from, processes, workdir
     from fourier_attn.train.evaluate import show
@@ -46,11 +48,12 @@ def main() -> None:
         if config is None and flags.FLAGS.workdir:  # go on with what the directory says
             config = workdir.load(Path(flags.FLAGS.workdir))
         config = config or missing("--config=configs/fnet.py")
+        # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
+        jax.config.update("jax_enable_preemption_service", False)
         given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
         with processes.joined(*given):
-            if not flags.FLAGS.workdir and not processes.alone():
-                missing("--workdir=DIR, the same in all processes")
-            train.run(config, flags.FLAGS.workdir or new_workdir(), flags.FLAGS.allow_drift)
+            directory = flags.FLAGS.workdir or processes.told(new_workdir)
+            train.run(config, directory, flags.FLAGS.allow_drift)
         return
     directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
@@ -81,10 +84,10 @@ def missing(option: str):
     raise ValueError(f"--mode={flags.FLAGS.mode} needs {option}")
 
 
-def new_workdir() -> Path:
+def new_workdir() -> str:
     name = Path(config_flags.get_config_filename(flags.FLAGS["config"]).partition(":")[0]).stem
     unique = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    return Path("runs") / f"{name}-{flags.FLAGS.config.data.task}-{unique}"
+    return f"runs/{name}-{flags.FLAGS.config.data.task}-{unique}"
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import yaml
 from absl import flags
 
 from fourier_attn import command
+from fourier_attn.train import processes
 from launch import program
 
 LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123
@@ -26,6 +27,7 @@ JOB, CONTAINER, PORT = "workers", "run", 8476
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 BAD_INPUT = 2  # the exit code that no restart mends
 SAVING = 120  # seconds between SIGTERM and SIGKILL
+PATIENCE = 900  # seconds in which all pods are to come: images are pulled, machines are made
 
 
 def define_flags() -> None:
@@ -138,7 +140,7 @@ def job(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
 
 
 def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
-    """The pod. On TPUs JAX finds the coordinator itself; on GPUs it is the first pod.
+    """The pod.
 
     Raises: ValueError.
     """
@@ -153,7 +155,7 @@ def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
         "name": CONTAINER,
         "image": options.image,
         "command": ["python", "-m", options.module, *words],
-        "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, *([] if tpu else meeting(machines))],
+        "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, *meeting(machines, tpu)],
         "ports": [{"containerPort": PORT}],
         "resources": {"limits": amount},
         "volumeMounts": [{"name": "runs", "mountPath": path}],
@@ -167,12 +169,15 @@ def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
     }
 
 
-def meeting(machines: int) -> list[dict[str, Any]]:
-    """Variables by which JAX's processes meet; none for one process."""
+def meeting(machines: int, tpu: bool) -> list[dict[str, Any]]:
+    """Variables by which processes meet; none for one. JAX itself finds those of a TPU slice."""
     if machines == 1:
         return []
-    name = flags.FLAGS.name
+    name, patience = flags.FLAGS.name, {"name": processes.PATIENCE, "value": str(PATIENCE)}
+    if tpu:
+        return [patience]
     return [
+        patience,
         {"name": "JAX_COORDINATOR_ADDRESS", "value": f"{name}-{JOB}-0-0.{name}:{PORT}"},
         {"name": "JAX_NUM_PROCESSES", "value": str(machines)},
         {"name": "JAX_PROCESS_ID", "valueFrom": {"fieldRef": {"fieldPath": INDEX}}},

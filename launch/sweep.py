@@ -4,18 +4,18 @@ Each has a directory of its own in --directory, named after its values, with its
 ones are skipped. A table, the best first, is printed at the end and kept in summary.json.
 """
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 from absl import flags
 
 from fourier_attn import command
-from launch import cluster, grid, program, results
+from launch import cluster, program
 from launch.devices import Share, shares
 from launch.program import Program
 from launch.running import Running, handing_on
@@ -39,7 +39,8 @@ def define_flags() -> None:
 def main(*words: str) -> int:
     """Returns the exit code: 0 if all runs are done, 1 if one failed, 128 + n after signal n."""
     options = flags.FLAGS
-    jax.config.update("jax_platforms", "cpu")  # checking, and reading results, takes no GPU from the runs
+    with on_cpu():
+        from launch import grid, results
     points = grid.points(options.grid)
     grid.check(words, points, options.module)
     on_slurm, jobs = options.executor == "slurm", options.jobs
@@ -48,7 +49,7 @@ def main(*words: str) -> int:
     asked = cluster.parameters() if on_slurm else {}
     parts = [] if on_slurm else shares(jobs or 1)
     directory = Path(options.directory)
-    runs = [Run(directory, point, words) for point in points]
+    runs = [Run(directory / grid.name(p), p, (*words, *grid.words(p))) for p in points]
     waiting = [run for run in runs if not results.is_finished(run.program.workdir)]
     for run in runs:
         print(f"{'run     ' if run in waiting else 'finished'}    {run.program}")
@@ -70,13 +71,27 @@ def main(*words: str) -> int:
     return int(any(r.state != "done" for r in rows))
 
 
-class Run:
-    """One point of the grid."""
+@contextlib.contextmanager
+def on_cpu() -> Iterator[None]:
+    """Inside `with`, JAX is imported for CPUs: what is checked and read here takes no GPU from the runs.
 
-    def __init__(self, directory: Path, point: grid.Point, words: Sequence[str]):
+    They have the environment as it was.
+    """
+    before = os.environ.get("JAX_PLATFORMS")
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    try:
+        yield
+    finally:
+        del os.environ["JAX_PLATFORMS"]
+        os.environ.update({"JAX_PLATFORMS": before} if before is not None else {})
+
+
+class Run:
+    """One point of the grid, in its directory."""
+
+    def __init__(self, workdir: Path, point: Mapping[str, str], words: Sequence[str]):
         self.point = point
-        workdir = directory / grid.name(point)
-        self.program: Program = program.program((*words, *grid.words(point), f"--workdir={workdir}"))
+        self.program: Program = program.program((*words, f"--workdir={workdir}"))
         self.code: int | None = None
         self.error = ""
 

@@ -4,6 +4,7 @@
     workdir   the run's directory
     port      at which `processes` processes meet, of which this is number `process`; without it: alone
     at, signum  the process gives itself this signal after step `at`, if it is number `who`
+    unseen    the process does not find checkpoints with this in their names, if it is number `blind`
 
 It prints a hash of the parameters it ends with, and what the program of a training step communicates.
 """
@@ -15,10 +16,12 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 
 from benchmarks import aot
 from fourier_attn import command, config, train
@@ -31,6 +34,8 @@ def main(word: str) -> None:
     meeting = (f"127.0.0.1:{order['port']}", order["processes"], order["process"]) if "port" in order else ()
     if order.get("who") == order["process"]:
         signal_after(order["at"], order["signum"])
+    if order.get("blind") == order["process"]:
+        hide(order["unseen"])
     runs, said = remember(), io.StringIO()
     with processes.joined(*meeting):
         with contextlib.redirect_stdout(said):
@@ -48,6 +53,18 @@ def signal_after(step: int, signum: int) -> None:
             os.kill(os.getpid(), signum)
 
     patch(loop.Run, "after_step", then)
+
+
+def hide(name: str) -> None:
+    """Has this process not find checkpoints: one of a file system's machines may see a file later."""
+    restore = ocp.Checkpointer.restore
+
+    def find(checkpointer: Any, directory: Path, *arguments: Any, **named: Any) -> Any:
+        if name in directory.name:
+            raise FileNotFoundError(f"{directory.name} is not there")
+        return restore(checkpointer, directory, *arguments, **named)
+
+    patch(ocp.Checkpointer, "restore", find)
 
 
 def patch(owner: Any, name: str, function: Callable[..., Any]) -> None:
@@ -73,6 +90,7 @@ def facts(run: loop.Run) -> dict[str, Any]:
     results = [m["result"] for m in aot.COLLECTIVE.finditer(text) if m["kind"] == "all-gather"]
     return {
         "hash": digest.hexdigest(),
+        "neighbours": processes.neighbours(),
         "shapes": sorted({text_of(p) for p in parameters}),
         "split": sorted({text_of(p) for p in jax.tree.leaves(run.state.params) if not p.is_fully_replicated}),
         "collectives": aot.collectives(text),

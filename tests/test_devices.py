@@ -112,19 +112,16 @@ def test_memory_is_that_of_one_device() -> None:
         (["--coordinator=no.invalid:1", "--num_processes=2", "--process_id=0"], "cannot be found"),
     ],
 )
-def test_bad_words_are_one_line(words: list[str], message: str, few_reviews: str, tmp_path: Path) -> None:
+def test_bad_words_are_one_line(
+    words: list[str], message: str, few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.1)
     given = ["--config=configs/fnet.py", f"--config.data.dir={few_reviews}", f"--workdir={tmp_path / 'run'}"]
     code, out, err = run_here(main, *given, *words)
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "run").exists()
-
-
-def test_variables_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAX_NUM_PROCESSES", "two")
-    with pytest.raises(ValueError, match="JAX_NUM_PROCESSES='two' must be a number"), processes.joined():
-        raise AssertionError
 
 
 STEPS, EPOCH = 200, 25
@@ -175,7 +172,7 @@ def free_port() -> int:
         return found.getsockname()[1]
 
 
-def program(devices: int, *words: str, **variables: str) -> subprocess.Popen:
+def program(devices: int, *words: str, cwd: Path = ROOT, **variables: str) -> subprocess.Popen:
     """Starts a process of a run, with so many devices."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
@@ -185,7 +182,7 @@ def program(devices: int, *words: str, **variables: str) -> subprocess.Popen:
     }
     return subprocess.Popen(
         [sys.executable, "-m", *(words if len(words) > 1 else ("device_program", *words))],
-        cwd=ROOT,
+        cwd=cwd,
         env=environment | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -235,6 +232,7 @@ def test_the_run_is_that_of_one_device(runs: Runs, devices: int, count: int, mes
     assert_same_curve(alone, where)
     assert len({facts["hash"] for facts in found}) == 1  # bit for bit in all processes
     assert {facts["said"] for facts in found[1:]} <= {""}
+    assert {facts["neighbours"] for facts in found} == {count}
     wanted = mesh.replace("=", " ").replace(",", ", ") or f"data {devices * count}"
     shared = f" in {count} processes" if count > 1 else ""
     assert f"device      {devices * count} devices{shared}: {wanted}; " in found[0]["said"]
@@ -356,6 +354,21 @@ def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, tmp_path: Path) -> 
     assert again[1] == {"said": ""}
 
 
+@pytest.mark.slow
+def test_what_one_process_does_not_see_no_other_takes(runs: Runs, tmp_path: Path) -> None:
+    """And process 0 alone says whether a run is finished."""
+    where = tmp_path / "run"
+    runs.end(runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0), 128 + signal.SIGTERM)
+    newest = names(where)[0]
+    said = runs.end(runs.start(where, 1, 2, blind=1, unseen=str(newest)))[0]["said"]
+    assert f"checkpoints/{newest} is damaged ({newest} is not there (process 1))" in said
+    assert "going on from step 60" in said
+    assert answers(where) == answers(runs.whole(1, 2)[0])
+    again = runs.end(runs.start(where, 1, 2, blind=1, unseen=""))
+    assert f"{where} is finished" in again[0]["said"]
+    assert again[1] == {"said": ""}
+
+
 def halted(process: subprocess.Popen) -> bool:
     """Whether a process was stopped, or has ended."""
     if process.poll() is not None:
@@ -375,7 +388,7 @@ def command_of(few_reviews: str, where: Path) -> list[str]:
     small, usual = flat(shrink(config.default(), few_reviews).to_dict()), flat(config.default().to_dict())
     changed = {key: value for key, value in small.items() if value != usual[key]}
     words = [f"--config.{key}={value}" for key, value in changed.items()]
-    return ["fourier_attn.main", "--config=configs/fnet.py", f"--workdir={where}", *words]
+    return ["fourier_attn.main", f"--config={ROOT / 'configs' / 'fnet.py'}", f"--workdir={where}", *words]
 
 
 BAD = {  # devices of each process, words of all, words of the second, message

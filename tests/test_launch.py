@@ -3,13 +3,14 @@
 import importlib
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
 import yaml
-from conftest import run_here
+from conftest import ROOT, run_here
 
 from launch import cluster, devices, grid, jobset, local, program, results, slurm, sweep
 from launch.running import exit_code
@@ -331,7 +332,36 @@ def test_processes_of_a_gpu_pool_meet_at_the_first_pod() -> None:
     assert variables["JAX_COORDINATOR_ADDRESS"] == "fnet-workers-0-0.fnet:8476"
     assert variables["JAX_NUM_PROCESSES"] == "2"
     assert "JAX_PROCESS_ID" in variables
+    assert variables["FOURIER_ATTN_PATIENCE_S"] == "900"
     assert container["command"] == ["python", "-m", "fourier_attn.main", FNET, "--workdir=/data/a"]
+
+
+@pytest.mark.parametrize(("topology", "expected"), [("2x2", {}), ("2x4", {"FOURIER_ATTN_PATIENCE_S": "900"})])
+def test_jax_itself_finds_the_processes_of_a_slice(topology: str, expected: dict) -> None:
+    found = rendered(TPUS[0], f"--topology={topology}", *MOUNTED)
+    container = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    assert {entry["name"]: entry["value"] for entry in container["env"]} == {
+        "PYTHONUNBUFFERED": "1"
+    } | expected
+
+
+def test_a_sweep_takes_no_gpu_from_its_runs() -> None:
+    """And they have the environment that it was started in."""
+    program = (
+        "import os; from fourier_attn import command; from launch import sweep; sweep.define_flags()\n"
+        "assert command.run(sweep.main, arguments=True) == 0\n"
+        "import jax; print(jax.config.jax_platforms, os.environ['JAX_PLATFORMS'])"
+    )
+    words = ["--grid=seed=0,1", "--dry_run", "--", FNET]
+    result = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=ROOT,
+        env=os.environ | {"JAX_PLATFORMS": "cuda,cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout.endswith("\ncpu cuda,cpu\n"), result.stderr
 
 
 def test_the_interpreter_is_this_one() -> None:

@@ -62,11 +62,12 @@ class Checkpoints:
 
     Saving is asynchronous and atomic: a checkpoint has its name once it is whole, and an older one is
     removed only after that. Beside the arrays stands the SHA-256 sum of each, which is compared when they
-    are restored: Orbax itself restores flipped bits without a word. Of several processes each writes the
-    parts that it holds.
+    are restored: Orbax itself restores flipped bits without a word. Of several processes each writes and
+    reads the parts that it holds, and what one of them finds damaged is damaged for all.
 
     Args:
-      read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed.
+      read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed; and
+        this process reads by itself, whatever others do.
     """
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
@@ -78,6 +79,9 @@ class Checkpoints:
                 if NAME.fullmatch(path.name) and not path.is_dir():
                     path.rename(path.with_name(f"{DAMAGED}{path.name}"))
         self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
+        me = jax.process_index()  # Orbax would wait for the others, of which one may find no file
+        options = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me})
+        self.reader = ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=options)
 
     def save(self, name: Name, state: Any) -> None:
         """Starts to save `state`; returns once it is copied, and an earlier save is done.
@@ -85,8 +89,7 @@ class Checkpoints:
         Raises: an earlier save's error.
         """
         self.wait()
-        saved = {str(name), str(Name(name.step, name.validated))}
-        if saved & set(self._names()):
+        if {name, Name(name.step, name.validated)} & set(self._names()):
             return
         if processes.lead():
             self.directory.mkdir(exist_ok=True)
@@ -115,21 +118,19 @@ class Checkpoints:
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
         damaged: dict[Name, str] = {}
-        matches = [NAME.fullmatch(name) for name in self._names()]
-        for name in filter(wanted, (_parse(match) for match in matches if match)):
+        there = self._names()
+        for name in filter(wanted, there):
             try:
                 state = self._read(name, like, earlier)
-            except Exception as error:  # a damaged file shows as one of many kinds
-                if _elsewhere(error):
-                    raise
-                damaged[name] = _reason(error)
+            except ValueError as error:
+                damaged[name] = str(error)
                 continue
             for other, reason in damaged.items():
                 self._report(other, reason)
             return name, state
         lost = [f"{name} damaged: {reason}" for name, reason in damaged.items()]
-        lost += [path.name for path in self.directory.glob(f"{DAMAGED}*")]
-        if len(lost) and len(damaged) == len(names(self.directory.parent)):
+        lost += self._told(lambda: [path.name for path in self.directory.glob(f"{DAMAGED}*")])
+        if lost and len(damaged) == len(there):
             raise ValueError(
                 f"none of the checkpoints in {self.directory} is sound ({'; '.join(lost)}); "
                 "put a copy back, or begin anew in another workdir"
@@ -144,36 +145,56 @@ class Checkpoints:
                 self._remove_older()
         finally:
             self.checkpointer.close()
+            self.reader.close()
 
-    def _names(self) -> list[str]:
-        """Those of process 0: to another one a file system may show them later."""
-        return processes.told(lambda: [str(name) for name in names(self.directory.parent)])
+    def _told(self, work: Callable[[], list[str]]) -> list[str]:
+        """What process 0 finds: to another one a file system may show it later."""
+        return work() if self.read_only else processes.told(work)
+
+    def _agreed(self, work: Callable[[], T]) -> T:
+        """The verdict of all processes. Raises: ValueError in all of them, if in one."""
+        return work() if self.read_only else processes.agree(work)
+
+    def _names(self) -> list[Name]:
+        found = self._told(lambda: [str(name) for name in names(self.directory.parent)])
+        return [_parse(match) for match in map(NAME.fullmatch, found) if match]
 
     def _read(self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None) -> Any:
-        written = self.checkpointer.restore(
-            self.directory / str(name), args=ocp.args.Composite(sums=ocp.args.JsonRestore())
-        )
-        if set(written.sums) != set(_paths(like)):
-            form, complete = earlier(like) if earlier else (None, None)
-            if complete is None or set(written.sums) != set(_paths(form)):
-                raise ValueError("its arrays are those of another network, or of another version")
-            return complete(self._read(name, form, None))
-        restored = processes.agree(lambda: self._parts(name, like))
-        if _sums(restored.state) != restored.sums:
-            raise ValueError("its contents do not match their SHA-256 sums")
-        if _form(restored.state) != _form(like):  # Orbax restores arrays in the shape that they have
-            raise ValueError("its arrays are those of another network")
-        return restored.state
+        """Raises: ValueError that says why a state is not sound."""
+        state, sums, complete = self._agreed(lambda: self._parts(name, like, earlier))
 
-    def _parts(self, name: Name, like: Any) -> Any:
-        """What this process reads of a state, and the sums. Raises: ValueError for what is damaged."""
-        items = ocp.args.Composite(state=ocp.args.StandardRestore(like), sums=ocp.args.JsonRestore())
+        def check() -> None:
+            if _sums(state) != sums:  # which gathers what is split: all have their parts by now
+                raise ValueError("its contents do not match their SHA-256 sums")
+
+        self._agreed(check)
+        return complete(state)
+
+    def _parts(
+        self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
+    ) -> tuple[Any, dict[str, str], Callable[[Any], Any]]:
+        """What this process reads of a state, the sums, and what makes today's state of it.
+
+        Raises: ValueError that says why it is not sound.
+        """
         try:
-            return self.checkpointer.restore(self.directory / str(name), args=items)
-        except Exception as error:
+            sums = dict(self._restore(name, sums=ocp.args.JsonRestore()).sums)
+            form, complete = like, _same
+            if earlier and set(sums) != set(_paths(like)):
+                form, complete = earlier(like)
+            if set(sums) != set(_paths(form)):
+                raise ValueError("its arrays are those of another network, or of another version")
+            state = self._restore(name, state=ocp.args.StandardRestore(form)).state
+        except Exception as error:  # a damaged file shows as one of many kinds
             if _elsewhere(error):
                 raise
             raise ValueError(_reason(error)) from error
+        if _form(state) != _form(form):  # Orbax restores arrays in the shape that they have
+            raise ValueError("its arrays are those of another network")
+        return state, sums, complete
+
+    def _restore(self, name: Name, **items: Any) -> Any:
+        return self.reader.restore(self.directory / str(name), args=ocp.args.Composite(**items))
 
     def _report(self, name: Name, reason: str) -> None:
         mine = processes.lead() and not self.read_only
@@ -204,6 +225,10 @@ def _elsewhere(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def _same(state: Any) -> Any:
+    return state
 
 
 def _copy(leaf: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from jax._src import distributed
 
-LIBRARY: Any = vars(distributed)["_jax"]  # from which JAX takes its service, and there is no other way to it
+LIBRARY: Any = vars(distributed).get("_jax")  # from which JAX takes its service; there is no other way to it
 LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # after what it was told; "": process 0 was killed
 
 

@@ -35,22 +35,22 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     """
     directory = Path(directory).resolve()
 
-    def prepare() -> tuple[init_from.Start, dict[str, Any] | None]:
+    def prepare() -> init_from.Start:
         check(config)
         start = init_from.load(config, directory)
         if start.config is not config:
             check(start.config)
         workdir.check(directory, start.config)
-        return start, finished(directory)
+        return start
 
     with contextlib.ExitStack() as stack:
         if not processes.lead():
             stack.enter_context(contextlib.redirect_stdout(None))
-        start, done = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
-        if processes.told(lambda: done is not None):
-            if done:
-                tqdm.write(f"{directory} is finished. {summary(done)}")
-            return done or {}
+        start = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
+        done = processes.told(lambda: finished(directory))
+        if done is not None:
+            tqdm.write(f"{directory} is finished. {summary(done)}")
+            return done
 
         def take() -> None:
             if processes.lead():

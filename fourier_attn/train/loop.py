@@ -70,6 +70,8 @@ class Run:
         self.stop.poll()
         self.config = configuration.fitted(config, self.data)
         self.fingerprints = {**self.data.fingerprints(), "code": workdir.code_fingerprint()}
+        first = processes.told(lambda: self.fingerprints)
+        processes.agree(lambda: workdir.check_same(first, self.fingerprints))
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
@@ -86,7 +88,7 @@ class Run:
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(directory)
-        self.state, self.keys, name = processes.agree(lambda: self.begin(start.params, allow_drift))
+        self.state, self.keys, name = self.begin(start.params, allow_drift)
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
         self.stale = self.is_stale()
@@ -103,27 +105,35 @@ class Run:
         self.init = make_init(
             self.network, self.optimizer, self.objective, example, self.seeds, self.placement
         )
-        differing = []
-        if names(self.directory):  # before a state is read, which other code may take for damaged
-            differing = workdir.check_drift(self.directory, self.fingerprints, allow_drift)
+        # before a state is read, which other code may take for damaged
+        differing = processes.agree(lambda: self.drift(allow_drift))
         like = self.placement.like(jax.eval_shape(self.init, init_keys, {}))
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
             if self.lead:
                 workdir.note_drift(self.directory, differing)
             return found[1], keys, found[0]
-        if (self.directory / "metrics.jsonl").exists():
-            steps = max((line["step"] for line in read_lines(self.directory)), default=0)
-            raise ValueError(
-                f"workdir={self.directory} has metrics of {steps} steps and no checkpoint; put its folder "
-                "checkpoints back, or begin anew in another workdir"
-            )
+        processes.agree(self.check_new)
         state = self.init(init_keys, params or {})
         if self.lead:
             workdir.save(self.directory, self.config, self.fingerprints)
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
         return state, keys, Name(0)
+
+    def drift(self, allowed: Iterable[str]) -> list[str]:
+        """What is not as it was when the run began, if it has begun. Raises: ValueError."""
+        begun = names(self.directory)
+        return workdir.check_drift(self.directory, self.fingerprints, allowed) if begun else []
+
+    def check_new(self) -> None:
+        """Checks that nothing says that there was a state. Raises: ValueError."""
+        if (self.directory / "metrics.jsonl").exists():
+            steps = max((line["step"] for line in read_lines(self.directory)), default=0)
+            raise ValueError(
+                f"workdir={self.directory} has metrics of {steps} steps and no checkpoint; put its folder "
+                "checkpoints back, or begin anew in another workdir"
+            )
 
     def finish(self) -> dict[str, Any]:
         """Trains to the end, or as far as a signal allows, then reads the test set."""

@@ -11,6 +11,7 @@ import numpy as np
 from fourier_attn import model, provenance
 from fourier_attn.config import Config, mixers
 from fourier_attn.optics import presets
+from fourier_attn.train import processes
 
 ONE = {"seed": 1, "data": 1, "fsdp": 1}
 COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones
@@ -38,14 +39,16 @@ def check(config: Config, mesh: Mapping[str, int] = ONE) -> None:
 
 
 def available() -> int:
-    """Bytes of the first device; of a CPU its share of the machine, or of the container."""
+    """Bytes of the first device; of a CPU its share of the machine, or of the container, which it shares with
+    the devices of other processes."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
     limit = Path("/sys/fs/cgroup/memory.max")
     allowed = limit.read_text().strip() if limit.exists() else "max"
     whole = provenance.memory_bytes()
-    return (min(whole, int(allowed)) if allowed.isdigit() else whole) // jax.local_device_count()
+    least = min(whole, int(allowed)) if allowed.isdigit() else whole
+    return least // (jax.local_device_count() * processes.neighbours())
 
 
 def _owner(mesh: Mapping[str, int]) -> str:

@@ -12,6 +12,7 @@ from jax._src import distributed  # the one way to the table of keys and values 
 
 BEAT_S = 1.0  # between signs of life
 SILENCE = 30  # beats after which a process counts as lost
+LEFT = "left: "  # before the exit code and the reason, instead of a sign of life
 
 
 def table() -> Any:
@@ -50,8 +51,9 @@ class Watch:
             self.unanswered = 0
             for i in self.others:
                 value = told.get(i, "")
-                if value.startswith("left: "):
-                    self.lost(f"process {i} has ended ({value.removeprefix('left: ')})")
+                if value.startswith(LEFT):
+                    code, _, reason = value.removeprefix(LEFT).partition(" ")
+                    self.lost(f"process {i} has ended ({reason})", int(code))
                 if seen[i][0] != value:
                     seen[i] = value, number
                 elif number - seen[i][1] > SILENCE:
@@ -64,18 +66,21 @@ class Watch:
             if self.unanswered > SILENCE:
                 self.lost(f"process 0 has not answered for {SILENCE * BEAT_S:.0f} s", answers=False)
 
-    def lost(self, what: str, answers: bool = True) -> None:
+    def lost(self, what: str, code: int = 1, answers: bool = True) -> None:
         """Ends this process; the others are told, if the table answers."""
         if not self.stopped.is_set():
             if answers:
-                self.leave(what)
-            end(f"{what}; the run can go on from its last checkpoint: give --workdir again", 1)
+                self.leave(what, code)
+            cure = "; the run can go on from its last checkpoint: give --workdir again" if code == 1 else ""
+            end(what + cure, code)
 
-    def leave(self, reason: str) -> None:
-        """Tells the others that this process ends."""
+    def leave(self, reason: str, code: int) -> None:
+        """Tells the others that this process ends, and with which exit code they are to."""
         self.stopped.set()
         with contextlib.suppress(RuntimeError):
-            self.client.key_value_set(f"alive/{self.index}", f"left: {reason[:300]}", allow_overwrite=True)
+            self.client.key_value_set(
+                f"alive/{self.index}", f"{LEFT}{code} {reason[:300]}", allow_overwrite=True
+            )
         _dismiss("leave")
 
     def stop(self) -> None:

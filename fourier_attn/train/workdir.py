@@ -147,17 +147,7 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
 
     Raises: ValueError that names what is not, unless it is among `allowed`.
     """
-    began = record(workdir)["fingerprints"]
-    differing = {}
-    for name in began.keys() & fingerprints.keys():
-        before, now = flat({name: began[name]}), flat({name: fingerprints[name]})
-        changes = [
-            f"{key} {before.get(key)} -> {now.get(key)}"
-            for key in before | now
-            if before.get(key) != now.get(key)
-        ]
-        if changes:
-            differing[name] = ", ".join(changes)
+    differing = _changes(record(workdir)["fingerprints"], fingerprints)
     if refused := sorted(differing.keys() - set(allowed)):
         raise ValueError(
             f"workdir={workdir} began with other {' and '.join(refused)} "
@@ -165,6 +155,31 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
             f"one that was begun; restore them, or go on with --allow_drift={','.join(refused)}"
         )
     return sorted(differing)
+
+
+def check_same(first: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Checks that this process has the data, the tokenizer and the code of process 0.
+
+    Raises: ValueError that names what is another one.
+    """
+    if differing := _changes(first, ours):
+        raise ValueError(
+            f"this process has other {' and '.join(sorted(differing))} than process 0 "
+            f"({'; '.join(differing[name] for name in sorted(differing))}); give the same to all"
+        )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Of fingerprints of the same names, those that differ, and how."""
+    found = {}
+    for name in before.keys() & now.keys():
+        old, new = flat({name: before[name]}), flat({name: now[name]})
+        changes = [
+            f"{key} {old.get(key)} -> {new.get(key)}" for key in old | new if old.get(key) != new.get(key)
+        ]
+        if changes:
+            found[name] = ", ".join(changes)
+    return found
 
 
 def note_drift(workdir: Path, differing: list[str]) -> None:
