@@ -326,7 +326,7 @@ def test_slurm_requeue_and_resume_in_training(
 def test_slurm_trains_in_two_processes(node: slurm_node.Node, few_reviews: str, tmp_path: Path) -> None:
     """One of them is killed on the way: the job is queued again, and the run goes on to its end."""
     where = tmp_path / "run"
-    words = [*toy_words(few_reviews), "--config.train.epochs=200", "--config.train.patience=0"]
+    words = [*toy_words(few_reviews), "--config.train.epochs=60", "--config.train.patience=0"]
     job = submit(node, "--processes_per_node=2", "--", *words, f"--workdir={where}")
     wait_for(lambda: log(where, 0).count("epoch ") > 2, 200)
     os.kill(training(where)[-1], signal.SIGKILL)
