@@ -102,21 +102,6 @@ def gathers() -> dict[str, list[int]]:
     return counts
 
 
-def odd_shares() -> list[float]:
-    """Largest errors where a device has 1 or 3 examples, so that pairs lie on two devices."""
-    split = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
-
-    def loss(x: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.sin(optical_fourier_mix(x, Engine((4, 4)))))
-
-    errors = []
-    for share in (1, 3):
-        x = jax.random.normal(jax.random.key(0), (share * len(jax.devices()), 8, 6))
-        there, here = (jax.jit(jax.grad(loss))(a) for a in (jax.device_put(x, split), x))
-        errors.append(float(jnp.abs(np.asarray(there) - np.asarray(here)).max()))
-    return errors
-
-
 @pytest.mark.slow
 def test_a_sharded_batch_stays_where_it_is() -> None:
     environment = os.environ | {
@@ -128,12 +113,11 @@ def test_a_sharded_batch_stays_where_it_is() -> None:
         [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    counts, errors = json.loads(result.stdout.splitlines()[-1])
-    assert max(errors) < 1e-3  # of slopes of some 10
+    counts = json.loads(result.stdout.splitlines()[-1])
     assert min(counts.pop("a transform across examples")) > 0  # so this test would see one
     assert set(counts) >= set(MIXERS)
     assert counts == {key: [0, 0] for key in counts}
 
 
 if __name__ == "__main__":
-    print(json.dumps([gathers(), odd_shares()]))
+    print(json.dumps(gathers()))

@@ -37,21 +37,16 @@ def batchwise(
     gives = (takes[0],) if results is None else results
     marked = custom_partitioning(function)
 
-    def leading(mesh: Mesh, shape: jax.ShapeDtypeStruct) -> NamedSharding:
-        """That of the leading axes, but for one that does not divide, as of pairs of an odd number."""
-        count = len(shape.shape) - takes[0]
-        spec = (*shape.sharding.spec, *(None,) * count)[:count]
-        sizes = zip(spec, shape.shape[:count], strict=True)
-        return NamedSharding(
-            mesh, PartitionSpec(*(a if n % _devices(mesh, a) == 0 else None for a, n in sizes))
-        )
+    def leading(shape: jax.ShapeDtypeStruct) -> PartitionSpec:
+        spec = (*shape.sharding.spec, *(None,) * len(shape.shape))[: len(shape.shape) - takes[0]]
+        return PartitionSpec(*spec)
 
     def shardings(mesh: Mesh, arguments: tuple[jax.ShapeDtypeStruct, ...]) -> Any:
-        sharding = leading(mesh, arguments[0])
+        sharding = NamedSharding(mesh, leading(arguments[0]))
         return sharding if results is None else (sharding,) * len(results)
 
     def partition(mesh, arguments, _):
-        sharding = leading(mesh, arguments[0])
+        sharding = NamedSharding(mesh, leading(arguments[0]))
         return mesh, function, shardings(mesh, arguments), (sharding,) * len(arguments)
 
     names = [
@@ -77,12 +72,6 @@ def batchwise(
 
     batched.def_vmap(vmapped)
     return batched
-
-
-def _devices(mesh: Mesh, axes: str | tuple[str, ...] | None) -> int:
-    """Along one or several axes of a mesh."""
-    names = (axes,) if isinstance(axes, str) else axes or ()
-    return math.prod(mesh.shape[name] for name in names)
 
 
 @lru_cache
