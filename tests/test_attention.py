@@ -135,3 +135,19 @@ def test_a_layer_drops_in_training_only() -> None:
     np.testing.assert_array_equal(apply(params, x), jax.jit(Attention(heads=2).apply)(params, x))
     a, b = (apply(params, x, train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2))
     assert np.abs(a - b).max() > 1e-3
+
+
+@pytest.mark.parametrize(("b", "t", "s"), [(0, 3, 3), (2, 0, 3), (2, 3, 0)])
+def test_of_nothing(b: int, t: int, s: int) -> None:
+    """No source token: zeros."""
+    q, k = jnp.ones((b, t, 2, 4)), jnp.ones((b, s, 2, 4))
+    y, slope = jax.value_and_grad(lambda q: jnp.sum(attention(q, k, k)))(q)
+    assert (float(y), slope.shape) == (0, q.shape)
+    assert attention(q, k, k, dropout=0.5, dropout_key=jax.random.key(0)).shape == q.shape
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 2.0])
+def test_a_rate_that_drops_everything_is_refused(rate: float) -> None:
+    x = jnp.ones((1, 2, 1, 4))
+    with pytest.raises(ValueError, match=r"dropout=.* must lie in \[0, 1\)"):
+        attention(x, x, x, dropout=rate, dropout_key=jax.random.key(0))

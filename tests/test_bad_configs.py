@@ -33,6 +33,7 @@ WRONG: dict[type, tuple[str, ...]] = {
 RIGHT = {
     "init_from": ("",),
     "init_padding": ("",),
+    "train.mesh": ("",),
     "data.dir": WRONG[str],
     **dict.fromkeys(("data.corpora", "data.exclude"), ("('a',)", "[", "(nan,)")),  # names, of some task
 }

@@ -86,6 +86,7 @@ def broken() -> Step:
     raise OSError("no such library")
 
 
+@pytest.mark.slow
 def test_each_side_has_a_process_of_its_own() -> None:
     with started({"a": partial(side, 1.0), "b": partial(side, 2.0)}) as sides:
         (a,), (b,) = sides["a"].result, sides["b"].result

@@ -73,6 +73,7 @@ def test_training_says_what_it_does(few_reviews: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"test accuracy \d+\.\d\d %", out.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_predict_prints_label_and_probability(trained: Path) -> None:
     code, out, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=the film was superb .")
     assert (code, err) == (0, "")

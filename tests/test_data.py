@@ -13,6 +13,7 @@ def settings(data_dir: str, **changes: object) -> dict:
     return config.default().data.to_dict() | {"dir": data_dir} | changes
 
 
+@pytest.mark.slow
 def test_reviews_are_as_many_as_stated_and_no_two_are_the_same(data_dir: str) -> None:
     examples = tasks.read(settings(data_dir))
     assert {name: len(split) for name, split in examples.items()} == reviews.SPLITS
@@ -23,6 +24,7 @@ def test_reviews_are_as_many_as_stated_and_no_two_are_the_same(data_dir: str) ->
         assert 0.45 < split.labels.mean() < 0.55
 
 
+@pytest.mark.slow
 def test_reviews_are_the_same_on_every_machine(data_dir: str, tmp_path: Path) -> None:
     reviews.builder(str(tmp_path)).download_and_prepare()
     again, first = tasks.read(settings(str(tmp_path))), tasks.read(settings(data_dir))

@@ -14,6 +14,7 @@ from fourier_attn.train.checkpoint import Checkpoints, Name
 from fourier_attn.train.step import HEALTH, EarlierState
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_an_earlier_run_is_read(toy: config.Config, tmp_path: Path) -> None:
     toy.model.mixer.padding, toy.train.epochs = "own", 1

@@ -13,6 +13,7 @@ from jax.test_util import check_grads
 
 from benchmarks import aot
 from fourier_attn.model import MIXERS
+from fourier_attn.ops.attention import attention, shared_attention
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.platforms import PLATFORMS, by_platform
@@ -48,6 +49,13 @@ def test_a_program_has_the_choice_of_its_platform() -> None:
 def test_a_program_for_one_platform_asks_nothing() -> None:
     """Neither a branch nor the other platforms' tables are left in what is compiled here."""
     x, kernel = jnp.ones((2, 128, 128), jnp.bfloat16), jnp.ones((2, 128))
+    heads = jnp.ones((2, 128, 2, 8))
+    for function in (
+        attention,
+        lambda q, k, v: shared_attention(q[:, :, 0], k[:, :, 0], jnp.ones((2, 128), bool)),
+    ):
+        text = jax.jit(lambda x, f=function: f(x, x, x)).lower(heads).compile().as_text() or ""
+        assert "conditional" not in text
     for function, method in (
         (fourier_mix, "rfft"),
         (lambda x, **options: circular_correlate(x, kernel, **options), "fft"),

@@ -78,6 +78,9 @@ def test_lengths_among_known_sizes(size: tuple[int, int]) -> None:
     each = jax.jit(jax.vmap(jax.vmap(lambda x, n: fourier_mix(x, lengths=n, sizes=sizes))))(x, n)
     np.testing.assert_allclose(each, y, atol=1e-5)
     np.testing.assert_allclose(slope, y, atol=1e-5)
+    nothing = apply(x, lengths=n.at[0, 0].set(0))
+    assert not nothing[0, 0].any()
+    np.testing.assert_array_equal(nothing[1], y[1])
     for example, m, result in zip(
         np.asarray(x, np.float64).reshape(6, t, d), lengths, np.asarray(y).reshape(6, t, d), strict=True
     ):

@@ -124,6 +124,7 @@ def test_resampling_keeps_a_short_kernel() -> None:
     np.testing.assert_allclose(resample_filter(spectrum(512), (512,), (384,)), spectrum(384), atol=2e-5)
 
 
+@pytest.mark.slow
 def test_gradient_of_filter_and_tokens() -> None:
     for axes, grid in (((5,), None), ((6,), None), ((3, 4), (3, 4))):
 

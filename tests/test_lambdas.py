@@ -55,7 +55,14 @@ CASES = [((1,), (3,)), ((7,), (3,)), ((8,), (15,)), ((6,), (11,)), ((5,), (1,)),
 GRIDS = [((3, 4), (3, 3)), ((4, 3), (7, 5)), ((1, 5), (3, 5)), ((2, 2), (5, 3))]
 
 
-@pytest.mark.parametrize(("axes", "taps"), CASES + GRIDS)
+@pytest.mark.parametrize(
+    ("axes", "taps"),
+    [
+        *CASES[:4],
+        *GRIDS[:2],
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[4:] + GRIDS[2:]),
+    ],
+)
 def test_is_the_definition(axes: tuple, taps: tuple) -> None:
     """By every method, without and with a mask."""
     grid = axes if len(axes) == 2 else None

@@ -91,6 +91,12 @@ def left(where: Path) -> list[str]:
     return found
 
 
+def training(where: Path) -> list[int]:
+    """Process numbers of those that train in a directory."""
+    words = ["pgrep", "--full", f"fourier_attn.main.*--workdir={where}"]
+    return [int(line) for line in subprocess.check_output(words, text=True).split()]
+
+
 def test_two_processes_know_each_other_and_keep_their_output(tmp_path: Path) -> None:
     where = tmp_path / "run"
     options = ["--processes=2", "--devices=3", STAND_IN]
@@ -318,10 +324,16 @@ def test_slurm_requeue_and_resume_in_training(
 
 @slurm_installed
 def test_slurm_trains_in_two_processes(node: slurm_node.Node, few_reviews: str, tmp_path: Path) -> None:
+    """One of them is killed on the way: the job is queued again, and the run goes on to its end."""
     where = tmp_path / "run"
-    job = submit(node, "--processes_per_node=2", "--", *toy_words(few_reviews), f"--workdir={where}")
-    wait_for(lambda: ended(node, job), 240)
+    words = [*toy_words(few_reviews), "--config.train.epochs=60", "--config.train.patience=0"]
+    job = submit(node, "--processes_per_node=2", "--", *words, f"--workdir={where}")
+    wait_for(lambda: log(where, 0).count("epoch ") > 2, 200)
+    os.kill(training(where)[-1], signal.SIGKILL)
+    wait_for(lambda: ended(node, job), 400)
     assert finished(where), log(where, 0, "err") + log(where, 1, "err")
+    assert "Restarts=1" in node.ask("scontrol", "show", "job", job)
+    assert log(where, 0).count("going on from step") == 1
 
 
 @slurm_installed

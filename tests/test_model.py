@@ -8,6 +8,9 @@ from conftest import normal
 from fourier_attn import config
 from fourier_attn.model import MIXERS, Block, build
 
+SOON = ("attention", "fourier", "identity")
+SOME = [*SOON, *(pytest.param(name, marks=pytest.mark.slow) for name in MIXERS if name not in SOON)]
+
 
 def small(mixer: str = "fourier", **changes: object) -> config.ConfigDict:
     c = config.default(mixer).model
@@ -52,7 +55,7 @@ def test_mixer_contract(name: str, t: int, dtype: str) -> None:
         assert all(np.isfinite(g).all() for g in jax.tree.leaves(grads))
 
 
-@pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize("name", SOME)
 def test_order_of_tokens_and_jit(name: str) -> None:
     """Only attention and identity do not know the order of tokens; jit changes nothing."""
     mixer, x, order = MIXERS[name](), normal(2, 5, 8), np.array([3, 0, 4, 2, 1])

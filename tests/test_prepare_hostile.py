@@ -111,6 +111,7 @@ def reject(source: Path, message: str, dataset: str = "imdb_reviews") -> None:
     assert not data_dir.exists()
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     """Three kB are 34 MB here, and could be GB."""
     source = rows(tmp_path / "source")

@@ -41,7 +41,7 @@ def test_a_config_of_each_kind_trains_two_steps(name: str, few_reviews: str, tmp
     assert np.isfinite(result["loss"])
 
 
-@pytest.mark.parametrize("task", ["reviews", "imdb"])
+@pytest.mark.parametrize("task", ["reviews", pytest.param("imdb", marks=pytest.mark.slow)])
 def test_every_config_is_sound_at_its_own_sizes(task: str) -> None:
     """Shapes only: its network takes its longest batch and fits into memory."""
     for name in CONFIGS:
@@ -71,6 +71,7 @@ def test_what_a_run_leaves(toy_run: Path) -> None:
     assert (len(predictions), right) == (200, pytest.approx(lines[-1]["accuracy"]))
 
 
+@pytest.mark.slow
 def test_several_seeds_are_several_runs(toy: config.Config, toy_run: Path, tmp_path: Path) -> None:
     toy.train.seeds = 3
     together = train.run(toy, tmp_path)
@@ -101,6 +102,7 @@ def step_once(c: config.Config, accumulate: int, dtype: str = "float32") -> Stat
     return make_train_step(network, optimizer, OBJECTIVES["classes"], 1, accumulate)(state, batch, key)
 
 
+@pytest.mark.slow
 def test_accumulation_is_the_whole_batch(toy: config.Config) -> None:
     toy.optim.eps = 1.0  # so that Adam does not enlarge rounding
     whole, parts = step_once(toy, 1), step_once(toy, 4)

@@ -50,8 +50,6 @@ class Attention(nn.Module):
             )
         if self.head_width not in ("full", "split"):
             raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} must lie in [0, 1)")
         k = d if self.head_width == "full" else d // self.heads
 
         dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
@@ -59,14 +57,13 @@ class Attention(nn.Module):
         def project(name: str) -> Float[Array, "b t h k"]:
             return dense((self.heads, k), use_bias=self.bias, name=name)(x)
 
-        rate = self.dropout if train else 0.0
         y = attention(
             project("query"),
             project("key"),
             project("value"),
             mask=mask,
             implementation=self.implementation,
-            dropout=rate,
-            dropout_key=self.make_rng("dropout") if rate else None,
+            dropout=self.dropout,
+            dropout_key=self.make_rng("dropout") if train and self.dropout else None,
         )
         return dense(d, axis=(-2, -1), name="out")(y)

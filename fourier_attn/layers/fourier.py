@@ -55,16 +55,16 @@ class FourierMixing(nn.Module):
         if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = select_engine(self, train)
-        sizes, common = None, ()
+        lengths, sizes = None, ()
         if engine is None and self.padding in ("invariant", "own"):
-            x, sizes = self._sized(x, mask)
-            common = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
+            x, lengths = self._sized(x, mask)
+            sizes = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
         if engine is None:
-            y = fourier_mix(x, lengths=sizes, sizes=common, method=self.method)
+            y = fourier_mix(x, lengths=lengths, sizes=sizes, method=self.method)
         else:
             y = optical_fourier_mix(x, engine, key)
         if self.norm == "tokens":
-            n = jnp.full(x.shape[0], x.shape[1]) if sizes is None else jnp.maximum(sizes, 1)
+            n = jnp.full(x.shape[0], x.shape[1]) if lengths is None else jnp.maximum(lengths, 1)
             y = y / jnp.sqrt(n.astype(jnp.float32)).astype(y.dtype)[:, None, None]
         return y[:, :t].astype(self.dtype)
 

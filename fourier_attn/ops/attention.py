@@ -40,13 +40,16 @@ def attention(
         it than other platforms do.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
       "cudnn" counts the mask, so that there all padding must follow the real tokens.
-    Raises: ValueError for an unknown implementation, cuDNN where it cannot run or with dropout.
+    Raises: ValueError for an unknown implementation, a rate outside [0, 1), cuDNN where it cannot run or
+      with dropout.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
             f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}"
         )
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout={dropout} must lie in [0, 1)")
     if dropout and implementation != "xla":
         raise ValueError(f"dropout={dropout} of attention weights needs implementation='xla'; set it to 0")
     if implementation == "cudnn":
@@ -73,7 +76,7 @@ def _compute(
     *,
     rate: float,
 ) -> Array:
-    if form == "blocks":
+    if form == "blocks" and query.size and key.size:
         return _in_blocks(query, key, value, mask, dropout_key, rate)
     where = None if mask is None else mask[:, None, None, :]
     if dropout_key is not None:

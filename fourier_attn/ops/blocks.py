@@ -256,10 +256,8 @@ def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> t
     b, t, h, _ = problem.query.shape
     s = problem.key.shape[1]
     query, g, y = (_filled(x, size, 1) for x in (problem.query, g, y))
-    m, total = (
-        _filled(m, size, 2),
-        jnp.maximum(_filled(total, size, 2), jnp.float32(1)),
-    )  # they are at least 1
+    m, total = _filled(m, size, 2), _filled(total, size, 2)
+    total = jnp.maximum(total, jnp.float32(1))  # which it is, but for rows that are filled up
 
     def one_group(number: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
         group = _group(size, h, number)
@@ -268,10 +266,10 @@ def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> t
 
         def one_block(block: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             begin, by_query, by_key, by_value = block * size.rows, *sums
-            q, c, mean = (group.rows(x, begin, size.rows) for x in (query, g, y))
-            c = c / group.sums(total, begin, size.rows)[..., None]
-            mean = jnp.sum(c * mean, axis=-1, keepdims=True)
-            c = c / share
+            q, cotangent, average = (group.rows(x, begin, size.rows) for x in (query, g, y))
+            cotangent = cotangent / group.sums(total, begin, size.rows)[..., None]
+            mean = jnp.sum(cotangent * average, axis=-1, keepdims=True)
+            c = cotangent / share
             weights = jnp.exp(_scores(q, key, mask) - group.sums(m, begin, size.rows)[..., None])
             kept = group.kept(problem, block)
             slopes = weights * (_where(kept, jnp.einsum("niv,njv->nij", c, value)) - mean)

@@ -83,10 +83,10 @@ def _each(sizes: tuple[int, ...]):
     """One example after the other, by the plain transform of its length, which is one of `sizes`."""
 
     def transform(n: int, x: Array) -> Array:
-        return jnp.pad(_rfft(x[:n]), ((0, x.shape[0] - n), (0, 0)))
+        return jnp.pad(_rfft(x[:n]), ((0, x.shape[0] - n), (0, 0))) if n else jnp.zeros_like(x)
 
     def one(x: Array, lengths: Array) -> Array:
-        flat, used = x.reshape(-1, *x.shape[-2:]), [n for n in sizes if n <= x.shape[-2]]
+        flat, used = x.reshape(-1, *x.shape[-2:]), [0, *(n for n in sizes if n <= x.shape[-2])]
         branches = [partial(transform, n) for n in used]
         which = sum((lengths.reshape(-1) > n).astype(jnp.int32) for n in used[:-1])
         which = jnp.broadcast_to(which, flat.shape[:1])
@@ -124,8 +124,9 @@ def fourier_mix(
       x: the tokens.
       lengths: every example is transformed by itself over its first lengths[b] tokens, a number that takes
         the place of t and may be traced. Outside 0 .. t it is the caller's error, and clipped.
-      sizes: what all lengths are among, rising and up to t, where that is known. On CPUs "auto" then takes
-        the plain transform of one example after the other, which is faster than chirps.
+      sizes: what all lengths but 0 are among, rising and up to t, where that is known. On CPUs "auto" then
+        takes the plain transform of one example after the other, which is faster than chirps. Another
+        length is the caller's error: there it is rounded up to the next of them.
       method: "fft" is the complex transform of the definition; "rfft" computes half of the spectrum and
         mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
         with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16

@@ -41,7 +41,7 @@ def compiled_training(results: Results) -> str:
     for name, document in found.items():
         for row in _part(document, "training"):
             place = f"{row['devices']} x {TARGETS[name]}"
-            by = row.get("mesh", "data") if row["devices"] > 1 else ""
+            by = row["mesh"] if row["devices"] > 1 else ""
             lines.append([row["what"], row["size"], place, by, _megabytes(row), _moved(row)])
     head = ["encoder", "size", "devices", "mesh", "temporary MB", "moved"]
     return table(head, lines) + notes(found)
