@@ -30,7 +30,7 @@ from fourier_attn.optics import (
     optical_fourier_mix,
 )
 from fourier_attn.optics.presets import PRESETS
-from fourier_attn.studies.speedup import step_functions
+from fourier_attn.studies.steps import step_functions
 
 APERTURES = 4096
 DRAWS = 4  # modulator amplitude and phase, and two balanced pairs of detectors

@@ -16,14 +16,19 @@ import pytest
 from conftest import ROOT, normal
 
 from fourier_attn import config
-from fourier_attn.optics import Engine, cost, optical_circular_correlate, optical_position_lambda, plan
+from fourier_attn.optics import (
+    Engine,
+    components,
+    cost,
+    optical_circular_correlate,
+    optical_position_lambda,
+    plan,
+)
+from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.planner import plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
 from fourier_attn.studies.workload import work
-
-BITS = (4, 6, 8)
-TABLE = cost.Converters(adc_per_point=4)
 
 
 def engine(side: int = 11, detection: str = "hybrid90", bits: int = 8, **more: Any) -> Engine:
@@ -38,84 +43,158 @@ def same(value: float, digits: str) -> bool:
     return float(f"{value:.{len(digits.replace('.', '').lstrip('0'))}g}") == float(digits)
 
 
-@pytest.mark.parametrize(
-    ("side", "detection", "nanojoules"),
-    [
-        (11, "psi4", ("2.13", "5.64", "20.0")),
-        (11, "hybrid90", ("0.825", "2.60", "10.0")),
-        (5, "psi4", ("0.440", "1.17", "4.14")),
-        (5, "hybrid90", ("0.170", "0.536", "2.07")),
-        (16, "psi4", ("4.51", "11.9", "42.4")),
-        (16, "hybrid90", ("1.74", "5.49", "21.2")),
-    ],
-)
-def test_golden_energies(side: int, detection: str, nanojoules: tuple[str, ...]) -> None:
-    for bits, expected in zip(BITS, nanojoules, strict=True):
-        used = cost.energy(engine(side, detection, bits), 1, converters=TABLE)
-        assert same(1e9 * (used.total - used.data_movement), expected)
+def lines(e: Engine, frames: float = 1, **changes: float) -> cost.Energy:
+    """Energy with typical prices, but for some: names have "__" for the dot."""
+    named = {name.replace("__", "."): value for name, value in changes.items()}
+    return cost.energy(e, frames, prices=components.prices() | named)
 
 
-def test_golden_lines() -> None:
-    lines = {"dac": ("0.774", "3.10", "12.4"), "adc": ("0.387", "1.55", "6.20")}
-    lines |= {"modulator": ("0.968",) * 3, "laser": ("0.0019", "0.030", "0.48")}
-    for i, bits in enumerate(BITS):
-        used = cost.energy(engine(11, "psi4", bits), 1, converters=TABLE)
-        assert all(same(1e9 * getattr(used, name), row[i]) for name, row in lines.items())
-        assert used.static == 0
-    per_point = [
-        cost.energy(engine(11, "psi4", b), 1, link=cost.LINK._replace(joule_per_byte=0)) for b in BITS
-    ]
-    assert [f"{1e12 * used.total / 121:.3g}" for used in per_point] == ["17.6", "46.6", "166"]
+@pytest.mark.parametrize("detection", ["hybrid90", "psi4", "homodyne_re", "intensity", "linear3"])
+def test_lines_are_their_formulas(detection: str) -> None:
+    """Each line from numbers of the parts, written out here."""
+    slices = 1 if detection == "intensity" else 2
+    e = engine(5, detection, 6, averages=3, slices=slices, photons_fs=1e4)
+    e = e.replace(frame_rate_hz=1e8, insertion_loss_db=10.0)
+    p, d = components.prices(), e.detector
+    points, passes, frames = 25, d.passes * 3 * e.slices, 7
+    used = cost.energy(e, frames, prices=p, static_w=2.0)
+    seconds = frames * passes / 1e8
+    photon_w = 1e4 * 6.62607015e-34 * 299792458.0 / 1.55e-6 * 1e8
+    light_w = photon_w * 10.0 + (photon_w * 10.0 if d.referenced else 0.0)  # loss; lo_ratio
+    bits = frames * points * (e.slices * 12 + passes * d.converters * 6)
+    expected = {
+        "dac": frames * e.slices * points * 2 * 64 * p["dac.level_j"],
+        "modulator": frames * e.slices * points * 2 * p["electro_optic.write_j"],
+        "hold": 0.0,
+        "laser": seconds * points * light_w * 10 ** (p["laser.feed_loss_db"] / 10) / p["laser.wall_plug"],
+        "receiver": seconds * points * d.converters * p["photodiode.receiver_w"],
+        "adc": frames * passes * points * d.converters * 64 * p["adc.level_j"],
+        "static": 2.0 * seconds,
+        "link": bits * p["link.bit_j"],
+        "sram": 2 * bits * p["sram.bit_j"],
+        "hbm": bits * p["hbm.bit_j"],
+    }
+    assert used._asdict() == pytest.approx(expected, rel=1e-12)
+    assert used.total == pytest.approx(sum(expected.values()), rel=1e-12)
 
 
-def test_golden_references() -> None:
-    assert same(1e9 * cost.electronic_energy(16 * 121), "553")
-    assert same(1e9 * cost.electronic_energy(8 * 121), "277")
-    assert same(1e9 * cost.electronic_energy(flop=21_296), "27")
-    single = cost.A100._replace(flop_per_s=19.5e12)
-    assert same(1e9 * cost.electronic_energy(flop=21_296, electronics=single), "437")
-    assert cost.electronic_energy(1936, 21_296) == cost.electronic_energy(1936)  # the slower of the two
+def test_parts_add_up_over_frames() -> None:
+    for name in ("chip_11x11", "demonstrator_5x5", "amplitude_4f"):
+        one, two, three = (cost.energy(preset(name), n, static_w=2.0) for n in (1.0, 2, 3.0))
+        assert one.total == pytest.approx(sum(one._asdict().values()), rel=1e-15)
+        assert tuple(a + b for a, b in zip(one, two, strict=True)) == pytest.approx(tuple(three), rel=1e-14)
 
 
-def test_energies_add_up() -> None:
-    e = preset("chip_11x11")
-    one, two, three = (cost.energy(e, frames, static_w=2.0) for frames in (1.0, 2, 3.0))
-    assert one.total == pytest.approx(sum(one._asdict().values()), rel=1e-15)
-    assert tuple(a + b for a, b in zip(one, two, strict=True)) == pytest.approx(tuple(three), rel=1e-14)
-    assert one.static == pytest.approx(2.0 / e.frame_rate_hz)
-    # 2 x 8 bit written and 2 x 8 bit read for each of 121 points
-    assert one.data_movement == pytest.approx(121 * 4 * cost.LINK.joule_per_byte)
-    assert one.adc == pytest.approx(121 * 2 * 256 * 50e-15)  # two balanced pairs
+def test_what_costs_nothing_is_nothing() -> None:
+    nothing = dict.fromkeys(components.prices(), 0.0) | dict.fromkeys(cost.POSITIVE, 1.0)
+    used = cost.energy(preset("chip_11x11"), 3, prices=nothing)
+    assert used.total == 0
+    alone = cost.energy(preset("chip_11x11"), 3, prices=nothing, static_w=1.0)
+    assert alone.total == alone.static == pytest.approx(3 / 1e9)
+    heat = cost.energy(engine(5, "psi4", frame_rate_hz=1e3), 1, prices=nothing | {"setting.light": 0.0})
+    assert heat.hold == heat.total == 0
 
 
-@pytest.mark.parametrize("name", ["dac", "adc", "laser", "data_movement", "total"])
+def test_unchanged_data_are_written_and_sent_once() -> None:
+    one, four, ten = (engine(detection="psi4", averages=k) for k in (1, 4, 10))
+    single = engine(detection="intensity")
+    for name in ("dac", "modulator"):
+        assert len({getattr(cost.energy(e, 1), name) for e in (one, four, ten, single)}) == 1
+    sent = [cost.frame(e).bits / 121 for e in (one, four, ten)]
+    assert sent == [16 + 4 * 8, 16 + 16 * 8, 16 + 40 * 8]
+    sliced = cost.energy(engine(detection="psi4", slices=3), 1)
+    assert tuple(sliced) == pytest.approx([3 * joule for joule in cost.energy(one, 1)])
+
+
+def test_heat_of_the_demonstrator() -> None:
+    """25 pixels, half a pi of amplitude and one of phase in the mean, for four passes of a millisecond."""
+    used = cost.energy(preset("demonstrator_5x5"), 1)
+    assert used.hold == pytest.approx(25 * 1.5 * components.prices()["thermo_optic.hold_w_per_pi"] * 4e-3)
+    assert 3e-3 < used.hold < 4e-3
+    assert used.hold > 0.99 * used.total
+    assert lines(preset("demonstrator_5x5"), thermo_optic__hold_w_per_pi=0.0).hold == 0
+
+
+def test_modulators_that_are_slower_than_the_frames_set_the_time() -> None:
+    e = engine(detection="psi4", frame_rate_hz=1e9)
+    slow = components.prices() | {"electro_optic.settle_s": 1e-6}
+    assert cost.seconds(e, 10, prices=slow).optics == pytest.approx(10 * 4 * 1e-6)
+    assert cost.seconds(e, 10).optics == pytest.approx(10 * 4 * 1e-9)
+    assert cost.energy(e, 10, prices=slow).laser == pytest.approx(1000 * cost.energy(e, 10).laser)
+
+
+def test_a_camera_has_its_converters() -> None:
+    used = cost.energy(preset("demonstrator_5x5"), 1)
+    assert used.adc == 0
+    assert used.receiver == pytest.approx(4 * 25 * components.prices()["camera.pixel_j"])
+
+
+CASES = ["demonstrator_5x5", "chip_11x11", "chip_11x11_4bit", "amplitude_4f", "hostile"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_low_is_low_and_high_is_high(name: str) -> None:
+    """Every line of energy and of time."""
+    used = [cost.energy(preset(name), 1, prices=components.prices(c), static_w=1.0) for c in CORNERS]
+    took = [cost.seconds(preset(name), 1, prices=components.prices(c), stages=1) for c in CORNERS]
+    for low, typical, high in (*zip(*used, strict=True), *zip(*took, strict=True)):
+        assert low <= typical <= high
+    assert used[0].total < used[1].total < used[2].total
+    gpu = [cost.electronic_energy(1e6, 1e6, components.prices(c)) for c in CORNERS]
+    assert gpu == sorted(gpu)
+
+
+MOVED = {
+    "dac.level_j": {"dac"},
+    "adc.level_j": {"adc"},
+    "electro_optic.write_j": {"modulator"},
+    "electro_optic.hold_w_per_pi": {"hold"},
+    "laser.wall_plug": {"laser"},
+    "laser.feed_loss_db": {"laser"},
+    "setting.light": {"laser"},
+    "photodiode.receiver_w": {"receiver"},
+    "link.bit_j": {"link"},
+    "sram.bit_j": {"sram"},
+    "hbm.bit_j": {"hbm"},
+    "setting.frame_rate": {"laser", "receiver", "static", "optics"},
+    "electro_optic.settle_s": {"laser", "receiver", "static", "optics"},
+    "link.bytes_per_s": {"transfer"},
+    "link.turnaround_s": {"turnaround"},
+}
+
+
+@pytest.mark.parametrize("name", components.library())
+def test_a_component_changes_its_line_only(name: str) -> None:
+    e, typical = preset("chip_11x11"), components.prices()
+    other = typical | {name: 0.5 if name == "laser.wall_plug" else 3 * typical[name] + 1e-8}
+    before, after = (
+        {
+            **cost.energy(e, 2, prices=p, static_w=1.0)._asdict(),
+            **cost.seconds(e, 2, prices=p, stages=1)._asdict(),
+        }
+        for p in (typical, other)
+    )
+    changed = {line for line in before if before[line] != after[line]}
+    assert changed == MOVED.get(name, set())
+
+
+@pytest.mark.parametrize("name", ["dac", "adc", "laser", "link", "sram", "hbm", "total"])
 @pytest.mark.parametrize("detection", ["psi4", "hybrid90", "homodyne_re", "intensity"])
 def test_energy_grows_with_bits(name: str, detection: str) -> None:
     values = [getattr(cost.energy(engine(bits=b, detection=detection), 1), name) for b in range(2, 13)]
     assert all(a < b for a, b in pairwise(values))
 
 
-def test_phases_averages_and_slices_multiply() -> None:
-    three, four = (cost.energy(engine(detection=name), 1, static_w=1.0) for name in ("psi3", "psi4"))
-    for name in ("dac", "modulator", "adc", "static", "data_movement"):
-        assert getattr(four, name) / getattr(three, name) == pytest.approx(4 / 3)
-    assert four.laser == three.laser  # the photons of a detection are shared by its passes
-    averaged = cost.energy(engine(detection="psi4", averages=5), 1, static_w=1.0)
-    assert tuple(averaged) == pytest.approx(tuple(5 * joule for joule in four))
-    sliced = cost.energy(engine(detection="psi4", averages=5, slices=3), 1, static_w=1.0)
-    assert tuple(sliced) == pytest.approx(tuple(15 * joule for joule in four))
-
-
 def test_light_follows_photons_loss_and_reference() -> None:
-    def light(e: Engine, **changes: float) -> float:
-        return cost.energy(e, 1, laser=cost.LASER._replace(**changes)).laser
+    def light(e: Engine) -> float:
+        return cost.energy(e, 1).laser
 
     need = 10 ** ((6.02 * 8 + 1.76) / 10)
-    assert light(engine(), photons=2 * need) == pytest.approx(2 * light(engine()))
-    assert light(engine(insertion_loss_db=25.0)) == pytest.approx(10 * light(engine()))
-    assert light(engine(lo_ratio=10.0), reference_loss_db=15.0) == pytest.approx(11 * light(engine()))
     direct = engine(detection="intensity")
-    assert light(direct, reference_loss_db=15.0) == light(direct)  # there is no reference
+    assert light(direct.replace(photons_fs=2 * need)) == pytest.approx(2 * light(direct))
+    assert light(direct.replace(insertion_loss_db=10.0)) == pytest.approx(10 * light(direct))
+    assert light(engine(lo_ratio=10.0)) == pytest.approx(11 * light(direct))  # the reference loses nothing
+    assert light(direct.replace(lo_ratio=99.0)) == light(direct)  # there is none
 
 
 def test_real_modulators_have_one_converter() -> None:
@@ -124,10 +203,21 @@ def test_real_modulators_have_one_converter() -> None:
     assert cost.energy(engine(encode="phase").replace(dac_bits_amp=None), 1).dac == signed.dac
 
 
+def test_references_of_the_gpu() -> None:
+    prices = components.prices()
+    assert same(1e9 * cost.electronic_energy(16 * 121), "553")
+    assert same(1e9 * cost.electronic_energy(8 * 121), "277")
+    assert same(1e9 * cost.electronic_energy(flop=21_296), "27")
+    single = prices | {"gpu.flop_per_s": 19.5e12}
+    assert same(1e9 * cost.electronic_energy(flop=21_296, prices=single), "437")
+    assert cost.electronic_energy(1936, 21_296) == cost.electronic_energy(1936)  # the slower of the two
+
+
 def test_seconds_are_passes_turnarounds_and_transfer() -> None:
-    took = cost.seconds(engine(frame_rate_hz=1e6), 300, engines=3, stages=4, transfer_bytes=64e9)
-    assert tuple(took) == pytest.approx((1e-4, 4e-6, 2.0))
-    assert took.total == pytest.approx(2.000104)
+    took = cost.seconds(engine(frame_rate_hz=1e6), 300, engines=3, stages=4)
+    transfer = 300 * 121 * 32 / 8 / 31.5e9  # two numbers of 8 bit each way
+    assert tuple(took) == pytest.approx((1e-4, 4e-6, transfer))
+    assert took.total == pytest.approx(1.04e-4 + transfer)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +266,7 @@ def test_speedup_is_amdahls() -> None:
         (lambda: cost.energy(engine(), -1), "frames=-1 must be at least 0"),
         (lambda: cost.energy(engine(), 1, static_w=-1.0), "static_w=-1.0 must be at least 0"),
         (
-            lambda: cost.energy(engine(), 1, laser=cost.Laser(wall_plug=1.5)),
+            lambda: cost.energy(engine(), 1, prices=components.prices() | {"laser.wall_plug": 1.5}),
             "wall_plug=1.5 must be positive and",
         ),
         (
@@ -186,7 +276,7 @@ def test_speedup_is_amdahls() -> None:
         (lambda: cost.energy(engine().replace(adc_bits=None), 1), "replace(adc_bits=8)"),
         (lambda: cost.energy(engine(detection="field"), 1), "detection='field' is no detector"),
         (lambda: cost.seconds(engine(), 1, engines=0), "engines=0 must be at least 1"),
-        (lambda: cost.seconds(engine(), -1), "passes=-1 must be at least 0"),
+        (lambda: cost.seconds(engine(), -1), "frames=-1 must be at least 0"),
         (lambda: cost.electronic_energy(-1), "moved_bytes=-1 must be at least 0"),
     ],
 )
@@ -244,51 +334,64 @@ def command(*options: str) -> tuple[int, str, str]:
 
 def toy_report(file: str, where: Path, *options: str) -> tuple[dict[str, Any], str]:
     toy = [f"--config.{key}={value}" for key, value in TOY.items()]
-    options = (*toy, f"--json={where / 'report.json'}", "--seconds=0", "--config.model.vocab=50", *options)
+    options = (*toy, f"--out={where / 'report'}", "--seconds=0", "--config.model.vocab=50", *options)
     code, out, err = command(f"--config=configs/{file}", *options)
     assert (code, err) == (0, "")
     return json.loads((where / "report.json").read_text()), out
 
 
+def part(document: dict[str, Any], name: str, key: str = "preset") -> dict[str, dict[str, Any]]:
+    return {row[key]: row for row in document["rows"] if row["part"] == name}
+
+
 @pytest.mark.slow
 def test_report_says_what_plan_and_cost_say(tmp_path: Path) -> None:
     result, out = toy_report("fnet.py", tmp_path, "--static_w=2", "--engines=4")
-    assert set(result["presets"]) == set(PRESETS)
-    assert "amplitude_4f" in out
+    found = part(result, "preset")
+    assert set(found) == set(PRESETS)
     assert "no plan: detection='intensity' loses the phase" in out
-    for name, row in result["presets"].items():
+    times = part(result, "measured", "mode")
+    for name, row in found.items():
         e = preset(name)
         if name == "amplitude_4f":
-            assert set(row) == {"no_plan"}
+            assert set(row) == {"part", "preset", "no_plan"}
             continue
         layer = plan("fourier_mix", (3, 6, 4), e)
         assert row["passes_per_example"] == pytest.approx(2 * layer.passes / 3)
-        for mode, times in (("inference", 2), ("training", 4)):
-            took, measured = row[mode], result["measured_s"][mode]
-            moved = cost.link_bytes(e, times * layer.frames)
-            stages = times * layer.stages
-            expected = cost.seconds(e, times * layer.passes, engines=4, stages=stages, transfer_bytes=moved)
-            assert [took[key] for key in expected._asdict()] == pytest.approx(list(expected))
-            share = min(measured["transform"] / measured["step"], 1)
-            gain = share * measured["step"] / expected.optics
-            overhead = (expected.turnaround + expected.transfer) / measured["step"]
-            assert took["speedup"] == pytest.approx(cost.speedup(share, gain, overhead))
-        if e.adc_bits is None:
-            assert "no_energy" in row
-        else:
-            joules = cost.energy(e, 2 * layer.frames, static_w=2.0)
-            assert row["energy_j"]["dac"] == pytest.approx(joules.dac)
-            assert row["energy_j"]["static"] == pytest.approx(joules.static)
-            assert row["energy_j"]["total"] == pytest.approx(sum(list(row["energy_j"].values())[:-1]))
+        for corner in CORNERS:
+            prices = components.prices(corner)
+            for mode, layers in (("inference", 2), ("training", 4)):
+                took, measured = row[mode][corner], times[mode]
+                expected = cost.seconds(
+                    e, layers * layer.frames, prices=prices, engines=4, stages=layers * layer.stages
+                )
+                assert [took[key] for key in expected._asdict()] == pytest.approx(list(expected))
+                share = min(measured["transform"] / measured["step"], 1)
+                gain = share * measured["step"] / expected.optics
+                overhead = (expected.turnaround + expected.transfer) / measured["step"]
+                assert took["speedup"] == pytest.approx(cost.speedup(share, gain, overhead))
+            if e.adc_bits is None:
+                assert "no_energy" in row
+            else:
+                joules = cost.energy(e, 2 * layer.frames, prices=prices, static_w=2.0)
+                assert row["energy_j"][corner] == pytest.approx({**joules._asdict(), "total": joules.total})
     # one real number in and one out, four bytes each, in each layer
-    assert result["a100_j"] == pytest.approx(cost.electronic_energy(2 * 3 * 6 * 4 * 8))
+    gpu = part(result, "electronics", "name")["A100"]["joules"]
+    assert gpu["typical"] == pytest.approx(cost.electronic_energy(2 * 6 * 4 * 8))
+    cpu = part(result, "electronics", "name")["processor"]
+    assert cpu["joules"]["low"] <= cpu["joules"]["typical"] <= cpu["joules"]["high"]
+    moved = [row for row in result["rows"] if row["part"] == "sensitivity"]
+    assert {row["preset"] for row in moved} == {"chip_11x11", "demonstrator_5x5"}
+    assert {"link.bit_j", "setting.frame_rate"} <= {row["component"] for row in moved}
+    assert (tmp_path / "report.png").exists()
 
 
 @pytest.mark.slow
 def test_report_measures_against_the_network_as_configured(tmp_path: Path) -> None:
-    options = ("--config.model.mixer.shape=(2,2)", "--config.model.mixer.heads=2")
+    options = ("--config.model.mixer.shape=(2,2)", "--config.model.mixer.heads=2", "--tornado=")
     result, _ = toy_report("circular.py:reviews-11x11", tmp_path, *options)
-    row, took = result["presets"]["chip_11x11"]["inference"], result["measured_s"]["inference"]
+    row = part(result, "preset")["chip_11x11"]["inference"]["typical"]
+    took = part(result, "measured", "mode")["inference"]
     left = took["explicit"] - min(took["transform"], took["explicit"])
     optics = sum(row[key] for key in ("optics", "turnaround", "transfer", "digital"))
     assert row["speedup"] == pytest.approx(took["step"] / (left + optics))
@@ -298,4 +401,20 @@ def test_report_measures_against_the_network_as_configured(tmp_path: Path) -> No
 def test_report_without_a_transform(tmp_path: Path) -> None:
     result, out = toy_report("identity.py", tmp_path)
     assert "the speed-up is 1" in out
-    assert "presets" not in result
+    assert not part(result, "preset")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--components=nowhere.toml", "nowhere.toml cannot be read as TOML"),
+        ("--tornado=jtc", "--tornado=jtc is unknown; choose among ideal"),
+        ("--tornado=ideal", "detection='field' is no detector"),
+    ],
+)
+def test_what_the_command_cannot_use(option: str, message: str) -> None:
+    toy = [f"--config.{key}={value}" for key, value in TOY.items()]
+    code, _, err = command("--config=configs/fnet.py", *toy, "--seconds=0", "--config.model.vocab=50", option)
+    assert code == 2
+    assert message in err

@@ -1,101 +1,45 @@
 """What an engine would take: joules and seconds, line by line, and what is left of a speed-up (Amdahl).
 
-Each number is a field with a default, its unit and where it comes from: "assumed" is an order of magnitude
-that nobody has published for such an engine, "recalled" a datasheet's figure that was not looked up again.
+Each price is a component of `fourier_attn.optics.components`, with a range and its source.
 """
 
 import math
 from typing import Any, NamedTuple
 
+from fourier_attn.optics import components
 from fourier_attn.optics.checks import TINY
+from fourier_attn.optics.components import Prices
 from fourier_attn.optics.parameters import Engine
 
 PLANCK_J_S = 6.62607015e-34  # exact, SI
 LIGHT_M_S = 299792458.0  # exact, SI
+WAVELENGTH_M = 1.55e-6  # the telecommunication band
+IDEAL_BITS = 32  # of a number that no converter has touched
+SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
 Number = float | int
 
 
-class Converters(NamedTuple):
-    """Converters and modulators.
-
-    Args:
-      dac_j, adc_j: J per conversion and level, so that one of b bit takes 2^b times that (Walden's figure of
-        merit P / (2^ENOB f)). Assumed, for GHz rates; 35 fJ is published for 10 bit at 160 MS/s.
-      modulator_j: J per written value. Assumed; 200 fJ/bit is published for a travelling-wave Mach-Zehnder
-        modulator (Baehr-Jones 2012), 1 to 7 fJ/bit for microrings (Dube-Demers 2016).
-      adc_per_point: conversions of one point in all passes of one detection; None: as the emulator converts,
-        `DETECTIONS` (psi4: 4; hybrid90: 2, one for each balanced pair).
-    """
-
-    dac_j: float = 50e-15
-    adc_j: float = 50e-15
-    modulator_j: float = 1e-12
-    adc_per_point: int | None = None
-
-
-class Laser(NamedTuple):
-    """The light.
-
-    Args:
-      wavelength_m: assumed, the telecommunication band.
-      wall_plug: optical over electrical power. Assumed.
-      loss_db: laser to detector, dB, where the engine's `insertion_loss_db` is None. Assumed.
-      photons: detected per point in all passes of one detection; None: what shot noise asks for,
-        10^((6.02 b + 1.76) / 10) for b = `adc_bits`.
-      reference_loss_db: of the reference's path, dB; the reference has `lo_ratio` times the photons. None
-        leaves it out, 0 is the least that it can take.
-    """
-
-    wavelength_m: float = 1.55e-6
-    wall_plug: float = 0.1
-    loss_db: float = 15.0
-    photons: float | None = None
-    reference_loss_db: float | None = None
-
-
-class Link(NamedTuple):
-    """The way to the engine and back.
-
-    Args:
-      bytes_per_s: recalled, PCI Express 4.0 with 16 lanes, one direction at a time.
-      joule_per_byte: assumed to be what the electronic reference pays for a byte, 400 W / 1.4 TB/s.
-      turnaround_s: from the last value that is read to the first that is written, for each stage. Assumed.
-    """
-
-    bytes_per_s: float = 32e9
-    joule_per_byte: float = 400 / 1.4e12
-    turnaround_s: float = 1e-6
-
-
-class Electronics(NamedTuple):
-    """The electronic reference: an A100 GPU at its thermal design power, not measured.
-
-    Args:
-      watts: recalled datasheet.
-      bytes_per_s: of its memory, recalled: 1.4 TB/s achieved of 1.555.
-      flop_per_s: float16 on tensor cores at the peak, recalled datasheet; 19.5e12 for float32 without them.
-    """
-
-    watts: float = 400.0
-    bytes_per_s: float = 1.4e12
-    flop_per_s: float = 312e12
-
-
-CONVERTERS = Converters()
-LASER = Laser()
-LINK = Link()
-A100 = Electronics()
-
-
 class Energy(NamedTuple):
-    """Joules."""
+    """Joules.
+
+    Args:
+      dac, modulator: of writing, once for each array and slice.
+      hold: of modulators that need power to stay where they are, for all passes.
+      laser, receiver, static: of what is on during all passes; a camera takes its part for each pixel.
+      adc: of reading, in every pass.
+      link, sram, hbm: of bits on their way.
+    """
 
     dac: float
     modulator: float
-    adc: float
+    hold: float
     laser: float
+    receiver: float
+    adc: float
     static: float
-    data_movement: float
+    link: float
+    sram: float
+    hbm: float
 
     @property
     def total(self) -> float:
@@ -114,84 +58,162 @@ class Time(NamedTuple):
         return sum(self)
 
 
-def energy(
-    engine: Engine,
-    frames: Number,
-    *,
-    converters: Converters = CONVERTERS,
-    laser: Laser = LASER,
-    static_w: Number = 0.0,
-    link: Link = LINK,
-) -> Energy:
-    """Energy of so many frames (transforms of one aperture), each in M x K x S passes.
-
-        E = frames K S {N1 N2 [M sum_i (F_dac 2^b_i + E_mod) + n_adc F_adc 2^ENOB + E_ph] + M P / f} + E_link
-        E_ph = n_ph (h c / lambda) 10^(loss / 10) / wall_plug
-
-    M passes of the detection write the data anew each, K averages and S slices do everything anew; i runs
-    over the two converters of a complex value (amplitude and phase) or the one of a real value; ENOB =
-    `adc_bits`, which flatters the converter. The photons n_ph are those of all M passes together.
-
-    The golden table of tests/test_optics_cost.py has 2 M writing conversions and as many modulator symbols
-    per point (psi4: 8, hybrid90: 2), `adc_per_point=4` for both (psi4: one in each pass; hybrid90: all four
-    detectors, where the emulator converts two balanced pairs), light once per frame, and no reference light,
-    static power or data movement.
+class Frame(NamedTuple):
+    """One transform of one aperture, as its parts see it.
 
     Args:
-      frames: may be a mean, so need not be whole.
-      static_w: power that is always on, W. Nothing is published; 0 leaves it out.
-    Raises: ValueError for converters without bits, for detection "field", which no detector does, and for
-      numbers that cannot be.
+      points: pixels.
+      writers: the parameters with the bits of the converters that write a point.
+      write_bits: theirs; None is an ideal converter.
+      turns: phase that a written point holds in the mean, in units of pi.
+      slices: arrays that are written. Steps of the reference's phase and averages look at the same array.
+      passes: through the engine.
+      conversions: of a point in one pass; 0 where nothing detects.
+      read_bits: theirs.
+      pass_hz: passes per second, were the modulators fast enough.
+      signal_w: optical power of a pixel that is written with 1, as it leaves the modulators.
+      reference_w: optical power of the reference for one pixel, at the modulators' end.
+      modulator, receiver: names of components.
     """
-    _check_energy({"frames": frames, "static_w": static_w}, converters, laser, link)
+
+    points: int
+    writers: tuple[str, ...]
+    write_bits: tuple[int | None, ...]
+    turns: float
+    slices: int
+    passes: int
+    conversions: int
+    read_bits: int | None
+    pass_hz: float
+    signal_w: float
+    reference_w: float
+    modulator: str
+    receiver: str
+
+    def pass_s(self, prices: Prices) -> float:
+        """Seconds of one pass: the frame rate's, or what the modulators need."""
+        return max(1 / (self.pass_hz * prices["setting.frame_rate"]), prices[f"{self.modulator}.settle_s"])
+
+    @property
+    def bits(self) -> int:
+        """That cross the link: what is written, once, and every conversion."""
+        written = self.slices * sum(bits or IDEAL_BITS for bits in self.write_bits)
+        return self.points * (
+            written + self.passes * (self.conversions or 2) * (self.read_bits or IDEAL_BITS)
+        )
+
+
+TURNS = {"dac_bits_amp": 0.5, "dac_bits_phase": 1.0}  # means of [0, pi] and of [0, 2 pi], in units of pi
+
+
+def frame(engine: Engine) -> Frame:
+    """What one transform of one aperture asks of the parts."""
+    writers = _writers(engine)
     detector = engine.detector
-    if detector.detectors == 0:
-        raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
-    dac_levels = [2.0**b for b in dac_bits(engine)]
-    adc_levels = 2.0 ** _bits(engine, "adc_bits")
-    points = engine.shape[0] * engine.shape[1]
-    shots = engine.averages * engine.slices * frames
-    written = points * shots * detector.passes
-    reads = converters.adc_per_point
-    if reads is None:
-        reads = detector.passes * detector.converters
-    read = points * shots * reads
-    return Energy(
-        dac=written * sum(dac_levels) * converters.dac_j,
-        modulator=written * len(dac_levels) * converters.modulator_j,
-        adc=read * adc_levels * converters.adc_j,
-        laser=points * shots * _light(engine, laser),
-        static=frames * engine.passes * static_w / engine.frame_rate_hz,
-        data_movement=link_bytes(engine, frames) * link.joule_per_byte,
+    signal_w, detected = _power(engine)
+    return Frame(
+        points=engine.shape[0] * engine.shape[1],
+        writers=writers,
+        write_bits=tuple(getattr(engine, name) for name in writers),
+        turns=sum(TURNS[name] for name in writers),
+        slices=engine.slices,
+        passes=engine.passes,
+        conversions=detector.converters,
+        read_bits=engine.adc_bits,
+        pass_hz=engine.frame_rate_hz,
+        signal_w=signal_w,
+        reference_w=detected * engine.lo_ratio if detector.referenced else 0.0,  # on a path without loss
+        modulator=modulator(engine),
+        receiver=receiver(engine),
     )
 
 
-def _check_energy(numbers: dict[str, Any], *parts: Any) -> None:
-    for part in parts:
-        numbers = numbers | {name: value for name, value in part._asdict().items() if value is not None}
-    for name, value in numbers.items():
-        least = TINY if name in ("wavelength_m", "wall_plug", "bytes_per_s") else 0
-        _check(name, value, least, 1.0 if name == "wall_plug" else math.inf)
+def modulator(engine: Engine) -> str:
+    """The kind of its modulators: by what they write and how fast."""
+    if engine.encode == "amplitude":
+        return "micromirror"
+    return "thermo_optic" if engine.frame_rate_hz < SLOW_HZ else "electro_optic"
 
 
-def _light(engine: Engine, laser: Laser) -> float:
-    """J for the light of one point in one detection."""
-    photons = laser.photons
-    if photons is None:
-        photons = 10 ** ((6.02 * _bits(engine, "adc_bits") + 1.76) / 10)
-    loss = laser.loss_db if engine.insertion_loss_db is None else engine.insertion_loss_db
-    factor = 10 ** (loss / 10)
-    if laser.reference_loss_db is not None and engine.detector.referenced:
-        factor += engine.lo_ratio * 10 ** (laser.reference_loss_db / 10)
-    return photons * PLANCK_J_S * LIGHT_M_S / laser.wavelength_m * factor / laser.wall_plug
+def receiver(engine: Engine) -> str:
+    """The kind of its receivers: by how fast they are read."""
+    return "camera" if engine.frame_rate_hz < SLOW_HZ else "photodiode"
 
 
-def dac_bits(engine: Engine) -> tuple[int, ...]:
-    """Bits of each converter that writes a point: amplitude, phase, or both.
+def _power(engine: Engine) -> tuple[float, float]:
+    """Watts of unit intensity as they leave the modulators, and as they are detected.
 
-    Raises: ValueError where one of them is None.
+    Photons that are not given are those that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all passes of
+    one detection.
     """
-    return tuple(_bits(engine, name) for name in _writers(engine))
+    photons = engine.photons_fs
+    if photons is None:
+        bits = engine.adc_bits or IDEAL_BITS
+        photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes
+    detected = photons * PLANCK_J_S * LIGHT_M_S / WAVELENGTH_M * engine.frame_rate_hz
+    return detected * 10 ** ((engine.insertion_loss_db or 0.0) / 10), detected
+
+
+def energy(engine: Engine, frames: Number, *, prices: Prices | None = None, static_w: Number = 0.0) -> Energy:
+    """Energy of so many frames (transforms of one aperture), each written S times, read in P = M K S passes.
+
+        E = frames {N1 N2 [S sum_i (2^b_i E_dac + E_mod) + P T turns W_hold + P n_adc 2^b E_adc]
+            + P T [(N1 N2) (W_signal + W_reference) 10^(loss / 10) / wall_plug + N1 N2 n_adc W_rx + W_static]
+            + bits (E_link + 2 E_sram + E_hbm)}
+        bits = N1 N2 (S sum_i b_i + P n_adc b),    T = max(1 / f, settling time)
+
+    The M steps of the reference's phase and the K averages look at the array that is there, so that it is
+    written once and sent once; what is read is sent as it is, raw. i runs over the two converters of a
+    complex value (amplitude and phase) or the one of a real value; b counts as the effective number of bits,
+    which flatters the converter. A camera has its converters in E_pixel, which takes the place of T W_rx and
+    of E_adc. Twiddles and other digital work are not here, nor is the phase shifter of the reference.
+
+    Args:
+      frames: may be a mean, so need not be whole.
+      prices: by the names of the component library; None: typical ones.
+      static_w: power that is always on besides, W. Nothing is published; 0 leaves it out.
+    Raises: ValueError for converters without bits, for detection "field", which no detector does, and for
+      numbers that cannot be.
+    """
+    check("frames", frames, 0)
+    check("static_w", static_w, 0)
+    prices = _checked(prices)
+    one = frame(engine)
+    if one.conversions == 0:
+        raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
+    dac_levels = [2.0 ** _known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
+    adc_levels = 2.0 ** _known("adc_bits", one.read_bits)
+    writes = frames * one.slices * one.points
+    on_s = frames * one.passes * one.pass_s(prices)
+    reads = frames * one.passes * one.points * one.conversions
+    light_w = (one.signal_w + one.reference_w) * prices["setting.light"]
+    supply = 10 ** (prices["laser.feed_loss_db"] / 10) / prices["laser.wall_plug"]
+    camera = one.receiver == "camera"
+    receivers_w = one.points * one.conversions * prices["photodiode.receiver_w"]
+    bits = frames * one.bits
+    return Energy(
+        dac=writes * sum(dac_levels) * prices["dac.level_j"],
+        modulator=writes * len(dac_levels) * prices[f"{one.modulator}.write_j"],
+        hold=on_s * one.points * one.turns * prices[f"{one.modulator}.hold_w_per_pi"],
+        laser=on_s * one.points * light_w * supply,
+        receiver=reads * prices["camera.pixel_j"] if camera else on_s * receivers_w,
+        adc=0.0 if camera else reads * adc_levels * prices["adc.level_j"],
+        static=on_s * static_w,
+        link=bits * prices["link.bit_j"],
+        sram=2 * bits * prices["sram.bit_j"],
+        hbm=bits * prices["hbm.bit_j"],
+    )
+
+
+POSITIVE = ("laser.wall_plug", "link.bytes_per_s", "setting.frame_rate", "gpu.bytes_per_s", "gpu.flop_per_s")
+
+
+def _checked(prices: Prices | None) -> Prices:
+    if prices is None:
+        return components.prices()
+    for name, value in prices.items():
+        check(name, value, TINY if name in POSITIVE else 0, 1.0 if name == "laser.wall_plug" else math.inf)
+    return prices
 
 
 def _writers(engine: Engine) -> tuple[str, ...]:
@@ -203,8 +225,7 @@ def _writers(engine: Engine) -> tuple[str, ...]:
     return ("dac_bits_amp",)
 
 
-def _bits(engine: Engine, name: str) -> int:
-    bits = getattr(engine, name)
+def _known(name: str, bits: int | None) -> int:
     if bits is None:
         raise ValueError(
             f"{name}=None is an ideal converter, which no energy is enough for; give it bits, "
@@ -213,54 +234,39 @@ def _bits(engine: Engine, name: str) -> int:
     return bits
 
 
-def link_bytes(engine: Engine, frames: Number) -> float:
-    """Bytes of all conversions of so many frames, packed; ideal converters count as float32.
-
-    Raw samples: what a pass writes and reads crosses the link, M x K x S times for each frame.
-    """
-    written = sum(getattr(engine, name) or 32 for name in _writers(engine))
-    read = (engine.detector.converters or 2) * (engine.adc_bits or 32)
-    bits = written + read
-    return frames * engine.passes * engine.shape[0] * engine.shape[1] * bits / 8
-
-
 def seconds(
     engine: Engine,
-    passes: Number,
+    frames: Number,
     *,
+    prices: Prices | None = None,
     engines: int = 1,
     stages: Number = 0,
-    transfer_bytes: Number = 0.0,
-    link: Link = LINK,
 ) -> Time:
-    """Time of so many passes: t = passes / (f engines) + stages turnaround + bytes / bandwidth.
+    """Time of so many frames: t = frames P T / engines + stages turnaround + bytes / bandwidth.
 
     The three follow each other, which is pessimistic where transfer and passes overlap. The engines share
-    the link.
+    the link. Ideal converters count as float32.
 
     Args:
+      prices: by the names of the component library; None: typical ones.
       engines: that work side by side.
       stages: how often results must be back before the next frames can be written.
-      transfer_bytes: over the link, both ways together, see `link_bytes`.
     Raises: ValueError for numbers that cannot be.
     """
-    _check("passes", passes, 0)
-    _check("stages", stages, 0)
-    _check("transfer_bytes", transfer_bytes, 0)
-    _check("turnaround_s", link.turnaround_s, 0)
-    _check("engines", engines, 1)
-    _check("bytes_per_s", link.bytes_per_s, TINY)
+    check("frames", frames, 0)
+    check("stages", stages, 0)
+    check("engines", engines, 1)
+    prices = _checked(prices)
+    one = frame(engine)
     return Time(
-        optics=passes / engine.frame_rate_hz / engines,
-        turnaround=stages * link.turnaround_s,
-        transfer=transfer_bytes / link.bytes_per_s,
+        optics=frames * one.passes * one.pass_s(prices) / engines,
+        turnaround=stages * prices["link.turnaround_s"],
+        transfer=frames * one.bits / 8 / prices["link.bytes_per_s"],
     )
 
 
-def electronic_energy(
-    moved_bytes: Number = 0.0, flop: Number = 0.0, electronics: Electronics = A100
-) -> float:
-    """Joules of the reference: its power for as long as the slower of memory and arithmetic takes.
+def electronic_energy(moved_bytes: Number = 0.0, flop: Number = 0.0, prices: Prices | None = None) -> float:
+    """Joules of a GPU: its power for as long as the slower of memory and arithmetic takes.
 
         E = W max(bytes / bandwidth, flop / rate)
 
@@ -268,11 +274,11 @@ def electronic_energy(
 
     Raises: ValueError for negative numbers.
     """
-    _check("moved_bytes", moved_bytes, 0)
-    _check("flop", flop, 0)
-    _check("bytes_per_s", electronics.bytes_per_s, TINY)
-    _check("flop_per_s", electronics.flop_per_s, TINY)
-    return electronics.watts * max(moved_bytes / electronics.bytes_per_s, flop / electronics.flop_per_s)
+    check("moved_bytes", moved_bytes, 0)
+    check("flop", flop, 0)
+    prices = _checked(prices)
+    slower = max(moved_bytes / prices["gpu.bytes_per_s"], flop / prices["gpu.flop_per_s"])
+    return prices["gpu.power_w"] * slower
 
 
 def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> float:
@@ -286,14 +292,15 @@ def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> f
     Raises: ValueError for numbers that cannot be.
     Source: Amdahl 1967. f = 0.3 and a = inf give 1.43, the articles' "around 40 %" for FNet.
     """
-    _check("fraction", fraction, 0, 1)
-    _check("acceleration", acceleration, TINY)
-    _check("overhead", overhead, 0)
+    check("fraction", fraction, 0, 1)
+    check("acceleration", acceleration, TINY)
+    check("overhead", overhead, 0)
     rest = 1 - fraction + fraction / acceleration + overhead
     return math.inf if rest == 0 else 1 / rest
 
 
-def _check(name: str, value: Number, least: Number, most: Number = math.inf) -> None:
+def check(name: str, value: Any, least: Number, most: Number = math.inf) -> None:
+    """Raises ValueError for a number that is out of its range."""
     if not least <= value <= most:  # not a number included
         low = "positive" if least == TINY else f"at least {least:g}"
         high = f" and at most {most:g}" if most < math.inf else ""

@@ -2,214 +2,56 @@
 
     python -m fourier_attn.studies.speedup --config=FILE[:task] [options]
 
-Measured: the time of a step, and of its transforms, on the present device. Counted: the passes that each
-preset takes, by the plan that is executed (`fourier_attn.optics.plan`). Projected from both, with assumed
-prices (`fourier_attn.optics.cost`): time, energy and speed-up with an engine in the place of the transforms.
-Nothing optical is timed.
+Measured: the time of a step, and of its transforms, on the present device, and what its processor draws.
+Counted: the passes that each preset takes, by the plan that is executed (`fourier_attn.optics.plan`).
+Projected from both, with the prices of a library of components (`fourier_attn.optics.components`): time,
+energy and speed-up with an engine in the place of the transforms. Nothing optical is timed.
+
+Each projection has a range: all parts as cheap as they may be, and all as expensive. --out=NAME writes
+NAME.json, all numbers, and NAME.png: how far each assumption alone moves the answer.
 """
 
-import json
 import math
 import os
-import statistics
 import sys
-import time
-from collections.abc import Callable
-from functools import partial
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import atomic, command, model
-from fourier_attn.optics import Engine, cost, presets
+from fourier_attn import command, provenance
+from fourier_attn.optics import Engine, components, presets
+from fourier_attn.optics.components import CORNERS
+from fourier_attn.studies import tornado
+from fourier_attn.studies.projection import Options, gpu_joules, make_case, project, sensitivity
+from fourier_attn.studies.steps import MODES, Measured, Taken, measure
 from fourier_attn.studies.workload import Work, work
-from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
-MODES = {"inference": 1, "training": 2}  # transforms, over those of a forward pass: the backward has as many
 NOTES = """\
 measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
             alone, warm, at the model's shapes, once for each layer; share: over the whole jitted step;
             medians of {rounds} rounds in which all take turns. "no mixer" has identity in its place: a check
             from above. Training is forward and backward; the backward pass has as many transforms.
+range       typical (low to high): each part as the component library has it, all at their best, all at their
+            worst: bounds, not a confidence interval. `python -m fourier_attn.optics.components` prints each
+            part with its source; --components=FILE.toml puts others in their place.
 speed-up    (step / step with transform) / (1 - f + f / a + o): f the share, a = transform / optics, o = (link
-            + digital) / step with transform. Below 1 is slower. Link: raw samples at {link:.3g} B/s, and
-            {turn:.3g} s for each stage of a batch (assumed); nothing overlaps. Digital: product with queries.
+            + digital) / step with transform. Below 1 is slower. Link: raw samples, and a turnaround for each
+            stage of a batch; nothing overlaps. Digital: product with queries.
             Left out, in favour of optics: twiddles, chirps, digital remainders of sizes, unmixing of rows,
             products with kernels' spectra, rearrangement between stages, calibration; and that what
             "homodyne_re" cannot do, correlations and all stages but the last, takes twice its converters.
             Whether results are accurate enough is another question; averages would multiply the passes.
-energy      Of an example's inference. Converters 50 fJ per level, modulators 1 pJ per symbol, wall plug 10 %,
-            all assumed. Light: the engine's photons, and a lossless reference. Link: {byte:.3g} J/B, as the
-            A100 pays. Static power: {static}.
+energy      Of an example's inference. What is written is written and sent once for all steps of the
+            reference's phase and all averages. Hold: heat of the modulators during all passes. Light: the
+            engine's power, and a reference without loss. Static power: {static}.
+processor   {power}
+            Joules of the transform: these watts for as long as it takes.
 A100        Every real number in and out crosses its memory once, 4 B each, and nothing else: arithmetic on
-            recalled datasheet figures, not measured. The speed-up is over the present device, not over it."""
-
-
-def measure(config: Any, job: Work | None, budget_s: float) -> tuple[dict[str, dict[str, float]], int]:
-    """Seconds per step on the present device, for each mode, and how many rounds there were.
-
-    "step" is the configured network (without an engine), "explicit" the one that calls the transform as such,
-    "no_mixer" the one with identity; "transform" and "after" are those of all layers.
-    """
-    exact = dict(config.model.mixer)
-    for name in ("engine", "eval_engine"):
-        if name in exact:
-            exact[name] = None
-    networks = {"step": exact, "no_mixer": {"name": "identity"}}
-    if job and job.explicit:
-        networks["explicit"] = exact | dict(job.explicit)
-    sides = {}
-    for name, fields in networks.items():
-        network = model.build(config.model.to_dict() | {"mixer": fields})
-        sides["inference", name], sides["training", name] = step_functions(config, network)
-    if job:
-        sides |= _parts(config, job)
-    median, rounds = interleave(sides, budget_s)
-    result = {}
-    for mode in MODES:
-        compute = median.get((mode, "compute"), 0.0)
-        without = median.get((mode, "without"), 0.0)
-        result[mode] = {
-            "step": median[mode, "step"],
-            "no_mixer": median[mode, "no_mixer"],
-            "explicit": median.get((mode, "explicit"), median[mode, "step"]),
-            "transform": max(compute - without, 0.0),
-            "after": median.get((mode, "after"), 0.0),
-        }
-    return result, rounds
-
-
-def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """One step of inference and one of training on random tokens."""
-    if config.model.vocab < 3:
-        raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3")
-    draw = np.random.default_rng(config.seed)
-    b = config.data.batch
-    tokens = jnp.asarray(draw.integers(2, config.model.vocab, (b, config.data.length)), jnp.int32)
-    batch = {
-        "inputs": tokens,
-        "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
-        "weight": jnp.ones(b, jnp.float32),
-    }
-    optimizer = build_optimizer(config.optim)
-    objective = OBJECTIVES["classes"]
-    init_key, key = make_keys(config.seed, 1)
-    state = make_init(network, optimizer, objective, model.example(config.model))(init_key)
-    params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
-    eval_step = make_eval_step(network, objective)
-    train_step = make_train_step(network, optimizer, objective)
-
-    def train() -> Any:
-        nonlocal state
-        state = train_step(state, batch, key)
-        return state.step
-
-    return partial(eval_step, params, batch), train
-
-
-def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
-    """The transform of all layers by itself, and what is subtracted from it and added to it."""
-    parts = {
-        "compute": (job.compute, job.arrays),
-        "without": (job.without, job.arrays),
-        "after": (job.after, job.after_arrays),
-    }
-    sides = {}
-    for name, (function, shapes) in parts.items():
-        if function is None:
-            continue
-        arrays = [_normal(shape, config.model.dtype, seed) for seed, shape in enumerate(shapes)]
-        forward, both = jax.jit(function), jax.jit(partial(_both, function))
-        sides["inference", name] = partial(_repeat, forward, config.model.depth, arrays)
-        sides["training", name] = partial(_repeat, both, config.model.depth, arrays)
-    return sides
-
-
-def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), dtype)
-
-
-def _repeat(function: Callable[..., Any], times: int, arrays: list[jax.Array]) -> None:
-    for _ in range(times):
-        jax.block_until_ready(function(*arrays))
-
-
-def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Forward and backward."""
-    y, pull = jax.vjp(function, *arrays)
-    return pull(y)
-
-
-def interleave(sides: dict[Any, Callable[[], Any]], budget_s: float) -> tuple[dict[Any, float], int]:
-    """Median seconds of each side, all in turn, three rounds at least; and the number of rounds.
-
-    A call before the timed one fills the caches, which the others have emptied.
-    """
-    for side in sides.values():  # compiles
-        jax.block_until_ready(side())
-    taken = {name: [] for name in sides}
-    rounds, start = 0, time.perf_counter()
-    while rounds < 3 or time.perf_counter() - start < budget_s:
-        rounds += 1
-        for name, side in sides.items():
-            jax.block_until_ready(side())
-            begin = time.perf_counter()
-            jax.block_until_ready(side())
-            taken[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(values) for name, values in taken.items()}, rounds
-
-
-def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """What the configured batch takes on an engine; seconds and joules per step, or the reason why not."""
-    depth = config.model.depth
-    try:
-        layer = job.plan(engine)
-    except ValueError as error:
-        return {"no_plan": str(error)}
-    link = cost.LINK._replace(bytes_per_s=flags.FLAGS.link_bytes_per_s)
-    passes = depth * layer.passes / config.data.batch
-    result: dict[str, Any] = {"method": layer.method, "passes_per_example": passes}
-    for mode, times in MODES.items():
-        took = measured[mode]
-        frames = depth * times * layer.frames
-        spent = cost.seconds(
-            engine,
-            frames * engine.passes,
-            engines=flags.FLAGS.engines,
-            stages=depth * times * layer.stages,
-            transfer_bytes=cost.link_bytes(engine, frames),
-            link=link,
-        )
-        added = (spent.total + took["after"]) / took["explicit"]  # f / a + o, also where f is 0
-        faster = cost.speedup(share(took), math.inf, added) * took["step"] / took["explicit"]
-        result[mode] = {**spent._asdict(), "digital": took["after"], "speedup": faster}
-    try:
-        used = energy(engine, depth * layer.frames, link)
-        result["energy_j"] = {**used._asdict(), "total": used.total}
-    except ValueError as error:
-        result["no_energy"] = str(error)
-    return result
-
-
-def energy(engine: Engine, frames: int, link: cost.Link) -> cost.Energy:
-    """Of so many frames, with the engine's own photons and a reference that loses no light."""
-    photons = None
-    if engine.photons_fs is not None:
-        photons = engine.detector.passes * engine.photons_fs
-    laser = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
-    return cost.energy(engine, frames, laser=laser, static_w=flags.FLAGS.static_w, link=link)
-
-
-def share(took: dict[str, float]) -> float:
-    """Of the transform in the step; alone it may take longer than inside."""
-    return min(took["transform"] / took["explicit"], 1.0)
+            its specification, not measured. The speed-up is over the present device, not over it."""
 
 
 def align(rows: list[list[str]]) -> str:
@@ -225,53 +67,43 @@ def align(rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def measured_table(measured: dict[str, dict[str, float]], batch: int) -> str:
+def measured_table(taken: dict[str, Taken], batch: int) -> str:
     """Times of a step and of its transforms, and the speed-up were the transforms for nothing."""
-    rows = [
-        [
-            "",
-            "step ms",
-            "no mixer ms",
-            "with transform ms",
-            "transform ms",
-            "share %",
-            "us / example",
-            "limit of speed-up",
-        ]
-    ]
-    for mode, took in measured.items():
-        rest = took["explicit"] * (1 - share(took))
-        limit = took["step"] / rest if rest else math.inf
-        rows.append(
-            [
-                mode,
-                f"{1e3 * took['step']:.3f}",
-                f"{1e3 * took['no_mixer']:.3f}",
-                f"{1e3 * took['explicit']:.3f}",
-                f"{1e3 * took['transform']:.3f}",
-                f"{100 * share(took):.1f}",
-                f"{1e6 * took['transform'] / batch:.2f}",
-                f"{limit:.3f}",
-            ]
-        )
+    head = ["", "step ms", "no mixer ms", "with transform ms", "transform ms", "share %", "us / example"]
+    rows = [[*head, "limit of speed-up"]]
+    for mode, took in taken.items():
+        rest = took.explicit * (1 - took.share)
+        limit = took.step / rest if rest else math.inf
+        times = (took.step, took.no_mixer, took.explicit, took.transform)
+        cells = [f"{1e3 * seconds:.3f}" for seconds in times]
+        share, each = f"{100 * took.share:.1f}", f"{1e6 * took.transform / batch:.2f}"
+        rows.append([mode, *cells, share, each, f"{limit:.3f}"])
     return align(rows)
 
 
-ENERGIES = ("dac", "mod.", "adc", "laser", "static", "link", "total")  # in the order of `cost.Energy`
+def spread(values: dict[str, float], scale: float = 1.0) -> str:
+    """Typical, and the range where there is one."""
+    typical, low, high = (f"{scale * value:.3g}" for value in (values["typical"], *ends(values)))
+    return typical if low == high else f"{typical} ({low} to {high})"
 
 
-def preset_table(results: dict[str, dict[str, Any]], batch: int) -> str:
-    """Passes, projected times, speed-ups and energies of each preset; then how sizes are planned."""
+def ends(values: dict[str, float]) -> tuple[float, float]:
+    """The least and the largest: a speed-up is largest where all costs are low."""
+    return min(values.values()), max(values.values())
+
+
+def time_table(results: dict[str, dict[str, Any]], batch: int) -> str:
+    """Passes, projected times and speed-ups of each preset; then how sizes are planned."""
     head = ["per example", "passes", "optics us", "link us", "digital us", "inference x", "training x"]
-    rows = [head + [f"{name} uJ" for name in ENERGIES]]
+    rows = [head]
     for name, result in results.items():
         if "no_plan" in result:
             rows.append([name, f"no plan: {result['no_plan']}"])
         else:
-            rows.append([name, *_preset_cells(result, batch)])
+            rows.append([name, *_time_cells(result, batch)])
     lines = [align(rows), ""]
     for title, key in (("plan", "method"), ("no energy", "no_energy")):
-        presets_of = {}
+        presets_of: dict[str, list[str]] = {}
         for name, result in results.items():
             if key in result:
                 presets_of.setdefault(result[key], []).append(name)
@@ -280,84 +112,124 @@ def preset_table(results: dict[str, dict[str, Any]], batch: int) -> str:
     return "\n".join(lines)
 
 
-def _preset_cells(result: dict[str, Any], batch: int) -> list[str]:
+def _time_cells(result: dict[str, Any], batch: int) -> list[str]:
     took = result["inference"]
-    times = [took["optics"], took["turnaround"] + took["transfer"], took["digital"]]
-    energies = ["-"] * len(ENERGIES)
-    if "energy_j" in result:
-        energies = [f"{1e6 * joule / batch:.3g}" for joule in result["energy_j"].values()]
+    link = {corner: at["turnaround"] + at["transfer"] for corner, at in took.items()}
+    optics = {corner: at["optics"] for corner, at in took.items()}
+    faster = [{corner: at["speedup"] for corner, at in result[mode].items()} for mode in MODES]
     return [
         f"{result['passes_per_example']:.6g}",
-        *(f"{1e6 * seconds / batch:.3g}" for seconds in times),
-        *(f"{result[mode]['speedup']:.3g}" for mode in MODES),
-        *energies,
+        spread(optics, 1e6 / batch),
+        spread(link, 1e6 / batch),
+        f"{1e6 * took['typical']['digital'] / batch:.3g}",
+        *map(spread, faster),
     ]
 
 
-def report(config: Any) -> dict[str, Any]:
-    """Measures, counts, projects, prints; returns all numbers."""
+def energy_table(results: dict[str, dict[str, Any]], batch: int) -> str:
+    """Microjoules of an example, line by line with typical parts, and together with their range."""
+    rows = []
+    for name, result in results.items():
+        if "energy_j" not in result:
+            continue
+        lines = dict(result["energy_j"]["typical"])
+        totals = {corner: result["energy_j"][corner]["total"] for corner in CORNERS}
+        del lines["total"]
+        if not rows:
+            rows.append(["uJ / example", *lines, "total"])
+        cells = [f"{1e6 * joule / batch:.3g}" for joule in lines.values()]
+        rows.append([name, *cells, spread(totals, 1e6 / batch)])
+    return align(rows) if rows else "no preset has an energy"
+
+
+def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
+    """Measures, counts, projects, prints; returns all numbers, and sensitivities of the chosen engines."""
     fields = config.model.mixer.to_dict()
     b, t, d, depth = config.data.batch, config.data.length, config.model.d, config.model.depth
     device = jax.devices()[0]
     where = f"{device.device_kind} ({device.platform}), {os.cpu_count()} CPU cores"
     job = work(fields, b, t, d)
     title = f"{job.title}, in each layer" if job else f"none in mixer {fields['name']!r}"
+    setting = f"{fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}"
     print(f"device      {where}")
-    print(f"model       {fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}")
+    print(f"model       {setting}")
     print(f"transform   {title}\n", flush=True)
-    measured, rounds = measure(config, job, flags.FLAGS.seconds)
-    result = {
-        "device": where,
-        "mixer": fields["name"],
-        "batch": b,
-        "length": t,
-        "d": d,
-        "depth": depth,
-        "rounds": rounds,
-        "measured_s": measured,
-    }
+    measured = measure(config, job, flags.FLAGS.seconds, options.library)
+    document: dict[str, Any] = {"setting": setting, "batch": b, "depth": depth, "rounds": measured.rounds}
+    document["rows"] = [
+        {"part": "measured", "mode": mode, **took._asdict()} for mode, took in measured.taken.items()
+    ]
     if job is None:
-        steps_ms = ", ".join(f"{mode} {1e3 * took['step']:.3f} ms" for mode, took in measured.items())
+        steps_ms = ", ".join(f"{mode} {1e3 * took.step:.3f} ms" for mode, took in measured.taken.items())
         print(f"A step takes: {steps_ms}.\nNothing for an optical engine to compute: the speed-up is 1.")
-        return result
+        return document
     engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
     configured = presets.build(fields["engine"])
     if configured is not None:
         engines["configured"] = configured
-    projected = {name: project(config, job, engine, measured) for name, engine in engines.items()}
-    reference = cost.electronic_energy(depth * 4 * job.values)
+    projected = {name: _projected(config, job, e, measured, options) for name, e in engines.items()}
+    document["rows"] += [{"part": "preset", "preset": name, **row} for name, row in projected.items()]
+    document["rows"] += _electronics(measured, b, gpu_joules(depth * job.values, options.library))
+    for name in chosen:
+        if name not in engines:
+            raise ValueError(f"--tornado={name} is unknown; choose among {', '.join(engines)}")
+        for row in sensitivity(make_case(config, job, engines[name], measured.taken, options)):
+            document["rows"].append({"part": "sensitivity", "preset": name, **row})
     print(f"measured on {where}")
-    print(measured_table(measured, b))
-    print("\npasses counted; times, energies and speed-ups (x) projected")
-    print(preset_table(projected, b))
-    print(f"A100        {1e6 * reference / b:.3g} uJ per example\n")
-    print(notes(rounds))
-    assumed = {type(part).__name__: part._asdict() for part in (cost.CONVERTERS, cost.LASER, cost.LINK)}
-    return result | {"presets": projected, "a100_j": reference, "assumed": assumed}
+    print(measured_table(measured.taken, b))
+    print("\npasses counted; times, energies and speed-ups (x) projected, typical (low to high)")
+    print(time_table(projected, b))
+    print(f"\n{energy_table(projected, b)}")
+    for row in document["rows"]:
+        if row["part"] == "electronics":
+            print(f"{row['name']:<11} {spread(row['joules'], 1e6)} uJ per example: {row['what']}")
+    print(f"\n{notes(measured, options.static_w)}")
+    return document
 
 
-def notes(rounds: int) -> str:
+def _projected(
+    config: Any, job: Work, engine: Engine, measured: Measured, options: Options
+) -> dict[str, Any]:
+    """What a batch takes on an engine, or the reason why not."""
+    try:
+        case = make_case(config, job, engine, measured.taken, options)
+    except ValueError as error:
+        return {"no_plan": str(error)}
+    return project(case)
+
+
+def _electronics(measured: Measured, batch: int, gpu: dict[str, float]) -> list[dict[str, Any]]:
+    """Joules of an example's transforms without an engine."""
+    joules = {corner: joule / batch for corner, joule in gpu.items()}
+    rows = [{"name": "A100", "what": "its memory alone, arithmetic", "joules": joules}]
+    if measured.power is not None:
+        seconds = measured.taken["inference"].transform / batch
+        joules = {corner: seconds * getattr(measured.power, corner) for corner in CORNERS}
+        how = "watts by RAPL" if measured.power.measured else "watts estimated"
+        rows.append({"name": "processor", "what": f"the transform here, {how}", "joules": joules})
+        rows[-1]["power"] = measured.power.text
+    return [{"part": "electronics", **row} for row in rows]
+
+
+def notes(measured: Measured, static_w: float) -> str:
     """What the numbers mean, and what they leave out."""
-    static = "not counted; each W adds 1 uJ per us of optics (--static_w)"
-    if flags.FLAGS.static_w:
-        static = f"{flags.FLAGS.static_w:g} W"
-    return NOTES.format(
-        rounds=rounds,
-        static=static,
-        link=flags.FLAGS.link_bytes_per_s,
-        turn=cost.LINK.turnaround_s,
-        byte=cost.LINK.joule_per_byte,
-    )
+    static = "not counted (--static_w)"
+    if static_w:
+        static = f"{static_w:g} W"
+    power = "It does not do the work." if measured.power is None else f"{measured.power.text}."
+    lines = textwrap.wrap(power, 98, break_on_hyphens=False)
+    return NOTES.format(rounds=measured.rounds, static=static, power=f"\n{12 * ' '}".join(lines))
 
 
 def define_flags() -> None:
     config_flags.DEFINE_config_file("config", help_string="configuration, for example configs/fnet.py:imdb")
-    flags.DEFINE_string("json", None, "file that gets all numbers, per step and in SI units")
+    flags.DEFINE_string("out", None, "files that get all numbers and the figure, without .json, .png")
+    flags.DEFINE_list(
+        "tornado", ["chip_11x11", "demonstrator_5x5"], "engines whose sensitivity to each assumption is shown"
+    )
+    flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
     flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
     flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
-    flags.DEFINE_float(
-        "link_bytes_per_s", cost.LINK.bytes_per_s, "bandwidth to the engine, B/s", lower_bound=1
-    )
     flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
 
 
@@ -368,9 +240,27 @@ def main() -> None:
             config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
         )
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
-    numbers = report(flags.FLAGS.config)
-    if flags.FLAGS.json:
-        atomic.write(Path(flags.FLAGS.json), json.dumps(numbers, indent=1) + "\n")
+    own = None if flags.FLAGS.components is None else Path(flags.FLAGS.components)
+    options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
+    document = report(flags.FLAGS.config, options, flags.FLAGS.tornado)
+    if flags.FLAGS.out:
+        write(Path(flags.FLAGS.out), document)
+
+
+def write(stem: Path, document: dict[str, Any]) -> None:
+    """The numbers, and the figure where there are sensitivities."""
+    table, picture = (stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png"))
+    provenance.write(table, provenance.record() | document)
+    rows = [row for row in document["rows"] if row["part"] == "sensitivity"]
+    by_engine = {name: [row for row in rows if row["preset"] == name] for name in unique(rows)}
+    if by_engine:
+        tornado.draw(by_engine, document["setting"]).savefig(picture, dpi=120)
+    print(f"written to {table}" + (f" and {picture.name}" if by_engine else ""))
+
+
+def unique(rows: list[dict[str, Any]]) -> list[str]:
+    """Presets of the rows, each once."""
+    return list(dict.fromkeys(row["preset"] for row in rows))
 
 
 if __name__ == "__main__":

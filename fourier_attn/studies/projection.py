@@ -1,0 +1,130 @@
+"""What a network would take with an engine in the place of its transforms: time, energy, speed-up.
+
+Each with the parts as cheap as they may be, typical, and as expensive; and how far each part alone moves it.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fourier_attn.optics import Engine, Plan, components, cost
+from fourier_attn.optics.components import CORNERS, Component, Prices
+from fourier_attn.studies.steps import MODES, Taken
+from fourier_attn.studies.workload import Work
+
+REFERENCES = ("gpu.", "cpu.")  # components of what optics are compared with
+ANSWERS = ("joules", "seconds", "speedup")
+MOVES = 0.005  # a component that moves no answer by more than this share is left out
+
+
+class Options(NamedTuple):
+    """What is not in a configuration.
+
+    Args:
+      engines: side by side.
+      static_w: power of an engine that is always on, W.
+      library: of components.
+    """
+
+    engines: int = 1
+    static_w: float = 0.0
+    library: components.Library = components.library()
+
+
+class Case(NamedTuple):
+    """A network on an engine: so many layers of a plan, over what the present device takes."""
+
+    engine: Engine
+    plan: Plan
+    depth: int
+    batch: int
+    taken: Mapping[str, Taken]
+    options: Options
+
+    def times(self, mode: str, prices: Prices) -> dict[str, float]:
+        """Seconds of a batch, line by line and together, and the speed-up over the present device."""
+        took, layers = self.taken[mode], self.depth * MODES[mode]
+        spent = cost.seconds(
+            self.engine,
+            layers * self.plan.frames,
+            prices=prices,
+            engines=self.options.engines,
+            stages=layers * self.plan.stages,
+        )
+        total = spent.total + took.after
+        added = total / took.explicit  # f / a + o, also where f is 0
+        faster = cost.speedup(took.share, math.inf, added) * took.step / took.explicit
+        return {**spent._asdict(), "digital": took.after, "total": total, "speedup": faster}
+
+    def energy(self, prices: Prices) -> cost.Energy:
+        """Of a batch's inference."""
+        frames = self.depth * self.plan.frames
+        return cost.energy(self.engine, frames, prices=prices, static_w=self.options.static_w)
+
+    def answers(self, prices: Prices) -> dict[str, float]:
+        """Of an example's inference: joules, seconds, and the speed-up."""
+        times = self.times("inference", prices)
+        joules, seconds = self.energy(prices).total / self.batch, times["total"] / self.batch
+        return {"joules": joules, "seconds": seconds, "speedup": times["speedup"]}
+
+
+def make_case(config: Any, job: Work, engine: Engine, taken: Mapping[str, Taken], options: Options) -> Case:
+    """The configured network on an engine.
+
+    Raises: ValueError where there is no plan.
+    """
+    return Case(engine, job.plan(engine), config.model.depth, config.data.batch, taken, options)
+
+
+def project(case: Case) -> dict[str, Any]:
+    """What a batch takes at each corner: seconds and joules; or the reason why there are no joules."""
+    result: dict[str, Any] = {
+        "method": case.plan.method,
+        "passes_per_example": case.depth * case.plan.passes / case.batch,
+    }
+    at = {corner: components.prices(corner, case.options.library) for corner in CORNERS}
+    for mode in MODES:
+        result[mode] = {corner: case.times(mode, prices) for corner, prices in at.items()}
+    try:
+        used = {corner: case.energy(prices) for corner, prices in at.items()}
+        result["energy_j"] = {corner: {**e._asdict(), "total": e.total} for corner, e in used.items()}
+    except ValueError as error:
+        result["no_energy"] = str(error)
+    return result
+
+
+def sensitivity(case: Case) -> list[dict[str, Any]]:
+    """The answers with one component at its low and at its high value, all others typical.
+
+    Components that move nothing are left out.
+
+    Raises: ValueError for an engine without energy.
+    """
+    library = case.options.library
+    typical = components.prices("typical", library)
+    middle = case.answers(typical)
+    rows = []
+    for name, part in library.items():
+        if name.startswith(REFERENCES):
+            continue
+        ends = [case.answers({**typical, name: value}) for value in (part.low, part.high)]
+        if any(abs(end[key] / middle[key] - 1) > MOVES for end in ends for key in ANSWERS):
+            rows.append({"component": name, **_range(part), "typical_answers": middle, "answers": ends})
+    return rows
+
+
+def _range(part: Component) -> dict[str, Any]:
+    return {
+        "what": part.what,
+        "unit": part.unit,
+        "values": [part.low, part.typical, part.high],
+        "marks": list(part.marks),
+    }
+
+
+def gpu_joules(values: int, library: components.Library) -> dict[str, float]:
+    """Every one of so many real numbers crosses an A100's memory once, 4 bytes each, and nothing else."""
+    return {
+        corner: cost.electronic_energy(4 * values, prices=components.prices(corner, library))
+        for corner in CORNERS
+    }
