@@ -86,11 +86,23 @@ def project(case: Case) -> dict[str, Any]:
     for mode in MODES:
         result[mode] = {corner: case.times(mode, prices) for corner, prices in at.items()}
     try:
-        used = {corner: case.energy(prices) for corner, prices in at.items()}
-        result["energy_j"] = {corner: {**e._asdict(), "total": e.total} for corner, e in used.items()}
+        result["energy_j"] = energy_at_corners(case.engine, case.depth * case.plan.frames, case.options)
     except ValueError as error:
         result["no_energy"] = str(error)
     return result
+
+
+def energy_at_corners(engine: Engine, frames: int, options: Options) -> dict[str, dict[str, float]]:
+    """Joules of so many frames, line by line and together.
+
+    Raises: ValueError for an engine without energy.
+    """
+    found = {}
+    for corner in CORNERS:
+        prices = components.prices(corner, options.library)
+        used = cost.energy(engine, frames, prices=prices, static_w=options.static_w)
+        found[corner] = {**used._asdict(), "total": used.total}
+    return found
 
 
 def sensitivity(case: Case) -> list[dict[str, Any]]:

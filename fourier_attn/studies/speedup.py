@@ -11,6 +11,7 @@ Each projection has a range: all parts as cheap as they may be, and all as expen
 NAME.json, all numbers, and NAME.png: how far each assumption alone moves the answer.
 """
 
+import contextlib
 import math
 import os
 import sys
@@ -26,7 +27,14 @@ from fourier_attn import command, provenance
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies import tornado
-from fourier_attn.studies.projection import Options, gpu_joules, make_case, project, sensitivity
+from fourier_attn.studies.projection import (
+    Options,
+    energy_at_corners,
+    gpu_joules,
+    make_case,
+    project,
+    sensitivity,
+)
 from fourier_attn.studies.steps import MODES, Measured, Taken, measure
 from fourier_attn.studies.workload import Work, work
 
@@ -151,40 +159,46 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     job = work(fields, b, t, d)
     title = f"{job.title}, in each layer" if job else f"none in mixer {fields['name']!r}"
     setting = f"{fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}"
+    engines = _engines(fields, chosen)
     print(f"device      {where}")
     print(f"model       {setting}")
     print(f"transform   {title}\n", flush=True)
+    setting += f"; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before"
     measured = measure(config, job, flags.FLAGS.seconds, options.library)
-    document: dict[str, Any] = {"setting": setting, "batch": b, "depth": depth, "rounds": measured.rounds}
-    document["rows"] = [
-        {"part": "measured", "mode": mode, **took._asdict()} for mode, took in measured.taken.items()
-    ]
+    rows = [{"part": "measured", "mode": mode, **took._asdict()} for mode, took in measured.taken.items()]
+    document = {"setting": setting, "batch": b, "depth": depth, "rounds": measured.rounds, "rows": rows}
     if job is None:
         steps_ms = ", ".join(f"{mode} {1e3 * took.step:.3f} ms" for mode, took in measured.taken.items())
         print(f"A step takes: {steps_ms}.\nNothing for an optical engine to compute: the speed-up is 1.")
         return document
-    engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
-    configured = presets.build(fields["engine"])
-    if configured is not None:
-        engines["configured"] = configured
     projected = {name: _projected(config, job, e, measured, options) for name, e in engines.items()}
-    document["rows"] += [{"part": "preset", "preset": name, **row} for name, row in projected.items()]
-    document["rows"] += _electronics(measured, b, gpu_joules(depth * job.values, options.library))
+    electronics = _electronics(measured, b, gpu_joules(depth * job.values, options.library))
+    rows += [{"part": "preset", "preset": name, **row} for name, row in projected.items()]
+    rows += _frames(engines, options)
+    rows += electronics
     for name in chosen:
-        if name not in engines:
-            raise ValueError(f"--tornado={name} is unknown; choose among {', '.join(engines)}")
-        for row in sensitivity(make_case(config, job, engines[name], measured.taken, options)):
-            document["rows"].append({"part": "sensitivity", "preset": name, **row})
+        found = sensitivity(make_case(config, job, engines[name], measured.taken, options))
+        rows += [{"part": "sensitivity", "preset": name, **row} for row in found]
     print(f"measured on {where}")
     print(measured_table(measured.taken, b))
     print("\npasses counted; times, energies and speed-ups (x) projected, typical (low to high)")
     print(time_table(projected, b))
     print(f"\n{energy_table(projected, b)}")
-    for row in document["rows"]:
-        if row["part"] == "electronics":
-            print(f"{row['name']:<11} {spread(row['joules'], 1e6)} uJ per example: {row['what']}")
+    for row in electronics:
+        print(f"{row['name']:<11} {spread(row['joules'], 1e6)} uJ per example: {row['what']}")
     print(f"\n{notes(measured, options.static_w)}")
     return document
+
+
+def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
+    """The presets, and the configured engine where there is one."""
+    engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
+    configured = presets.build(fields.get("engine"))
+    if configured is not None:
+        engines["configured"] = configured
+    if unknown := [name for name in chosen if name not in engines]:
+        raise ValueError(f"--tornado={','.join(unknown)} is unknown; choose among {', '.join(engines)}")
+    return engines
 
 
 def _projected(
@@ -196,6 +210,17 @@ def _projected(
     except ValueError as error:
         return {"no_plan": str(error)}
     return project(case)
+
+
+def _frames(engines: dict[str, Engine], options: Options) -> list[dict[str, Any]]:
+    """Joules of one frame on each engine that has an energy, whatever the network."""
+    rows = []
+    for name, engine in engines.items():
+        with contextlib.suppress(ValueError):  # the table of presets says why there is none
+            points = engine.shape[0] * engine.shape[1]
+            used = energy_at_corners(engine, 1, options)
+            rows.append({"part": "frame", "preset": name, "points": points, "energy_j": used})
+    return rows
 
 
 def _electronics(measured: Measured, batch: int, gpu: dict[str, float]) -> list[dict[str, Any]]:

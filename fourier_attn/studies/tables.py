@@ -25,6 +25,7 @@ from fourier_attn.studies.compiled import (
     compiled_training,
 )
 from fourier_attn.studies.markdown import Results
+from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
 
@@ -54,6 +55,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
     "robustness": partial(robustness, name="robustness-imdb"),
+    "speedup": partial(speedup, name="speedup-fnet"),
+    "frames": partial(frames, name="speedup-fnet"),
+    "components": parts,
 }
 
 

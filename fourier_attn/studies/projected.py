@@ -1,0 +1,76 @@
+"""Tables of what an engine would take, and of the components that it is computed from."""
+
+from typing import Any
+
+from fourier_attn.optics.components import library
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
+
+LINES = ("dac", "modulator", "hold", "laser", "receiver", "adc", "link", "sram", "hbm")
+
+
+def speedup(results: Results, name: str) -> str:
+    """Passes, time, speed-up and energy of an example on each preset, and its energy without an engine."""
+    found = results.runs(name)
+    if not found:
+        return table(["engine"], [[NOT_RUN]])
+    document = found[name]
+    head = ["engine", "passes", "time, ms", "times faster, inference", "times faster, training", "energy, mJ"]
+    lines = [_preset(row, document["batch"]) for row in _part(document, "preset")]
+    lines += [
+        [f"none: {row['name']}, {row['what']}", "", "", "", "", _spread(row["joules"], 1e3)]
+        for row in _part(document, "electronics")
+    ]
+    return table(head, lines) + notes(found)
+
+
+def frames(results: Results, name: str) -> str:
+    """Energy of one frame on each preset, and of what it consists, for each point."""
+    found = results.runs(name)
+    if not found:
+        return table(["engine"], [[NOT_RUN]])
+    head = ["engine", "a frame, nJ", *(f"{line}, pJ a point" for line in LINES)]
+    lines = []
+    for row in _part(found[name], "frame"):
+        typical = row["energy_j"]["typical"]
+        totals = {corner: at["total"] for corner, at in row["energy_j"].items()}
+        cells = [significant(1e12 * typical[line] / row["points"]) for line in LINES]
+        lines.append([row["preset"], _spread(totals, 1e9), *cells])
+    return table(head, lines) + notes(found)
+
+
+def parts(_: Results) -> str:
+    """The component library."""
+    head = ["component", "what", "low", "typical", "high", "unit", "source"]
+    lines = []
+    for name, part in library().items():
+        values = [
+            f"{getattr(part, corner):g} ({mark})"
+            for corner, mark in zip(("low", "typical", "high"), part.marks, strict=True)
+        ]
+        lines.append([f"`{name}`", part.what, *values, part.unit, part.source])
+    return table(head, lines)
+
+
+def _preset(row: Row, batch: int) -> list[str]:
+    if "no_plan" in row:
+        return [row["preset"], "no plan", "", "", "", ""]
+    total = {corner: at["total"] for corner, at in row["inference"].items()}
+    faster = [
+        {corner: at["speedup"] for corner, at in row[mode].items()} for mode in ("inference", "training")
+    ]
+    energy = "no converters"
+    if "energy_j" in row:
+        energy = _spread({corner: at["total"] for corner, at in row["energy_j"].items()}, 1e3 / batch)
+    passes = significant(row["passes_per_example"])
+    return [row["preset"], passes, _spread(total, 1e3 / batch), *map(_spread, faster), energy]
+
+
+def _spread(values: dict[str, float], scale: float = 1.0) -> str:
+    """Typical, and the range where there is one."""
+    numbers = [scale * values["typical"], scale * min(values.values()), scale * max(values.values())]
+    typical, low, high = (significant(number) for number in numbers)
+    return typical if low == high else f"{typical} ({low} to {high})"
+
+
+def _part(document: dict[str, Any], name: str) -> list[Row]:
+    return [row for row in document["rows"] if row["part"] == name]
