@@ -61,7 +61,7 @@ def _preset(row: Row, batch: int) -> list[str]:
     energy = "no converters"
     if "energy_j" in row:
         energy = _spread({corner: at["total"] for corner, at in row["energy_j"].items()}, 1e3 / batch)
-    passes = significant(row["passes_per_example"])
+    passes = f"{row['passes_per_example']:,.7g}"
     return [row["preset"], passes, _spread(total, 1e3 / batch), *map(_spread, faster), energy]
 
 

@@ -68,7 +68,7 @@ def _panel(axes: Axes, rows: Rows, answer: str) -> None:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if span < WIDE**2 else (1,)))
         axes.xaxis.set_minor_formatter(NullFormatter())
-    number = partial(_number, unit=UNITS[answer])
+    show = partial(number, unit=UNITS[answer])
     for place, row in enumerate(chosen):
         low, middle, high = _values(row, answer)
         for value, color in ((low, LOW), (high, HIGH)):
@@ -76,7 +76,7 @@ def _panel(axes: Axes, rows: Rows, answer: str) -> None:
         for value, side in ((min(low, middle, high), "right"), (max(low, middle, high), "left")):
             if value != middle:
                 axes.annotate(
-                    number(value),
+                    show(value),
                     (value, place),
                     (-3 if side == "right" else 3, 0),
                     textcoords="offset points",
@@ -84,17 +84,17 @@ def _panel(axes: Axes, rows: Rows, answer: str) -> None:
                     va="center",
                     fontsize=7,
                 )
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: number(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: show(value)))
     axes.margins(x=0.25)
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(axis="x", linewidth=0.3)
     axes.set_axisbelow(True)
     middle = _values(chosen[0], answer)[1]
     axes.axvline(middle, color="black", linewidth=0.8)
-    axes.set_xlabel(f"typical: {number(middle)}", fontsize=9)
+    axes.set_xlabel(f"typical: {show(middle)}", fontsize=9)
 
 
-def _number(value: float, unit: str) -> str:
+def number(value: float, unit: str) -> str:
     """Three digits, with the unit's prefix."""
     if not unit or value <= 0:
         return f"{value:.3g}"
