@@ -1,0 +1,188 @@
+"""Energy against accuracy: which engine gives a trained network how much accuracy for how many joules.
+
+    python -m fourier_attn.studies.pareto --workdir=RUN [options]
+
+Searched together: bits of all converters, slices, averages, optical power and plan. Every combination judges
+the first --search_examples of the validation split; the best of them, --keep many, then judge the test split,
+on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
+--engine=PRESET, or else the run's own, or else chip_11x11.
+
+Joules are those of an example's transforms, with the prices of the component library (all low, typical, all
+high); the same transforms on this machine's processor stand beside them, timed, and their watts by RAPL where
+that can be read, else by cited power. All else that the network computes is electronic in either case.
+
+Writes NAME.json and NAME.png into the run's directory, for --out=NAME.
+"""
+
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import flags
+from tqdm import tqdm
+
+from fourier_attn import command, provenance
+from fourier_attn.optics import Engine, components, presets
+from fourier_attn.studies import frontier
+from fourier_attn.studies.judge import Judge
+from fourier_attn.studies.projection import Options, energy_at_corners
+from fourier_attn.studies.robustness import new_files, number
+from fourier_attn.studies.steps import measure
+from fourier_attn.studies.workload import Work, work
+
+PREFERENCES = ("passes", "error")
+
+
+class Choice(NamedTuple):
+    """What is chosen of an engine.
+
+    Args:
+      prefer: the plan with fewer passes, or with less error.
+      bits: of all converters.
+      slices, averages: passes for the digits of a number, and passes whose mean is taken.
+      power: times the engine's optical power.
+    """
+
+    prefer: str
+    bits: int
+    slices: int
+    averages: int
+    power: float
+
+    def engine(self, base: Engine, device: int = 0) -> Engine:
+        """The engine with it, as its device of that number."""
+        changed = presets.scaled(base, self.bits, 1.0, device)
+        changed = changed.replace(slices=self.slices, averages=self.averages, prefer=self.prefer)
+        return changed.with_photons(changed.photons * self.power)
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    flags.DEFINE_string("engine", None, "preset to start from instead of the run's own engine")
+    flags.DEFINE_list("prefer", list(PREFERENCES), "plans: with fewer passes, with less error")
+    flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters")
+    flags.DEFINE_list("slices", ["1", "2"], "passes for the digits of a number")
+    flags.DEFINE_list("averages", ["1", "4"], "passes whose mean is taken")
+    flags.DEFINE_list("power", ["0.01", "0.1", "1", "10"], "optical power, times the engine's")
+    flags.DEFINE_integer("search_examples", 500, "so many validation examples to search on", lower_bound=1)
+    flags.DEFINE_integer("examples", 2000, "so many test examples for the chosen; 0: all", lower_bound=0)
+    flags.DEFINE_integer("keep", 12, "engines that are judged on the test split", lower_bound=1)
+    flags.DEFINE_integer("devices", 3, "number of device seeds of each", lower_bound=1)
+    flags.DEFINE_float("seconds", 5.0, "how long to time the electronic transforms, s", lower_bound=0)
+    flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_string("out", "pareto", "name of the files in the run's directory, without .json, .png")
+
+
+def main() -> None:
+    """Searches, judges, draws."""
+    options, choices = flags.FLAGS, grid()
+    if options.workdir is None:
+        raise ValueError("--workdir is needed: the directory of a trained run")
+    directory = Path(options.workdir).resolve()
+    table, picture = new_files(directory, options.out)
+    own = None if options.components is None else Path(options.components)
+    prices = Options(library=components.library(own))
+    finder = Judge(directory, options.data_dir, options.search_examples)
+    if finder.public != "test":
+        raise ValueError(
+            f"workdir={directory} has a task whose test labels are not public, so that nothing would be left "
+            "to judge what was chosen; name a run on another task"
+        )
+    base = finder.engine or presets.preset("chip_11x11")
+    base = base if options.engine is None else presets.preset(options.engine)
+    if base.photons is None:
+        raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
+    model, data = finder.config.model, finder.config.data
+    job = work(model.mixer.to_dict(), 1, data.length, model.d)
+    assert job is not None  # a mixer with an engine has transforms
+    rows = [row | {"part": "searched"} for row in search(finder, base, choices, job, prices)]
+    judge = Judge(directory, options.data_dir, options.examples)
+    chosen = frontier.nearest(rows, options.keep)
+    count = len(judge.splits["test"].labels)
+    rows += [{"part": "exact", "accuracy": judge.exact("test"), "examples": count}]
+    for row in tqdm(chosen, unit="engine"):
+        judged = on_devices(judge, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
+        rows.append(row | judged | {"part": "judged", "examples": count})
+    rows.append(electronic(judge, options.seconds, prices))
+    setting = (
+        f"{judge.name}: {model.depth} layers of {model.mixer.name}, {data.length} tokens, d = {model.d}, on "
+        f"{base.shape[0]} x {base.shape[1]} pixels"
+    )
+    provenance.write(table, provenance.record() | {"setting": setting, "rows": rows})
+    frontier.draw(rows, setting).savefig(picture, dpi=120)
+    print(frontier.table(rows))
+    print(f"written to {table} and {picture.name}")
+
+
+def grid() -> list[Choice]:
+    """All combinations of what is given, those that share a program one after the other.
+
+    Raises: ValueError.
+    """
+    options = flags.FLAGS
+    if unknown := set(options.prefer) - set(PREFERENCES):
+        raise ValueError(f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFERENCES)}")
+    ranges = {"bits": (2, 24), "slices": (1, 64), "averages": (1, 1_000_000)}
+    whole = {name: [number(name, text, int) for text in options[name].value] for name in ranges}
+    power = [number("power", text, float) for text in options.power]
+    for name, (least, most) in ranges.items():
+        if not whole[name] or not all(least <= value <= most for value in whole[name]):
+            raise ValueError(f"--{name}={whole[name]} must lie from {least} to {most}, one at least")
+    if not power or not all(0 < factor < math.inf for factor in power) or not options.prefer:
+        raise ValueError(f"--power={power} must be positive, and --prefer={options.prefer} have one at least")
+    return [Choice(*values) for values in itertools.product(options.prefer, *whole.values(), power)]
+
+
+def search(
+    judge: Judge, base: Engine, choices: Sequence[Choice], job: Work, prices: Options
+) -> Iterator[dict[str, Any]]:
+    """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
+    groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
+    for group in tqdm(groups, unit="program"):
+        engines = [choice.engine(base) for choice in group]
+        accuracies = judge.through(engines, "validation")
+        for choice, engine, accuracy in zip(group, engines, accuracies, strict=True):
+            plan = job.plan(engine)
+            layers = judge.config.model.depth
+            joules = energy_at_corners(engine, layers * plan.frames, prices)
+            yield {
+                **choice._asdict(),
+                "photons": float(engine.photons),
+                "passes": layers * plan.passes,
+                "joules": {corner: lines["total"] for corner, lines in joules.items()},
+                "validation_accuracy": float(accuracy),
+            }
+
+
+def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
+    """Accuracy on test, the mean over devices, each with draws of its own; and each one's."""
+    each = [judge.through([choice.engine(base, device)], "test", device)[0] for device in range(devices)]
+    return {"accuracy": float(sum(each) / devices), "devices": [float(value) for value in each]}
+
+
+def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
+    """Joules of an example's transforms on this machine's processor."""
+    config = judge.config
+    job = work(config.model.mixer.to_dict(), config.data.batch, config.data.length, config.model.d)
+    measured = measure(config, job, seconds, prices.library)
+    row: dict[str, Any] = {"part": "electronic", "accuracy": judge.exact("test")}
+    if measured.power is None:
+        raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")
+    took = measured.taken["inference"]
+    each = took.transform / config.data.batch
+    joules = {corner: each * getattr(measured.power, corner) for corner in components.CORNERS}
+    return row | {
+        "joules": joules,
+        "power": measured.power.text,
+        "seconds": each,
+        "share": took.share,
+    }
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))
