@@ -191,6 +191,9 @@ def test_light_follows_photons_loss_and_reference() -> None:
 
     need = 10 ** ((6.02 * 8 + 1.76) / 10)
     direct = engine(detection="intensity")
+    steps = engine(detection="psi4", lo_ratio=1e-12)
+    assert light(steps) == pytest.approx(light(direct))  # all passes share what shot noise asks for
+    assert light(steps.replace(photons_fs=need)) == pytest.approx(4 * light(direct))
     assert light(direct.replace(photons_fs=2 * need)) == pytest.approx(2 * light(direct))
     assert light(direct.replace(insertion_loss_db=10.0)) == pytest.approx(10 * light(direct))
     assert light(engine(lo_ratio=10.0)) == pytest.approx(11 * light(direct))  # the reference loses nothing
@@ -274,7 +277,10 @@ def test_speedup_is_amdahls() -> None:
             "dac_bits_amp=None is an ideal converter",
         ),
         (lambda: cost.energy(engine().replace(adc_bits=None), 1), "replace(adc_bits=8)"),
-        (lambda: cost.energy(engine(detection="field"), 1), "detection='field' is no detector"),
+        (
+            lambda: cost.energy(Engine(dac_bits_amp=8, dac_bits_phase=8), 1),
+            "detection='field' is no detector, so has no energy",
+        ),
         (lambda: cost.seconds(engine(), 1, engines=0), "engines=0 must be at least 1"),
         (lambda: cost.seconds(engine(), -1), "frames=-1 must be at least 0"),
         (lambda: cost.electronic_energy(-1), "moved_bytes=-1 must be at least 0"),

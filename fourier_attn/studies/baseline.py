@@ -57,14 +57,12 @@ def counters(root: Path = POWERCAP) -> dict[str, tuple[int, int]]:
     """Microjoules counted so far and where the counter wraps, by package; none that cannot be read."""
     found = {}
     for zone in sorted(root.glob("intel-rapl:*")):  # the driver's name on other makes, too
-        if zone.name.count(":") > 1:  # a part of a package
-            continue
         try:
             name = (zone / "name").read_text().strip()
             numbers = [int((zone / file).read_text()) for file in ("energy_uj", "max_energy_range_uj")]
         except (OSError, ValueError):
             continue
-        if name.startswith("package"):
+        if name.startswith("package"):  # not its parts, which have zones of their own
             found[zone.name] = (numbers[0], numbers[1])
     return found
 

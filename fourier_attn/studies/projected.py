@@ -39,7 +39,7 @@ def frames(results: Results, name: str) -> str:
 
 
 def parts(_: Results) -> str:
-    """The component library."""
+    """The component library, and in small print what the sources say."""
     head = ["component", "what", "low", "typical", "high", "unit", "source"]
     lines = []
     for name, part in library().items():
@@ -48,7 +48,8 @@ def parts(_: Results) -> str:
             for corner, mark in zip(("low", "typical", "high"), part.marks, strict=True)
         ]
         lines.append([f"`{name}`", part.what, *values, part.unit, part.source])
-    return table(head, lines)
+    said = "; ".join(f"`{name}`: {part.note}" for name, part in library().items() if part.note)
+    return f"{table(head, lines)}\n<sub>{said}</sub>\n"
 
 
 def _preset(row: Row, batch: int) -> list[str]:

@@ -12,7 +12,6 @@ from fourier_attn.optics.components import CORNERS, Component, Prices
 from fourier_attn.studies.steps import MODES, Taken
 from fourier_attn.studies.workload import Work
 
-REFERENCES = ("gpu.", "cpu.")  # components of what optics are compared with
 ANSWERS = ("joules", "seconds", "speedup")
 MOVES = 0.005  # a component that moves no answer by more than this share is left out
 
@@ -117,10 +116,8 @@ def sensitivity(case: Case) -> list[dict[str, Any]]:
     middle = case.answers(typical)
     rows = []
     for name, part in library.items():
-        if name.startswith(REFERENCES):
-            continue
         ends = [case.answers({**typical, name: value}) for value in (part.low, part.high)]
-        if any(abs(end[key] / middle[key] - 1) > MOVES for end in ends for key in ANSWERS):
+        if any(abs(end[key] - middle[key]) > MOVES * middle[key] for end in ends for key in ANSWERS):
             rows.append({"component": name, **_range(part), "typical_answers": middle, "answers": ends})
     return rows
 
