@@ -8,6 +8,7 @@ import math
 from typing import Any, NamedTuple
 
 from fourier_attn.optics.checks import TINY
+from fourier_attn.optics.groups import Modulator, Receiver
 from fourier_attn.optics.parameters import Engine
 
 PLANCK_J_S = 6.62607015e-34  # exact, SI
@@ -148,7 +149,7 @@ def energy(
     if detector.detectors == 0:
         raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
     dac_levels = [2.0**b for b in dac_bits(engine)]
-    adc_levels = 2.0 ** _bits(engine, "adc_bits")
+    adc_levels = 2.0 ** _bits(engine.receiver, "adc_bits")
     points = engine.shape[0] * engine.shape[1]
     shots = engine.averages * engine.slices * frames
     written = points * shots * detector.passes
@@ -178,11 +179,11 @@ def _light(engine: Engine, laser: Laser) -> float:
     """J for the light of one point in one detection."""
     photons = laser.photons
     if photons is None:
-        photons = 10 ** ((6.02 * _bits(engine, "adc_bits") + 1.76) / 10)
-    loss = laser.loss_db if engine.insertion_loss_db is None else engine.insertion_loss_db
+        photons = 10 ** ((6.02 * _bits(engine.receiver, "adc_bits") + 1.76) / 10)
+    loss = laser.loss_db if engine.device.insertion_loss_db is None else engine.device.insertion_loss_db
     factor = 10 ** (loss / 10)
     if laser.reference_loss_db is not None and engine.detector.referenced:
-        factor += engine.lo_ratio * 10 ** (laser.reference_loss_db / 10)
+        factor += engine.receiver.lo_ratio * 10 ** (laser.reference_loss_db / 10)
     return photons * PLANCK_J_S * LIGHT_M_S / laser.wavelength_m * factor / laser.wall_plug
 
 
@@ -191,20 +192,20 @@ def dac_bits(engine: Engine) -> tuple[int, ...]:
 
     Raises: ValueError where one of them is None.
     """
-    return tuple(_bits(engine, name) for name in _writers(engine))
+    return tuple(_bits(engine.modulator, name) for name in _writers(engine))
 
 
 def _writers(engine: Engine) -> tuple[str, ...]:
     """The parameters with the bits of the converters that write a point."""
-    if engine.encode == "complex":
+    if engine.modulator.encode == "complex":
         return ("dac_bits_amp", "dac_bits_phase")
-    if engine.encode == "phase":
+    if engine.modulator.encode == "phase":
         return ("dac_bits_phase",)
     return ("dac_bits_amp",)
 
 
-def _bits(engine: Engine, name: str) -> int:
-    bits = getattr(engine, name)
+def _bits(group: Modulator | Receiver, name: str) -> int:
+    bits = getattr(group, name)
     if bits is None:
         raise ValueError(
             f"{name}=None is an ideal converter, which no energy is enough for; give it bits, "
@@ -218,8 +219,8 @@ def link_bytes(engine: Engine, frames: Number) -> float:
 
     Raw samples: what a pass writes and reads crosses the link, M x K x S times for each frame.
     """
-    written = sum(getattr(engine, name) or 32 for name in _writers(engine))
-    read = (engine.detector.converters or 2) * (engine.adc_bits or 32)
+    written = sum(getattr(engine.modulator, name) or 32 for name in _writers(engine))
+    read = (engine.detector.converters or 2) * (engine.receiver.adc_bits or 32)
     bits = written + read
     return frames * engine.passes * engine.shape[0] * engine.shape[1] * bits / 8
 

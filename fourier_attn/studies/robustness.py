@@ -47,7 +47,7 @@ def main() -> None:
     engines = choose_engines(directories)
     for directory, engine in engines.items():
         rows, columns = engine.shape
-        print(f"{directory.name}: on {rows} x {columns} pixels, {engine.detection}")
+        print(f"{directory.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")
     rows = []
     total = len(directories) * (1 + len(bits) * len(noises) * flags.FLAGS.devices)
     with tqdm(total=total, unit="engine") as bar:

@@ -201,8 +201,8 @@ def project(config: Any, job: Work, engine: Engine, measured: dict[str, dict[str
 def energy(engine: Engine, frames: int, link: cost.Link) -> cost.Energy:
     """Of so many frames, with the engine's own photons and a reference that loses no light."""
     photons = None
-    if engine.photons_fs is not None:
-        photons = engine.detector.passes * engine.photons_fs
+    if engine.photons is not None:
+        photons = engine.detector.passes * engine.photons
     laser = cost.LASER._replace(photons=photons, reference_loss_db=0.0)
     return cost.energy(engine, frames, laser=laser, static_w=flags.FLAGS.static_w, link=link)
 
