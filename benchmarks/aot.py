@@ -82,7 +82,7 @@ def mixers(t: int) -> dict[str, Mixer]:
 def engines() -> dict[str, Mixer]:
     """The mixers that an optical engine can compute, without and with its noise."""
     ideal = Engine((16, 16))
-    noisy = ideal.replace(detection="hybrid90", photons_fs=1e4, adc_bits=8, phase_noise_rms=0.01)
+    noisy = ideal.replace(detection="hybrid90", adc_bits=8, phase_noise_rms=0.01).with_photons(1e4)
     found: dict[str, Mixer] = {}
     for kind, engine in (("ideal", ideal), ("noisy", noisy)):
         found[f"fourier, {kind} engine"] = ("fourier", {"engine": engine, "padding": "zero"})

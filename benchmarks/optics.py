@@ -119,7 +119,7 @@ def sweep(x: jax.Array) -> int:
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     for i in range(20):
-        optical_dft2(x, engine.replace(phase_noise_rms=0.001 * (i + 1), device_seed=i), key)
+        optical_dft2(x, engine.replace(phase_noise_rms=0.001 * (i + 1), seed=i), key)
     return count[0]
 
 

@@ -1,7 +1,8 @@
 """FNet whose Fourier transforms an emulated optical engine computes, in training and in evaluation.
 
 The parameters are those of the preset `chip_11x11` (8 bit converters, noise, crosstalk), on 8 x 8 pixels: 64
-tokens by 64 features are 8^2 by 8^2 points, two stages. `--config.model.mixer.engine.adc_bits=6` sets one.
+tokens by 64 features are 8^2 by 8^2 points, two stages.
+`--config.model.mixer.engine.receiver.adc_bits=6` sets one parameter.
 `python -m fourier_attn.main --config=configs/optical_fnet.py` (synthetic reviews) or
 `configs/optical_fnet.py:imdb` (two blocks, 256 words).
 """

@@ -4,7 +4,6 @@ The rooms below own their knobs: data its `KNOBS` and each task its defaults, th
 the fields of its layer, an engine its parameters. Those of the optimiser and of the training stand here.
 """
 
-import dataclasses
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, o
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
+from fourier_attn.optics.parameters import EARLIER, GROUPS, PLACES, every_parameter, grouped
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
 
@@ -69,6 +69,8 @@ TRAIN = {
 }
 PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": model.KNOBS, "optim": OPTIM, "train": TRAIN}
 ENGINES = ("engine", "eval_engine")  # of a mixer: None, a preset's name, or an engine's parameters
+# What an engine's parameter can be set to where it is None, by its kind.
+EMPTY = {"number": float, "bits": int, "pair": tuple, "choice": str}
 
 # How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
 # over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code
@@ -130,14 +132,34 @@ def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:
         raise ValueError(f"{what}={name!r} is unknown; choose one of {', '.join(known)}")
 
 
+class Parts(ConfigDict):
+    """An engine's parameters in their groups; what is looked for without its group is told where it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        self._point(name)
+        return super().__getattr__(name)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if self.is_locked:
+            self._point(key)
+        super().__setitem__(key, value)
+
+    def _point(self, name: str) -> None:
+        if name in PLACES and name not in self:
+            raise AttributeError(f"an engine's {name} stands in a group: it is {PLACES[name]}.{name}")
+        if name in EARLIER:
+            raise AttributeError(f"an engine's {name} is now {EARLIER[name]}")
+
+
 def set_engine(mixer: Config, engine: Engine, name: str = "engine") -> None:
     """Gives a mixer an engine, parameter by parameter; those that are None can be set, too."""
-    kinds = {"int | None": int, "float | None": float, "tuple[float, float] | None": tuple}
-    part: Config = ConfigDict()
-    for field in dataclasses.fields(engine):
-        value, kind = getattr(engine, field.name), kinds.get(str(field.type))
-        if field.name != "hardware":  # a function is no configuration
-            part[field.name] = placeholder(kind) if value is None and kind else value
+    part: Config = Parts()
+    for group in GROUPS:
+        part[group] = Parts()
+    for group, field, parameter, value in every_parameter(engine):
+        if parameter.kind != "function":  # which is no configuration
+            empty = value is None and parameter.kind in EMPTY
+            (part[group] if group else part)[field] = placeholder(EMPTY[parameter.kind]) if empty else value
     del mixer[name]
     mixer[name] = part
     if mixer.get("padding") == "invariant":
@@ -205,6 +227,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
                 for name in ENGINES:
                     if isinstance(fields.get(name), Mapping):
                         set_engine(mixer, Engine(), name)
+                        _overwrite(mixer[name], grouped(fields[name]), f"{name}.")
                 if "padding" in fields and "lengths" in mixer:
                     mixer.padding = fields["padding"]
         _overwrite(config, values, "")
@@ -219,6 +242,8 @@ def from_dict(values: Mapping[str, Any]) -> Config:
 def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
     for old, value in values.items():
         name = RENAMED.get(old, old)
+        if name in ENGINES and isinstance(value, Mapping):
+            continue  # has been read
         if name not in config:
             raise ValueError(f"{path}{name} is no knob; `python -m fourier_attn.config` prints them all")
         if isinstance(config[name], ConfigDict):
@@ -268,9 +293,9 @@ def describe() -> Iterator[str]:
         for field in model.fields(mixer):
             yield from _line(f"model.mixer.{field.name}", field.default, told[field.name])
     yield "\nmodel.mixer.engine"
-    told = arguments(Engine.__doc__ or "")
-    for field in dataclasses.fields(Engine):
-        yield from _line(field.name, field.default, told[field.name])
+    for group, name, parameter, value in every_parameter(Engine()):
+        unit = f" [{parameter.unit}]" if parameter.unit else ""
+        yield from _line(f"{group}.{name}".removeprefix("."), value, parameter.text + unit)
     for title, table in (
         ("tasks", {name: task.defaults for name, task in TASKS.items()}),
         ("recipes", RECIPES),

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 from conftest import normal
 
-from fourier_attn.optics import optical_dft2
+from fourier_attn.optics import Engine, optical_dft2
+from fourier_attn.optics.parameters import ELECTRON_C
 
 KEY = jax.random.key(0)
 QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
@@ -37,3 +38,19 @@ def snr(y: Any, expected: np.ndarray) -> float:
 
 def decibel(ratio: float) -> float:
     return 10 * math.log10(ratio)
+
+
+def changed(engine: Engine, photons: float | None = None, **changes: Any) -> Engine:
+    """The engine with other parameters, and with a laser that gives so many photo-electrons in a pass."""
+    if photons is None:
+        return engine.replace(**changes)
+    rate = changes.get("frame_rate_hz", engine.frame_rate_hz)
+    responsivity = changes.get("responsivity", engine.receiver.responsivity)
+    loss = changes.get("insertion_loss_db", engine.device.insertion_loss_db) or 0.0
+    power = photons * rate * ELECTRON_C / responsivity * 10 ** (loss / 10)
+    return engine.replace(power_w=power, **changes)
+
+
+def made(photons: float | None = None, **parameters: Any) -> Engine:
+    """An engine of parameters by their own names."""
+    return changed(Engine(), photons, **parameters)

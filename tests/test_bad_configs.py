@@ -17,7 +17,8 @@ import pytest
 from conftest import ROOT
 
 from fourier_attn import config, model
-from fourier_attn.optics.parameters import PARAMETERS
+from fourier_attn.optics import Engine
+from fourier_attn.optics.parameters import every_parameter
 
 SECONDS = 5
 HUGE = ("1000000000", "100000000000", "100000000000000000000")
@@ -179,10 +180,11 @@ def wrong_engines() -> Iterator[list[str]]:
     """Each parameter of an engine with each wrong value."""
     whole, number = ("nan", "-1", "1.5", "18446744073709551616"), ("nan", "much", "1e300", "inf")
     wrong = {"number": number, "full_scale": number, "count": whole, "bits": whole, "choice": ("bogus", "")}
-    for name, parameter in PARAMETERS.items():
+    for group, name, parameter, _ in every_parameter(Engine()):
+        place = f"model.mixer.engine.{group}.{name}" if group else f"model.mixer.engine.{name}"
         for value in wrong.get(parameter.kind, ()):
             if value != "inf" or parameter.most != math.inf:
-                yield ["--config=configs/optical_fnet.py", f"--config.model.mixer.engine.{name}={value}"]
+                yield ["--config=configs/optical_fnet.py", f"--config.{place}={value}"]
 
 
 def every_case() -> list[list[str]]:

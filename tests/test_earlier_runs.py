@@ -47,6 +47,6 @@ def test_engines_of_any_mixer_are_read() -> None:
     values = c.to_dict()
     values["model"]["others"]["fourier"]["eval_engine"] = {"shape": [4, 4], "adc_bits": 6}
     read = config.from_dict(values).model.others.fourier
-    assert (tuple(read.eval_engine.shape), read.eval_engine.adc_bits) == ((4, 4), 6)
+    assert (tuple(read.eval_engine.shape), read.eval_engine.receiver.adc_bits) == ((4, 4), 6)
     del values["model"]["others"]
     assert config.from_dict(values).model.others.to_dict() == {}

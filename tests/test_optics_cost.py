@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from conftest import ROOT, normal
+from optical import made
 
 from fourier_attn import config
 from fourier_attn.optics import (
@@ -33,7 +34,7 @@ from fourier_attn.studies.workload import work
 
 def engine(side: int = 11, detection: str = "hybrid90", bits: int = 8, **more: Any) -> Engine:
     shape = (side, side)
-    return Engine(
+    return made(
         shape=shape, detection=detection, dac_bits_amp=bits, dac_bits_phase=bits, adc_bits=bits, **more
     )
 

@@ -6,17 +6,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
-from optical import KEY, QUICK, dft, exact, snr, waves
+from optical import KEY, QUICK, changed, dft, exact, made, snr, waves
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.device import matrix, propagate
 from fourier_attn.optics.quantise import quantise
 
 SMALL = Engine(shape=(4, 5))
-NOISY = SMALL.replace(  # everything that is drawn in a pass, several passes
-    phase_noise_rms=0.1, amp_noise_rms=0.1, rin_db_hz=-110.0, detection="psi3", lo_drift=0.1, photons_fs=1e3
+NOISY = changed(
+    SMALL,  # everything that is drawn in a pass, several passes
+    phase_noise_rms=0.1,
+    amp_noise_rms=0.1,
+    rin_db_hz=-110.0,
+    detection="psi3",
+    lo_drift=0.1,
+    photons=1e3,
 )
-POISSON = SMALL.replace(detection="intensity", photons_fs=100.0, statistics="poisson")
+POISSON = changed(SMALL, detection="intensity", photons=100.0, statistics="poisson")
 
 
 def uniform(low: float, *shape: int) -> jax.Array:
@@ -67,7 +73,7 @@ def test_lens_axis_and_mean(lens: str, centered: bool, dc_block: bool) -> None:
 
 
 def test_analytic_inputs() -> None:
-    psi = partial(dft, engine=Engine(shape=(5, 8), detection="psi4"))
+    psi = partial(dft, engine=made(shape=(5, 8), detection="psi4"))
     delta, m, n = np.zeros((5, 8), np.float32), *np.ogrid[:5, :8]
     delta[2, 3] = 1
     np.testing.assert_allclose(np.abs(psi(jnp.asarray(delta))), 1 / math.sqrt(40), atol=1e-6)
@@ -126,7 +132,7 @@ def test_bits_of_the_modulators(rounding: str) -> None:
     inputs["normal"] = jnp.clip(inputs["normal"], -1, 1)
     for name, expected in golden.items():
         engines = [
-            Engine(encode="signed", dac_bits_amp=bits, dac_range=1.0, dac_rounding=rounding)
+            made(encode="signed", dac_bits_amp=bits, dac_range=1.0, dac_rounding=rounding)
             for bits in (6, 8, 10)
         ]
         found = [snr(dft(inputs[name], e, KEY), exact(inputs[name])) for e in engines]
@@ -137,9 +143,9 @@ def test_bits_of_the_modulators(rounding: str) -> None:
 def test_bits_of_phases_and_amplitudes() -> None:
     x = jnp.exp(1j * np.pi * uniform(-1, 200, 11, 11).astype(jnp.complex64))
     for bits, expected in ((6, 30.95), (8, 43.01)):
-        y = dft(x, Engine(encode="phase", dac_bits_phase=bits))
+        y = dft(x, made(encode="phase", dac_bits_phase=bits))
         assert abs(snr(y, exact(x)) - expected) < 0.3
-    y = dft(uniform(0, 200, 11, 11), Engine(encode="amplitude", dac_bits_amp=8, dac_range=1.0))
+    y = dft(uniform(0, 200, 11, 11), made(encode="amplitude", dac_bits_amp=8, dac_range=1.0))
     # step^2 / 12 against a third: 10 log10(4 255^2)
     assert abs(snr(y, exact(uniform(0, 200, 11, 11))) - 54.15) < 0.3
 
@@ -161,13 +167,13 @@ def test_stochastic_rounding_is_unbiased() -> None:
 def test_sizes_of_static_errors() -> None:
     x = uniform(-1, 100, 11, 11)
     for decibel in (20.0, 25.0, 30.0, 40.0):  # leaks delta^2 (1 - a^2), two thirds, against one third
-        y = dft(x, Engine(encode="signed", dac_range=1.0, extinction_db=decibel))
+        y = dft(x, made(encode="signed", dac_range=1.0, extinction_db=decibel))
         assert abs(snr(y, exact(x)) - (decibel - 3.01)) < 0.3
     for shift, expected in ((0.01, 34.9), (0.05, 20.9), (0.1, 14.9)):
-        assert abs(snr(dft(x, Engine(shift_pitch=(0.0, shift))), exact(x)) - expected) < 0.3
+        assert abs(snr(dft(x, made(shift_pitch=(0.0, shift))), exact(x)) - expected) < 0.3
     for name in ("static_phase_rms", "static_gain_rms"):
         for rms in (0.01, 0.03, 0.1):  # 8 devices of 242 numbers: 0.14 dB is a standard error
-            devices = [Engine(device_seed=seed).replace(**{name: rms}) for seed in range(8)]
+            devices = [made(seed=seed).replace(**{name: rms}) for seed in range(8)]
             noise = np.mean([10 ** (-snr(dft(x, e), exact(x)) / 10) for e in devices])
             assert abs(10 * math.log10(noise * rms**-2)) < 0.7
 
@@ -175,9 +181,9 @@ def test_sizes_of_static_errors() -> None:
 def test_a_lens_off_focus_and_pixels_that_are_not_full() -> None:
     x, (rows, cols) = uniform(-1, 3, 7, 11), (np.arange(-3, 4), np.arange(-5, 6))
     radius = (rows[:, None] / 3) ** 2 + (cols / 5) ** 2
-    blurred = dft(x, Engine(shape=(7, 11), defocus_rad=0.4))
+    blurred = dft(x, made(shape=(7, 11), defocus_rad=0.4))
     np.testing.assert_allclose(blurred, exact(np.asarray(x) * np.exp(0.4j * radius)), atol=1e-5)
-    dimmed = dft(x, Engine(shape=(7, 11), fill_factor=0.8))
+    dimmed = dft(x, made(shape=(7, 11), fill_factor=0.8))
     sinc = np.sinc(0.8 * np.fft.fftfreq(7))[:, None] * np.sinc(0.8 * np.fft.fftfreq(11))
     np.testing.assert_allclose(dimmed, exact(x) * sinc, atol=1e-5)
 
@@ -208,7 +214,7 @@ def test_static_errors_repeat_and_noise_does_not() -> None:
     x = jnp.broadcast_to(waves(4, 5)[None], (400, 4, 5))
     engine = SMALL.replace(static_phase_rms=0.1, phase_noise_rms=0.1)
     shots = {
-        draw: np.asarray(dft(x, engine.replace(device_seed=draw[1]), jax.random.key(draw[0])))
+        draw: np.asarray(dft(x, engine.replace(seed=draw[1]), jax.random.key(draw[0])))
         for draw in ((0, 0), (1, 0), (0, 1))
     }
     means = {draw: y.mean(axis=0) - exact(x[0]) for draw, y in shots.items()}
@@ -227,10 +233,10 @@ def test_crosstalk_couples_neighbours_and_keeps_power() -> None:
     probed = dft(unit.reshape(20, 4, 5), engine)
     np.testing.assert_allclose(probed.reshape(20, 20), whole, atol=1e-6)
     np.testing.assert_allclose(whole @ whole.conj().T, np.eye(20), atol=1e-6)
-    column = Engine(shape=(6, 1), lens="1d", crosstalk_db=-40.0)  # no lens: what is left is X X
-    devices = jax.jit(
-        jax.vmap(lambda seed: matrix(column.replace(device_seed=seed))), compiler_options=QUICK
-    )(jnp.arange(200))
+    column = made(shape=(6, 1), lens="1d", crosstalk_db=-40.0)  # no lens: what is left is X X
+    devices = jax.jit(jax.vmap(lambda seed: matrix(column.replace(seed=seed))), compiler_options=QUICK)(
+        jnp.arange(200)
+    )
     power = np.mean(np.abs(devices) ** 2, axis=0)
     np.testing.assert_allclose(np.diag(power, 1), 2e-4, rtol=0.3)  # twice 10^-4; 200 devices: 7 %
     np.testing.assert_allclose(np.diag(power, -1), 2e-4, rtol=0.3)
@@ -261,7 +267,7 @@ def test_vmap_is_a_loop() -> None:
 
 def test_the_mean_of_images_takes_the_converters_range() -> None:
     x = uniform(0, 50, 11, 11)
-    engine = Engine(detection="hybrid90", adc_bits=6)
+    engine = made(detection="hybrid90", adc_bits=6)
     lit = np.ones((11, 11), bool)
     lit[0, 0] = False
     engines = engine, engine.replace(dc_block=True)

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from conftest import normal
 from jax.test_util import check_grads
-from optical import KEY, QUICK, dft, exact, waves
+from optical import KEY, QUICK, changed, dft, exact, made, waves
 
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft2, optical_fourier_mix
 from fourier_attn.optics.device import matrix
-from fourier_attn.optics.parameters import DETECTIONS
+from fourier_attn.optics.groups import DETECTIONS
 
 SMALL = Engine(shape=(3, 4))
-ROUGH = SMALL.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4, photons_fs=100.0, detection="hybrid90")
+ROUGH = changed(SMALL, dac_bits_amp=4, dac_bits_phase=4, adc_bits=4, photons=100.0, detection="hybrid90")
 SOON = ("intensity", "psi3", "hybrid90")
 CHOSEN = [*SOON, *(pytest.param(name, marks=pytest.mark.slow) for name in DETECTIONS if name not in SOON)]
 
@@ -59,7 +59,7 @@ def test_the_transform_is_its_own_transpose(backward: str, lens: str) -> None:
 @pytest.mark.parametrize("encode", ["complex", "signed", "amplitude"])
 def test_quantisers_pass_what_they_do_not_clip(encode: str) -> None:
     x = normal(2, 3, 4) if encode != "complex" else waves(2, 3, 4)
-    engine = SMALL.replace(encode=encode, dac_bits_amp=4, dac_range=0.8, extinction_db=20.0)
+    engine = SMALL.replace(encode=encode, dac_bits_amp=4, dac_range=0.8)
     g = waves(2, 3, 4, seed=1)
     inside = np.abs(x) <= 0.8
     if encode == "amplitude":
@@ -95,7 +95,7 @@ def test_ideal_ignores_all_errors(factor: bool) -> None:
 
 def test_optical_sends_the_cotangent_through_the_engine() -> None:
     x, g = waves(2, 3, 4), waves(2, 3, 4, seed=1)
-    engine = ROUGH.replace(backward="optical", photons_fs=1e4)
+    engine = changed(ROUGH, backward="optical", photons=1e4)
     found = pull(x, g, engine)
     error = np.linalg.norm(found - exact(g)) / np.linalg.norm(exact(g))
     assert 0.01 < error < 0.5  # four bits
@@ -129,7 +129,7 @@ def test_surrogate_has_the_hardware_forward_and_the_model_backward() -> None:
 @pytest.mark.parametrize("detection", CHOSEN)
 def test_derivatives_in_the_dark_are_finite(detection: str) -> None:
     """An aperture of zeros beside one that is lit, and nothing but zeros."""
-    dark = {"adc_bits": None, "photons_fs": None} if detection == "field" else {}  # which has no detectors
+    dark = {"adc_bits": None, "power_w": None} if detection == "field" else {}  # which has no detectors
     engine = ROUGH.replace(detection=detection, phase_noise_rms=0.1, extinction_db=20.0, **dark)
     x = np.zeros((2, 3, 4), np.complex64)
     x[1, 1, 1] = 1
@@ -140,7 +140,7 @@ def test_derivatives_in_the_dark_are_finite(detection: str) -> None:
 
     for batch in (x, np.zeros_like(x)):
         for photons in (100.0, 1e30):
-            grad = slopes(jnp.asarray(batch), engine if dark else engine.replace(photons_fs=photons))
+            grad = slopes(jnp.asarray(batch), engine if dark else changed(engine, photons=photons))
             assert np.all(np.isfinite(grad))
 
 
@@ -161,7 +161,7 @@ def test_derivatives_of_mixing() -> None:
     x, g = normal(3, 4, 3), normal(3, 4, 3, seed=1)
     expected = jax.vjp(fourier_mix, x)[1](g)[0]
     for detection in ("field", "homodyne_re"):
-        mix = partial(optical_fourier_mix, engine=Engine(shape=(4, 4), detection=detection))
+        mix = partial(optical_fourier_mix, engine=made(shape=(4, 4), detection=detection))
         np.testing.assert_allclose(
             jax.jit(lambda x, g, f=mix: jax.vjp(f, x)[1](g), compiler_options=QUICK)(x, g)[0],
             expected,

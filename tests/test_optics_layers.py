@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import ROOT, normal, shrink
+from optical import made
 
 from fourier_attn import config, model, predict, train
 from fourier_attn.layers.circular import CircularAttention
@@ -55,7 +56,7 @@ def test_ideal_engine_is_exact(name: str) -> None:
 
 def test_noise_is_a_stream_and_on_in_evaluation() -> None:
     """And training and evaluation may have engines of their own."""
-    x, noisy = normal(2, 4, 4), Engine(shape=(4, 4), detection="hybrid90", photons_fs=100.0)
+    x, noisy = normal(2, 4, 4), made(shape=(4, 4), detection="hybrid90", photons=100.0)
     layer = FourierMixing(engine=noisy)
     apply = jax.jit(lambda key, train: layer.apply({}, x, train=train, rngs={"noise": key}), static_argnums=1)
     first = apply(jax.random.key(1), False)
@@ -83,8 +84,8 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
 
 def test_an_engine_is_configured_parameter_by_parameter() -> None:
     c = config.default("circular", engine="demonstrator_5x5")
-    c.model.mixer.engine.adc_bits = 6
-    c.model.mixer.engine.shift_pitch = (0.1, 0.0)  # None in the preset
+    c.model.mixer.engine.receiver.adc_bits = 6
+    c.model.mixer.engine.device.shift_pitch = (0.1, 0.0)  # None in the preset
     c.model.mixer.eval_engine = "hostile"
     again = config.from_dict(c.to_dict())  # as it is written with a run
     for built in (model.build(c.model), model.build(again.model)):
@@ -93,11 +94,15 @@ def test_an_engine_is_configured_parameter_by_parameter() -> None:
         assert fields["engine"] == expected
         assert fields["eval_engine"] == preset("hostile")
     with pytest.raises(AttributeError, match="adc_bits"):
-        c.model.mixer.engine.adc_bit = 6
+        c.model.mixer.engine.receiver.adc_bit = 6
+    with pytest.raises(AttributeError, match="adc_bits stands in a group: it is receiver.adc_bits"):
+        c.model.mixer.engine.adc_bits = 6
+    with pytest.raises(AttributeError, match="an engine's photons_fs is now laser.power_w"):
+        c.model.mixer.engine.photons_fs = 1e5
     c.model.mixer.eval_engine = "hostil"
     with pytest.raises(ValueError, match="preset='hostil' is unknown; choose one of ideal"):
         model.build(c.model)
-    c.model.mixer.engine.adc_bits, c.model.mixer.eval_engine = 0, None
+    c.model.mixer.engine.receiver.adc_bits, c.model.mixer.eval_engine = 0, None
     with pytest.raises(ValueError, match="adc_bits=0 must be from"):
         model.build(c.model)
     with pytest.raises(ValueError, match="mixer='attention' has no transform"):
@@ -113,13 +118,15 @@ def test_a_causal_lambda_has_no_optical_form() -> None:
 def test_sweeping_scales_amplitudes_of_noise() -> None:
     chip = preset("chip_11x11")
     twice = scaled(chip, 6, 2.0, 5)
-    assert (twice.dac_bits_amp, twice.dac_bits_phase, twice.adc_bits, twice.device_seed) == (6, 6, 6, 5)
-    assert twice.photons_fs == chip.photons_fs / 4
-    assert twice.phase_noise_rms == 2 * chip.phase_noise_rms
-    np.testing.assert_allclose(twice.crosstalk_db, chip.crosstalk_db + 6.02, atol=0.01)
+    assert (twice.modulator.dac_bits_amp, twice.modulator.dac_bits_phase) == (6, 6)
+    assert (twice.receiver.adc_bits, twice.device.seed) == (6, 5)
+    assert twice.photons == chip.photons / 4
+    assert twice.modulator.phase_noise_rms == 2 * chip.modulator.phase_noise_rms
+    np.testing.assert_allclose(twice.device.crosstalk_db, chip.device.crosstalk_db + 6.02, atol=0.01)
+    np.testing.assert_allclose(twice.receiver.cmrr_db, chip.receiver.cmrr_db - 6.02, atol=0.01)
     x = jnp.zeros((400, 11, 11))
     bare = chip.replace(detection="intensity", dc_block=False)
-    dark = [scaled(bare, 24, n, 0).replace(extinction_db=None) for n in (1.0, 2.0)]
+    dark = [scaled(bare, 24, n, 0).replace(extinction_db=None, compensated=False) for n in (1.0, 2.0)]
     spread = [float(jnp.std(optical_dft2(x, e.replace(adc_bits=None), jax.random.key(0)))) for e in dark]
     np.testing.assert_allclose(spread[1], 2 * spread[0], rtol=1e-4)  # electrical noise alone, the same draws
     assert scaled(chip, 8, 1.0, 0) == chip

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from optical import KEY, QUICK, dft, waves
+from optical import KEY, QUICK, changed, dft, waves
 from scipy.stats import kstest
 
 from fourier_attn.optics import Engine, optical_dft2
@@ -29,24 +29,24 @@ OFF = {  # strengths at which an effect is there and does nothing, by detection
         **{"extinction_db": math.inf, "crosstalk_db": -math.inf, "shift_pitch": (0.0, 0.0)},
         **{"defocus_rad": 0.0, "fill_factor": 1e-6, "rin_db_hz": -math.inf, "power_drift_rms": 0.0},
     },
-    "psi3": {"lo_phase_err": 0.0, "lo_drift": 0.0, "photons_fs": 1e15, "tia_noise": 0.0, "dark_current": 0.0},
-    "linear3": {"lo_phase_err": 0.0, "photons_fs": 1e15},
-    "hybrid90": {"lo_phase_err": 0.0, "photons_fs": 1e15, "load_ohm": 1e10},
+    "psi3": {"lo_phase_err": 0.0, "lo_drift": 0.0, "photons": 1e15, "tia_noise": 0.0, "dark_current": 0.0},
+    "linear3": {"lo_phase_err": 0.0, "photons": 1e15},
+    "hybrid90": {"lo_phase_err": 0.0, "photons": 1e15, "load_ohm": 1e10},
 }
 ON = {
     **{"phase_noise_rms": 0.1, "amp_noise_rms": 0.1, "static_phase_rms": 0.1, "static_gain_rms": 0.1},
     **{"extinction_db": 20.0, "crosstalk_db": -20.0, "shift_pitch": (0.0, 0.1), "defocus_rad": 0.3},
     **{"fill_factor": 0.8, "rin_db_hz": -110.0, "power_drift_rms": 0.1, "lo_phase_err": 0.1, "lo_drift": 0.1},
-    **{"photons_fs": 1e3, "tia_noise": 0.05, "dark_current": 1e18, "load_ohm": 1e-18},
+    **{"photons": 1e3, "tia_noise": 0.05, "dark_current": 1e18, "load_ohm": 1e-18},
 }
 
 
 @pytest.mark.parametrize("detection", OFF)
 def test_every_effect_can_be_turned_off(detection: str) -> None:
-    x, engine = waves(2, 4, 5), SMALL.replace(detection=detection, **OFF[detection])
+    x, engine = waves(2, 4, 5), changed(SMALL, detection=detection, **OFF[detection])
     assert error(dft(x, engine, KEY), x) < 2e-5  # float32 beside a reference of 10
     for name in OFF[detection]:
-        y = dft(x, engine.replace(**{name: ON[name]}), KEY)
+        y = dft(x, changed(engine, **{name: ON[name]}), KEY)
         assert error(y, x) > 5e-3, name
 
 
@@ -77,11 +77,11 @@ def test_a_loss_is_undone() -> None:
 def test_averages_of_one_device_keep_its_error() -> None:
     """Noise falls by the root of the passes until the fixed pattern is left."""
     x, expected = waves(100, 4, 5), np.fft.fft2(np.asarray(waves(100, 4, 5)), norm="ortho")
-    once = SMALL.replace(detection="hybrid90", photons_fs=100.0, static_phase_rms=0.0)
+    once = changed(SMALL, detection="hybrid90", photons=100.0, static_phase_rms=0.0)
     often = once.replace(averages=25)
     noise = np.std(dft(x, once, KEY) - expected)
     np.testing.assert_allclose(np.std(dft(x, often, KEY) - expected), noise / 5, rtol=0.1)
-    fixed, bright = often.replace(static_phase_rms=0.1), often.replace(static_phase_rms=0.1, photons_fs=1e9)
+    fixed, bright = often.replace(static_phase_rms=0.1), changed(often, static_phase_rms=0.1, photons=1e9)
     pattern = dft(x, bright, KEY) - expected
     assert np.std(pattern) > noise / 5
     left = dft(x, fixed, KEY) - expected - pattern  # 4,000 numbers: 1 % is a standard error
@@ -93,10 +93,10 @@ def test_shot_noise_is_white_and_normal(detection: str) -> None:
     """A lit pixel gives the same power everywhere, so that all residuals are of one distribution."""
     delta = np.zeros((500, 4, 5), np.float32)
     delta[:, 1, 2] = 1
-    engine = SMALL.replace(detection=detection, photons_fs=1e4)
+    engine = changed(SMALL, detection=detection, photons=1e4)
     noise = dft(jnp.asarray(delta), engine, KEY) - np.fft.fft2(delta, norm="ortho")
     passes = engine.passes  # SNR = N / (1 + |E|^2 / R^2), N photons of the signal in all passes
-    variance = (1 + 0.05 / engine.lo_ratio) / (passes * engine.photons_fs)
+    variance = (1 + 0.05 / engine.receiver.lo_ratio) / (passes * engine.photons)
     residual = np.stack([noise.real, noise.imag]) / math.sqrt(variance / 2)
     assert kstest(residual.ravel(), "norm").pvalue > 1e-4
     limit = 4.5 / math.sqrt(residual.size)  # of a correlation of independent numbers
@@ -107,15 +107,15 @@ def test_shot_noise_is_white_and_normal(detection: str) -> None:
 @pytest.mark.parametrize("statistics", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_infinite_and_zero_strengths_are_off(statistics: str) -> None:
     """What the command line can say, which has no None."""
-    off = {"photons_fs": math.inf, "load_ohm": math.inf, "extinction_db": math.inf, "crosstalk_db": -math.inf}
+    off = {"photons": math.inf, "load_ohm": math.inf, "extinction_db": math.inf, "crosstalk_db": -math.inf}
     off |= {"rin_db_hz": -math.inf, "drift_corr": math.inf, "power_drift_rms": 0.1, "phase_noise_rms": 0.0}
     off |= {"statistics": statistics, "fill_factor": 0.0}
     off |= {"tia_noise": 0.0, "dark_current": 0.0, "static_phase_rms": 0.0, "shift_pitch": (0.0, 0.0)}
     x = waves(2, 4, 5)
     expected = np.fft.fft2(np.asarray(x), norm="ortho")
-    constant = dft(x, SMALL.replace(detection="hybrid90", **off), KEY) / expected  # one drift for all
+    constant = dft(x, changed(SMALL, detection="hybrid90", **off), KEY) / expected  # one drift for all
     np.testing.assert_allclose(constant, np.broadcast_to(np.mean(constant), x.shape), rtol=1e-4)
-    still = SMALL.replace(detection="hybrid90", **{**off, "power_drift_rms": 0.0})
+    still = changed(SMALL, detection="hybrid90", **{**off, "power_drift_rms": 0.0})
     assert error(dft(x, still, KEY), x) < 2e-6
 
 
@@ -129,7 +129,7 @@ def test_one_compilation_for_a_sweep() -> None:
 
     x, engine = waves(2, 4, 5), SMALL.replace(detection="hybrid90", static_phase_rms=1e-3)
     errors = [
-        error(run(x, engine.replace(phase_noise_rms=rms, photons_fs=1e6 / rms, device_seed=seed), KEY), x)
+        error(run(x, changed(engine, phase_noise_rms=rms, photons=1e6 / rms, seed=seed), KEY), x)
         for seed, rms in enumerate((0.01, 0.1, 1.0))
     ]
     assert len(traces) == 1
@@ -144,7 +144,7 @@ def test_one_compilation_for_a_sweep() -> None:
 @pytest.mark.parametrize("detection", ["hybrid90", "linear3", "amplitude"])
 def test_no_aperture_spoils_another(detection: str) -> None:
     engine = SMALL.replace(detection=detection, dac_bits_amp=6, dac_bits_phase=6, adc_bits=6)
-    engine = engine.replace(dc_block=detection != "amplitude", extinction_db=20.0, photons_fs=1e3)
+    engine = changed(engine, dc_block=detection != "amplitude", extinction_db=20.0, photons=1e3)
     x = np.array(waves(5, 4, 5))
     clean = np.asarray(dft(jnp.asarray(x), engine, KEY))
     x[1], x[2, 1, 1], x[3, 0, 0] = 0, np.nan, np.inf
@@ -173,10 +173,10 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"adc_range": "full"}, "adc_range='full' must be positive or one of auto, fixed"),
         ({"phase_noise_rms": -0.1}, "phase_noise_rms=-0.1 must be at least 0"),
         ({"amp_noise_rms": math.nan}, "amp_noise_rms=nan must be at least 0"),
-        ({"photons_fs": 0.0}, "photons_fs=0.0 must be positive"),
+        ({"power_w": 0.0}, "power_w=0.0 must be positive"),
         ({"fill_factor": 1.1}, "fill_factor=1.1 must be at least 0 and at most 1"),
         ({"crosstalk_db": 0.0}, "crosstalk_db=0.0 must be at most -6.1"),
-        ({"tia_noise": 1e-11}, "tia_noise needs photons_fs"),
+        ({"tia_noise": 1e-11, "detection": "psi3"}, "tia_noise needs power_w"),
         ({"detection": "intensity", "dc_block": True}, "loses the phase"),
         ({"detection": "intensity", "backward": "optical"}, "loses the phase"),
         ({"encode": "amplitude", "dc_block": True}, "writes no negative numbers"),
@@ -188,10 +188,10 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"averages": 2.5}, "averages=2.5 must be at least 1, and whole"),
         ({"averages": None}, "averages=None must be at least 1, and whole"),
         ({"frame_rate_hz": None}, "frame_rate_hz=None must be positive$"),
-        ({"device_seed": 1.5}, "device_seed=1.5 must be a whole number"),
+        ({"seed": 1.5}, "seed=1.5 must be a whole number"),
         (
-            {"photons_fs": "1e5", "detection": "psi3"},
-            "photons_fs='1e5' must be positive, or None, which is off",
+            {"power_w": "1e-5", "detection": "psi3"},
+            "power_w='1e-5' must be positive, or None, which is off",
         ),
         ({"rin_db_hz": math.nan}, "rin_db_hz=nan must be a number, or None"),
         ({"phase_noise_rms": math.inf}, "phase_noise_rms=inf must be at least 0 and finite"),
@@ -218,9 +218,9 @@ def test_bad_calls() -> None:
         dft(jnp.zeros((0, 4, 5)), SMALL)
     stochastic = {"adc_bits": 4, "adc_rounding": "stochastic"}
     phases = {"dac_bits_phase": 4, "dac_rounding": "stochastic"}
-    for fields in ({"photons_fs": 10.0}, stochastic, phases, {"lo_drift": 0.1}):
+    for fields in ({"photons": 10.0}, stochastic, phases, {"lo_drift": 0.1}):
         with pytest.raises(ValueError, match="pass key=jax.random.key"):
-            dft(x, SMALL.replace(detection="psi3", **fields))
+            dft(x, changed(SMALL, detection="psi3", **fields))
     for encode in ("signed", "amplitude"):
         with pytest.raises(ValueError, match=f"encode='{encode}' writes real numbers only"):
             dft(x, SMALL.replace(encode=encode))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
-from optical import KEY, QUICK, dft, exact, snr, waves
+from optical import KEY, QUICK, dft, exact, made, snr, waves
 
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
@@ -139,7 +139,7 @@ def test_second_bank_has_levels_of_its_own() -> None:
 
 
 def test_one_transform_serves_all_kernels_and_two_vectors() -> None:
-    eleven = Engine(shape=(11, 11), detection="psi4", averages=2)
+    eleven = made(shape=(11, 11), detection="psi4", averages=2)
     options = {"kernel": (8, 11, 11), "shape": (11, 11)}
     planned = plan("circular_correlate", (64, 121), eleven, **options)
     assert planned.frames == 32 * (1 + 8)
@@ -188,7 +188,7 @@ def test_static_errors_of_stages_add_too() -> None:
     found = []
     for s in (1, 2, 3):
         x = waves(2, 4**s, 4**s)
-        devices = [FOUR.replace(static_phase_rms=0.03, device_seed=seed) for seed in range(6)]
+        devices = [FOUR.replace(static_phase_rms=0.03, seed=seed) for seed in range(6)]
         noise = [10 ** (-snr(optical_dft(x, engine), exact(x)) / 10) for engine in devices]
         found.append(10 * math.log10(np.mean(noise)))
     for s, level in zip((2, 3), found[1:], strict=True):

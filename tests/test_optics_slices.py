@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
-from optical import dft, exact
+from optical import dft, exact, made
 from optical import snr as decibels
 
 from fourier_attn.optics import Engine, optical_dft2, plan
 from fourier_attn.optics.engine import _digits
 from fourier_attn.optics.presets import preset
 
-COARSE = Engine(encode="signed", dac_bits_amp=4, detection="hybrid90")
+COARSE = made(encode="signed", dac_bits_amp=4, detection="hybrid90")
 
 
 def snr(engine: Engine, x: np.ndarray) -> float:
@@ -68,7 +68,7 @@ def test_slices_are_passes_and_have_noise_of_their_own() -> None:
     y = optical_dft2(x, chip, key, factor=factor)
     assert y.shape == x.shape
     np.testing.assert_allclose(y[:2], optical_dft2(x[:2], chip, key, factor=factor[:2]), atol=1e-5)
-    noisy = Engine(dac_bits_amp=8, detection="hybrid90", photons_fs=1e4)
+    noisy = made(dac_bits_amp=8, detection="hybrid90", photons=1e4)
     zero = jnp.zeros((400, 11, 11))
     spread = [float(jnp.std(optical_dft2(zero, noisy.replace(slices=s), key).real)) for s in (1, 4)]
     assert spread[1] / spread[0] == pytest.approx(2, rel=0.02)  # of four passes, each with scale 1

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from optical import changed
 
 from benchmarks import aot
 from fourier_attn.model import MIXERS
@@ -46,7 +47,7 @@ VARIANTS = {  # what `auto` does not choose at these sizes
 
 
 IDEAL = Engine((16, 16))
-NOISY = IDEAL.replace(detection="hybrid90", photons_fs=1e4, adc_bits=8, phase_noise_rms=0.01)
+NOISY = changed(IDEAL, detection="hybrid90", photons=1e4, adc_bits=8, phase_noise_rms=0.01)
 
 
 def optical(engine: Engine) -> dict[str, Callable[[jax.Array, jax.Array], jax.Array]]:

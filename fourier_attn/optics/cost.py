@@ -114,44 +114,50 @@ def frame(engine: Engine) -> Frame:
     return Frame(
         points=engine.shape[0] * engine.shape[1],
         writers=writers,
-        write_bits=tuple(getattr(engine, name) for name in writers),
+        write_bits=tuple(getattr(engine.modulator, name) for name in writers),
         turns=sum(TURNS[name] for name in writers),
         slices=engine.slices,
         passes=engine.passes,
         conversions=detector.converters,
-        read_bits=engine.adc_bits,
+        read_bits=engine.receiver.adc_bits,
         pass_hz=engine.frame_rate_hz,
         signal_w=signal_w,
-        reference_w=detected * engine.lo_ratio if detector.referenced else 0.0,  # on a path without loss
+        reference_w=detected * engine.receiver.lo_ratio
+        if detector.referenced
+        else 0.0,  # on a path without loss
         modulator=modulator(engine),
         receiver=receiver(engine),
     )
 
 
 def modulator(engine: Engine) -> str:
-    """The kind of its modulators: by what they write and how fast."""
-    if engine.encode == "amplitude":
+    """The kind of its modulators; where it is not said, by what they write and how fast."""
+    if engine.modulator.kind is not None:
+        return engine.modulator.kind
+    if engine.modulator.encode == "amplitude":
         return "micromirror"
     return "thermo_optic" if engine.frame_rate_hz < SLOW_HZ else "electro_optic"
 
 
 def receiver(engine: Engine) -> str:
-    """The kind of its receivers: by how fast they are read."""
+    """The kind of its receivers; where they hold no electrons, by how fast they are read."""
+    if engine.receiver.well_depth_e is not None or engine.receiver.read_noise_e is not None:
+        return "camera"
     return "camera" if engine.frame_rate_hz < SLOW_HZ else "photodiode"
 
 
 def _power(engine: Engine) -> tuple[float, float]:
     """Watts of unit intensity as they leave the modulators, and as they are detected.
 
-    Photons that are not given are those that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all passes of
-    one detection.
+    Where the engine has none: for the photons that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all
+    passes of one detection.
     """
-    photons = engine.photons_fs
-    if photons is None:
-        bits = engine.adc_bits or IDEAL_BITS
+    if engine.laser.power_w is None:
+        bits = engine.receiver.adc_bits or IDEAL_BITS
         photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes
-    detected = photons * PLANCK_J_S * LIGHT_M_S / WAVELENGTH_M * engine.frame_rate_hz
-    return detected * 10 ** ((engine.insertion_loss_db or 0.0) / 10), detected
+        joules = photons * PLANCK_J_S * LIGHT_M_S / WAVELENGTH_M
+        return joules * engine.frame_rate_hz / engine.device.transmission, joules * engine.frame_rate_hz
+    return engine.laser.power_w, engine.laser.power_w * engine.device.transmission
 
 
 def energy(engine: Engine, frames: Number, *, prices: Prices | None = None, static_w: Number = 0.0) -> Energy:
@@ -218,9 +224,9 @@ def _checked(prices: Prices | None) -> Prices:
 
 def _writers(engine: Engine) -> tuple[str, ...]:
     """The parameters with the bits of the converters that write a point."""
-    if engine.encode == "complex":
+    if engine.modulator.encode == "complex":
         return ("dac_bits_amp", "dac_bits_phase")
-    if engine.encode == "phase":
+    if engine.modulator.encode == "phase":
         return ("dac_bits_phase",)
     return ("dac_bits_amp",)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
 from fourier_attn.optics.draws import Key, draw, normal, uniform
-from fourier_attn.optics.parameters import ELECTRON_C, Engine
+from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
 
@@ -39,21 +39,21 @@ def detect(
     mean) and electrical noise, then its signal is converted. The noise's size is no path for derivatives, its
     sum with the signal is.
     """
-    if engine.rin_db_hz is not None or engine.power_drift_rms is not None:
+    if engine.laser.rin_db_hz is not None or engine.laser.power_drift_rms is not None:
         field = field * jnp.sqrt(laser).astype(field.dtype)
-    if engine.detection == "field":
+    if engine.receiver.detection == "field":
         return field[0]
-    if engine.lo_drift is not None:
+    if engine.receiver.lo_drift is not None:
         noise = draw(normal, keys.reference, (*field.shape[:-2], 1, 1), field.real.dtype)
-        field = field * turn(engine.lo_drift * noise)
-    if engine.detection == "intensity":
+        field = field * turn(engine.receiver.lo_drift * noise)
+    if engine.receiver.detection == "intensity":
         return _detect_power(field, engine, keys)
-    if engine.detection == "amplitude":
+    if engine.receiver.detection == "amplitude":
         return _root(_detect_power(field, engine, keys))
-    r = jnp.sqrt(jnp.asarray(engine.lo_ratio, field.real.dtype))
-    if engine.detection == "homodyne_re":
+    r = jnp.sqrt(jnp.asarray(engine.receiver.lo_ratio, field.real.dtype))
+    if engine.receiver.detection == "homodyne_re":
         return _detect_pairs(field.real[None, 0], field[0], laser[0], engine, r, keys)[0]
-    if engine.detection == "hybrid90":
+    if engine.receiver.detection == "hybrid90":
         return _detect_both_parts(field[0], laser[0], engine, r, keys)
     return _detect_steps(field, laser, engine, r, keys)
 
@@ -80,7 +80,7 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
 
 def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
     """E from several passes, each with another phase of the reference."""
-    three_powers = engine.detection == "linear3"
+    three_powers = engine.receiver.detection == "linear3"
     steps = len(field)
     if three_powers:  # the first pass has no reference
         place = jnp.array([0.0, 0.0, 1.0], r.dtype)
@@ -88,7 +88,7 @@ def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Ke
     else:
         place = jnp.arange(steps, dtype=r.dtype)
         ideal = 2 * jnp.pi / steps * place
-    actual = ideal if engine.lo_phase_err is None else ideal + engine.lo_phase_err * place
+    actual = ideal if engine.receiver.lo_phase_err is None else ideal + engine.receiver.lo_phase_err * place
     references = r * jnp.stack([jnp.cos(actual), jnp.sin(actual)])
     if three_powers:
         references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
@@ -109,8 +109,8 @@ def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Ke
 def _detect_both_parts(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
     """E from two balanced pairs at once; the phase between them is off by `lo_phase_err`."""
     re, im = field.real, field.imag
-    if engine.lo_phase_err is not None:
-        im = im * jnp.cos(engine.lo_phase_err) - re * jnp.sin(engine.lo_phase_err)
+    if engine.receiver.lo_phase_err is not None:
+        im = im * jnp.cos(engine.receiver.lo_phase_err) - re * jnp.sin(engine.receiver.lo_phase_err)
     re, im = _detect_pairs(jnp.stack([re, im]), field, laser, engine, r, keys)
     return jax.lax.complex(re, im)
 
@@ -118,60 +118,80 @@ def _detect_both_parts(field: Array, laser: Array, engine: Engine, r: Array, key
 def _detect_pairs(parts: Array, field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
     """Parts of E, a balanced pair of detectors for each, in units of E: sum of both noises, one draw."""
     signal = parts * jnp.sqrt(laser)[None]
-    if engine.photons_fs is not None:
-        share = 1 / engine.detector.detectors  # of the light, for each detector
-        total = _power(field) + r**2 * laser
-        gain = 4 * share * r  # of the difference over the signal
-        if engine.statistics == "poisson":
-            difference = 2 * r * signal
-            pairs = share * jnp.concatenate([total[None] + difference, total[None] - difference])
-            first, second = jnp.split(_count(pairs, engine, keys), 2)
-            noise = jax.lax.stop_gradient((first - second) / gain - signal)
-        else:
-            variance = 2 * share * total / engine.photons_fs + 2 * _electrical_variance(
-                engine, engine.photons_fs, r.dtype
-            )
-            std = jax.lax.stop_gradient(jnp.sqrt(variance) / gain)
-            noise = std[None] * draw(normal, keys.shot, signal.shape, signal.dtype)
-        signal = signal + noise
+    share = 1 / engine.detector.detectors  # of the light, for each detector
+    gain = 4 * share * r  # of the difference over the signal
+    total = 2 * share * (_power(field) + r**2 * laser)[None]  # of the light on both
+    if engine.capacities:
+        difference = gain * signal
+        first, second = _limit((total + difference) / 2, engine), _limit((total - difference) / 2, engine)
+        signal, total = (first - second) / gain, first + second
+    if engine.photons is not None:
+        noise = _pair_noise(signal, total, engine, gain, keys)
+        signal = signal + jax.lax.stop_gradient(noise)
+    if engine.receiver.cmrr_db is not None:
+        leak = 10.0 ** (-jnp.asarray(engine.receiver.cmrr_db, r.dtype) / 20)
+        signal = signal + leak * (total - 2 * share * r**2) / gain
     return _convert(signal, engine, keys.rounding, r)
 
 
-def _electrical_variance(engine: Engine, photons: Any, dtype: Any) -> Array:
-    """Of one detector, in units of unit intensity squared: n_e / photons^2, electrons squared of one pass.
+def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: Keys) -> Array:
+    """Shot and electrical noise of balanced pairs, in units of E."""
+    if engine.receiver.statistics == "poisson":
+        pairs = jnp.concatenate([total + gain * signal, total - gain * signal]) / 2
+        first, second = jnp.split(_count(pairs, engine, keys), 2)
+        return (first - second) / gain - signal
+    variance = total / engine.photons + 2 * _electrical_variance(engine, total.dtype)
+    return jnp.sqrt(variance) / gain * draw(normal, keys.shot, signal.shape, signal.dtype)
 
-        n_e = (tia^2 + 4 k T / R) B / (q f)^2 + I_dark / (q f)        f the frame rate, B the bandwidth
+
+def _electrical_variance(engine: Engine, dtype: Any) -> Array:
+    """Of one detector in one pass, in units of unit intensity squared, whose current is I = n q f.
+
+        v = (tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2        n photons, B the bandwidth
 
     The dark current is counted like light, variance = mean, which is 2 q I B for the B = f / 2 of a detector
     that integrates over its pass.
     """
-    bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
-    per_hz = 0.0  # electrons squared: the charge is divided out first, its square is below float32
-    if engine.tia_noise is not None:
-        per_hz += (engine.tia_noise / ELECTRON_C) ** 2
-    if engine.load_ohm is not None:
-        per_hz += 4 * BOLTZMANN_J_K / ELECTRON_C * engine.temperature / engine.load_ohm / ELECTRON_C
-    electrons = per_hz / engine.frame_rate_hz * (bandwidth / engine.frame_rate_hz)
-    if engine.dark_current is not None:
-        electrons += engine.dark_current / ELECTRON_C / engine.frame_rate_hz
-    return jnp.asarray(electrons / photons / photons, dtype)
+    receiver, current, photons = engine.receiver, engine.current, engine.photons
+    bandwidth = engine.frame_rate_hz if receiver.bandwidth_hz is None else receiver.bandwidth_hz
+    root = jnp.sqrt(jnp.asarray(bandwidth, dtype))
+    variance = jnp.zeros((), dtype)
+    if receiver.tia_noise is not None:
+        variance += (receiver.tia_noise / current * root) ** 2
+    if receiver.load_ohm is not None:  # its square is below float32
+        thermal = jnp.sqrt(jnp.asarray(4 * BOLTZMANN_J_K * receiver.temperature / receiver.load_ohm, dtype))
+        variance += (thermal / current * root) ** 2
+    if receiver.dark_current is not None:
+        variance += receiver.dark_current / current / photons
+    if receiver.read_noise_e is not None:
+        variance += (receiver.read_noise_e / photons) ** 2
+    return variance
+
+
+def _limit(power: Array, engine: Engine) -> Array:
+    """Powers up to what a detector takes in a pass."""
+    for capacity in engine.capacities:
+        most = jnp.asarray(capacity / engine.photons, power.dtype)
+        power = jnp.where(power > most, most, power)
+    return power
 
 
 def _count(power: Array, engine: Engine, keys: Keys) -> Array:
-    """Powers as detectors report them: with shot and electrical noise."""
-    if engine.photons_fs is None:
+    """Powers as detectors report them: with shot and electrical noise, up to what they take."""
+    photons = engine.photons
+    if photons is None:
         return power
-    electrical = _electrical_variance(engine, engine.photons_fs, power.dtype)
-    if engine.statistics == "gaussian":
-        variance = power / engine.photons_fs + electrical
+    electrical = _electrical_variance(engine, power.dtype)
+    if engine.receiver.statistics == "gaussian":
+        variance = power / photons + electrical
         noise = draw(normal, keys.shot, power.shape, power.dtype)
-        return power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise
-    mean = jax.lax.stop_gradient(jnp.maximum(power * engine.photons_fs, 0.0))
+        return _limit(power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise, engine)
+    mean = jax.lax.stop_gradient(jnp.maximum(power * photons, 0.0))
     few = _poisson(keys.shot, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
     draws = jnp.split(draw(normal, keys.electrical, (2 * len(power), *power.shape[1:]), power.dtype), 2)
-    shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / engine.photons_fs
+    shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / photons
     shot = jnp.where(jnp.isfinite(mean), shot, 0.0)  # photons without end have no noise
-    return power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
+    return _limit(power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1]), engine)
 
 
 def _poisson(key: Key, mean: Array) -> Array:
@@ -184,10 +204,10 @@ def _poisson(key: Key, mean: Array) -> Array:
 
 def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
     """The analog-to-digital converter: full scale, clip, levels."""
-    if engine.adc_bits is None and engine.adc_range == "auto":
+    if engine.receiver.adc_bits is None and engine.receiver.adc_range == "auto":
         return signal
     balanced = engine.detector.balanced
-    if engine.adc_range == "auto":
+    if engine.receiver.adc_range == "auto":
         if balanced:  # both signs; the parts share a scale
             highest = jnp.max(jnp.abs(signal), axis=(0, -2, -1), keepdims=True)
         else:
@@ -199,9 +219,9 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
         full = amplitude if balanced else (amplitude + r) ** 2
     levels = quantise(
         signal / full,
-        engine.adc_bits,
+        engine.receiver.adc_bits,
         signed=balanced,
-        rounding=engine.adc_rounding,
+        rounding=engine.receiver.adc_rounding,
         key=key,
         sample=partial(draw, uniform),
     )
@@ -210,7 +230,7 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
 
 def _full_scale(engine: Engine) -> Any:
     """The amplitude that is given, or the largest there can be: of an aperture whose pixels are all 1."""
-    if engine.adc_range != "fixed":
-        return engine.adc_range
+    if engine.receiver.adc_range != "fixed":
+        return engine.receiver.adc_range
     rows, columns = engine.shape
     return math.sqrt(rows * columns) if engine.lens == "2d" else math.sqrt(columns)

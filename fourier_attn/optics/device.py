@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from fourier_attn.ops.transforms import fftn
-from fourier_attn.optics.draws import normal, uniform
+from fourier_attn.optics.draws import normal, stream, uniform
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
 
@@ -44,20 +44,15 @@ def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
 def is_exact(engine: Engine) -> bool:
     """Whether nothing but the lens is in the way."""
     effects = (
-        engine.static_phase_rms,
-        engine.static_gain_rms,
-        engine.crosstalk_db,
-        engine.shift_pitch,
-        engine.defocus_rad,
-        engine.fill_factor,
-        engine.insertion_loss_db,
+        engine.device.static_phase_rms,
+        engine.device.static_gain_rms,
+        engine.device.crosstalk_db,
+        engine.device.shift_pitch,
+        engine.device.defocus_rad,
+        engine.device.fill_factor,
+        engine.device.insertion_loss_db,
     )
     return all(strength is None for strength in effects)
-
-
-def transmission(engine: Engine) -> Array:
-    """Share eta of the power that arrives."""
-    return 10.0 ** (-jnp.asarray(engine.insertion_loss_db, float) / 10)
 
 
 def lens(field: Array, engine: Engine) -> Array:
@@ -71,21 +66,22 @@ def lens(field: Array, engine: Engine) -> Array:
 
 def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
     """The static stages one after the other."""
-    fixed, coupling = jax.random.split(jax.random.key(engine.device_seed))
+    root = jax.random.key(engine.device.seed)
+    fixed, coupling = stream(root, "static pattern"), stream(root, "coupling")
     before, after = normal(fixed, (2, 2, *engine.shape), field.real.dtype)
     first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
     field = field * _pattern(engine, before, field.dtype)[None]
-    if engine.defocus_rad is not None:
+    if engine.device.defocus_rad is not None:
         rows = _places(engine.shape[0], field.real.dtype, centred=True)
         cols = _places(engine.shape[1], field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
-        field = field * turn(engine.defocus_rad * radius)[None]
+        field = field * turn(engine.device.defocus_rad * radius)[None]
     field = _crosstalk(field, engine, first)
     field = _crosstalk(lens(field, engine), engine, second)
     field = field * (_pattern(engine, after, field.dtype) * _alignment(engine, field.dtype))[None]
-    if engine.insertion_loss_db is not None:
-        field = field * jnp.sqrt(transmission(engine)).astype(field.dtype)
+    if engine.device.insertion_loss_db is not None:
+        field = field * jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
     return field
 
 
@@ -93,10 +89,10 @@ def _pattern(engine: Engine, draws: Array, dtype: Any) -> Array:
     """(1 + g) exp(i psi) of each pixel; half of the variance stands before the lens, half after it."""
     gains, phases = draws / 2**0.5
     pattern = jnp.ones(engine.shape, dtype)
-    if engine.static_gain_rms is not None:
-        pattern = pattern * (1 + engine.static_gain_rms * gains).astype(dtype)
-    if engine.static_phase_rms is not None:
-        pattern = pattern * turn(engine.static_phase_rms * phases)
+    if engine.device.static_gain_rms is not None:
+        pattern = pattern * (1 + engine.device.static_gain_rms * gains).astype(dtype)
+    if engine.device.static_phase_rms is not None:
+        pattern = pattern * turn(engine.device.static_phase_rms * phases)
     return pattern
 
 
@@ -115,10 +111,10 @@ def _alignment(engine: Engine, dtype: Any) -> Array:
         n = engine.shape[axis]
         frequency = _places(n, jnp.finfo(dtype).dtype, centred=engine.centered) / n
         frequency = frequency[:, None] if axis == 0 else frequency[None]
-        if engine.shift_pitch is not None:
-            result = result * turn(-2 * jnp.pi * frequency * engine.shift_pitch[axis])
-        if engine.fill_factor is not None:
-            result = result * jnp.sinc(frequency * engine.fill_factor).astype(dtype)
+        if engine.device.shift_pitch is not None:
+            result = result * turn(-2 * jnp.pi * frequency * engine.device.shift_pitch[axis])
+        if engine.device.fill_factor is not None:
+            result = result * jnp.sinc(frequency * engine.device.fill_factor).astype(dtype)
     return result
 
 
@@ -128,9 +124,9 @@ def _crosstalk(field: Array, engine: Engine, phases: Array) -> Array:
     Power kappa = 10^(dB / 10) goes over each edge of the grid, with a static random phase. Edges of one
     direction are two layers of disjoint pairs; (a, b) becomes (c a + i s e^{it} b, i s e^{-it} a + c b).
     """
-    if engine.crosstalk_db is None:
+    if engine.device.crosstalk_db is None:
         return field
-    kappa = 10.0 ** (jnp.asarray(engine.crosstalk_db, field.real.dtype) / 10)
+    kappa = 10.0 ** (jnp.asarray(engine.device.crosstalk_db, field.real.dtype) / 10)
     through = jnp.sqrt(1 - kappa).astype(field.dtype)
     across = jnp.sqrt(kappa).astype(field.dtype)
     for layer in range(4):

@@ -1,10 +1,14 @@
 """Random numbers of a pass, counted aperture after aperture.
 
-So an aperture's draws do not depend on how many follow it.
+So an aperture's draws do not depend on how many follow it. On CPUs normal numbers are looked up in a table,
+of half as many random bits as `jax.random.normal` takes; on all other platforms that one draws them, which is
+the plain form that a test holds the table against.
 """
 
 import math
+import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,23 +17,44 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import erfinv
 
+from fourier_attn.ops.platforms import by_platform
+
 Key = Any  # of jax.random, or None where nothing is drawn
 LEVELS = 2**16
 _VALUES = erfinv((2 * np.arange(LEVELS) + 1) / LEVELS - 1)
 VALUES = (_VALUES / _VALUES.std()).astype(np.float32)
 
 
+def stream(key: Key, name: str) -> Key:
+    """The key of a stream of that name: streams of one seed have nothing in common.
+
+    Not even with the small numbers that keys are folded with elsewhere.
+    """
+    return jax.random.fold_in(key, zlib.crc32(name.encode()))
+
+
+def choose(platform: str) -> str:
+    """The form for a platform: "table" or "plain"."""
+    return "table" if platform == "cpu" else "plain"
+
+
 def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """Standard normal numbers of 65,536 equally likely values up to 4.3, mean 0 and variance 1.
+    """Standard normal numbers; on CPUs of 65,536 equally likely values up to 4.3, mean 0 and variance 1."""
+    if math.prod(shape[-2:]) == 1:
+        return jax.random.normal(key, shape, dtype)
+    return by_platform(choose, partial(compute_normal, shape=shape, dtype=dtype), key)
+
+
+def compute_normal(form: str, key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
+    """From a table: two for each 32 random bits.
 
         n = erfinv((2 i + 1) / 65536 - 1) / s,    i = 0 .. 65535,   s^2 the variance of the numerators
 
-    Two for each 32 random bits and looked up, so that half as many bits are drawn as by `jax.random.normal`;
-    bits of one axis take less time to count, and to compile, than those of several.
+    Bits of one axis take less time to count, and to compile, than those of several.
     """
+    if form == "plain":
+        return jax.random.normal(key, (math.prod(shape),), dtype).reshape(shape)
     pixels = math.prod(shape[-2:])
-    if pixels == 1:
-        return jax.random.normal(key, shape, dtype)
     words = jax.random.bits(key, (math.prod(shape[:-2]) * -(-pixels // 2),))
     words = words.reshape(*shape[:-2], -1)
     halves = jnp.concatenate([words & (LEVELS - 1), words >> 16], axis=-1)[..., :pixels]

@@ -14,31 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact
 
-from fourier_attn.optics import detection, device
-from fourier_attn.optics.draws import Key, draw, normal
+from fourier_attn.optics import detection, device, modulator
+from fourier_attn.optics.draws import Key, draw, normal, stream
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.phases import angle, modulus, turn
-from fourier_attn.optics.quantise import quantise, quantise_phase
 
 DRIFT_BLOCK = 128  # passes
-
-
-class WritingKeys(NamedTuple):
-    """Keys of what a bank of modulators draws as it rounds."""
-
-    amplitude: Key = None
-    phase: Key = None
 
 
 class PassKeys(NamedTuple):
     """Keys of all that a transform draws."""
 
-    writing: WritingKeys
-    factor: WritingKeys
-    modulators: Key
-    laser: Key
-    drift: Key
-    detection: detection.Keys
+    writing: modulator.Keys = modulator.Keys()
+    factor: modulator.Keys = modulator.Keys()
+    laser: Key = None
+    drift: Key = None
+    receiver: detection.Keys = detection.Keys()
 
 
 def optical_dft2(
@@ -75,10 +65,11 @@ def optical_dft2(
         raise ValueError(f"x of shape {x.shape} is empty; there is nothing to transform")
     if engine.noisy and key is None:
         raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
-    if engine.encode in ("signed", "amplitude") and jnp.iscomplexobj(x):
-        raise ValueError(f"encode={engine.encode!r} writes real numbers only; x is {x.dtype}")
-    if factor is not None and engine.encode != "complex":
-        raise ValueError(f"factor needs encode='complex', not {engine.encode!r}")
+    encode = engine.modulator.encode
+    if encode in ("signed", "amplitude") and jnp.iscomplexobj(x):
+        raise ValueError(f"encode={encode!r} writes real numbers only; x is {x.dtype}")
+    if factor is not None and encode != "complex":
+        raise ValueError(f"factor needs encode='complex', not {encode!r}")
     return _transform(x, factor, engine, key)
 
 
@@ -117,13 +108,15 @@ def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, .
 
 def _product(x: Array, factor: Array | None) -> Array:
     """What one bank of modulators, or two, are to write."""
-    return _complex(x) if factor is None else _complex(x) * _complex(factor)
+    x = modulator.as_complex(x)
+    return x if factor is None else x * modulator.as_complex(factor)
 
 
 def _send_back(g: Array, engine: Engine, key: Key) -> Array:
     """The cotangent through the engine: F is its own transpose, so that light does both directions."""
-    ranges = {"dac_range": "auto", "adc_range": "auto"}  # cotangents have a size of their own
-    back = engine.whole_field().replace(backward="model", encode="complex", **ranges)
+    free = {"dac_range": "auto", "adc_range": "auto"}  # cotangents have a size of their own
+    free |= {"encode": "complex", "kind": None}  # and phases
+    back = engine.whole_field().replace(backward="model", **free)
     return _pass(g, None, back, None if key is None else jax.random.fold_in(key, 1))
 
 
@@ -142,31 +135,37 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
             factor = factor[..., None, :, :]
         other, bank = _write(factor, engine, keys.factor)
         scale, field = scale * other, field * bank
-    field = _disturb(field, engine, keys.modulators)
     field = device.propagate(field, engine)
     power = _laser(engine, keys.laser, keys.drift, (*field.shape[:-2], 1, 1), field.real.dtype)
-    if engine.insertion_loss_db is not None:  # detectors count what is left, see `photons_fs`
-        field = field / jnp.sqrt(device.transmission(engine)).astype(field.dtype)
-    y = _detect(field, power, engine, keys.detection)
-    y = y * (scale**2 if engine.detection == "intensity" else scale).astype(y.dtype)
+    if engine.device.insertion_loss_db is not None:  # detectors count what is left, see `Engine.photons`
+        field = field / jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
+    y = _detect(field, power, engine, keys.receiver)
+    y = y * (scale**2 if engine.receiver.detection == "intensity" else scale).astype(y.dtype)
     if engine.slices > 1:
         y = y.sum(axis=-3)
     return y if mean is None else _restore(y, mean, engine)
 
 
 def _split(key: Key) -> PassKeys:
-    """A key for each draw, all of them at once: it compiles faster."""
+    """A key for each draw: those of noise and those of rounding are of two streams."""
     if key is None:
-        return PassKeys(WritingKeys(), WritingKeys(), None, None, None, detection.Keys())
-    parts = jax.random.split(key, 11)
+        return PassKeys()
+    noise = jax.random.split(stream(key, "noise"), 7)
+    rounding = jax.random.split(stream(key, "rounding"), 5)
     return PassKeys(
-        writing=WritingKeys(*parts[:2]),
-        factor=WritingKeys(*parts[2:4]),
-        modulators=parts[4],
-        laser=parts[5],
-        drift=parts[6],
-        detection=detection.Keys(*parts[7:]),
+        writing=modulator.Keys(rounding[0], rounding[1], noise[0]),
+        factor=modulator.Keys(rounding[2], rounding[3], noise[1]),
+        laser=noise[2],
+        drift=noise[3],
+        receiver=detection.Keys(*noise[4:], rounding=rounding[4]),
     )
+
+
+def _write(x: Array, engine: Engine, keys: modulator.Keys) -> tuple[Array, Array]:
+    """Scale of each aperture, and its field in each pass."""
+    written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free)
+    field = modulator.disturb(written, engine.modulator, engine.passes // engine.slices, keys.noise)
+    return written.scale, field
 
 
 def _detect(field: Array, power: Array, engine: Engine, keys: detection.Keys) -> Array:
@@ -180,107 +179,42 @@ def _detect(field: Array, power: Array, engine: Engine, keys: detection.Keys) ->
         return jax.vmap(lambda field, power: detection.detect(field, power, engine, keys))(
             fields, powers
         ).mean(axis=0)
-    draws = jax.random.split(keys.reference, (engine.averages, 4))
+    draws = [jax.random.split(key, engine.averages) for key in keys]
 
-    def one(field: Array, power: Array, keys: Array) -> Array:
+    def one(field: Array, power: Array, *keys: Array) -> Array:
         return detection.detect(field, power, engine, detection.Keys(*keys))
 
-    return jax.vmap(one)(fields, powers, draws).mean(axis=0)
+    return jax.vmap(one)(fields, powers, *draws).mean(axis=0)
 
 
 def _digits(x: Array, engine: Engine) -> Array:
     """(..., N1, N2) becomes (..., S, N1, N2), whose sum it is: S arrays to be written one after the other.
 
-    All but the last are at the levels of the modulators, each of its own scale.
+    All but the last are what the modulators can write, each of its own scale.
     """
     if engine.slices == 1:
         return x
-    coarse = engine.replace(extinction_db=None, dac_rounding="nearest")
+    coarse = modulator.coarse(engine.modulator)
     parts = []
     for _ in range(engine.slices - 1):
-        scale, field = _write(x, coarse, WritingKeys())
+        scale, field, _ = modulator.write(x, coarse, modulator.Keys())
         written = field * scale.astype(field.dtype)
         parts.append(written if jnp.iscomplexobj(x) else written.real)
         x = x - parts[-1]
     return jnp.stack([*parts, x], axis=-3)
 
 
-def _write(x: Array, engine: Engine, keys: WritingKeys) -> tuple[Array, Array]:
-    """Scale of each aperture, and the field that the modulators make of x / scale.
-
-    Straight through: the derivative of the written field by x / scale is 1, and 0 where it is clipped.
-    """
-    if engine.scale_free:
-        return jnp.ones((1,) * x.ndim, x.real.dtype), _complex(x)
-    if engine.dac_range == "auto":
-        scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
-        tiny = jnp.finfo(x.dtype).tiny  # less has no reciprocal
-        scale = jnp.where(scale >= tiny, scale, 1.0).astype(x.real.dtype)
-    else:
-        scale = jnp.full((*x.shape[:-2], 1, 1), float(engine.dac_range), x.real.dtype)
-    u = x * (1 / scale).astype(x.dtype)  # complex numbers are slow to divide
-    exact = engine.dac_bits_amp is None and engine.dac_bits_phase is None and engine.extinction_db is None
-    if engine.encode == "complex":
-        if exact and engine.dac_range == "auto":
-            return scale, _complex(u)
-        if engine.dac_range != "auto":
-            size = jnp.abs(jax.lax.stop_gradient(u))
-            clipped = jax.lax.stop_gradient(u) * (1 / jnp.maximum(size, 1.0)).astype(u.dtype)
-            u = jnp.where(size <= 1, u, clipped)
-    elif engine.encode in ("signed", "amplitude"):
-        u = quantise(u, None, signed=engine.encode == "signed")
-    written = jax.lax.stop_gradient(_modulate(jax.lax.stop_gradient(u), engine, keys))
-    return scale, _complex(u) + (written - jax.lax.stop_gradient(_complex(u)))
-
-
-def _complex(x: Array) -> Array:
-    return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
-
-
-def _modulate(u: Array, engine: Engine, keys: WritingKeys) -> Array:
-    """The field that is written for u, |u| <= 1: levels of the converters, light that leaks."""
-    signed = engine.encode == "signed"
-    size = u.real if signed or engine.encode == "amplitude" else modulus(u)
-    amplitude = jnp.ones_like(size) if engine.encode == "phase" else size
-    rounding = engine.dac_rounding
-    level = quantise(amplitude, engine.dac_bits_amp, signed=signed, rounding=rounding, key=keys.amplitude)
-    if engine.extinction_db is None:
-        written = _complex(level)
-    else:
-        delta = 10.0 ** (-jnp.asarray(engine.extinction_db, level.dtype) / 20)
-        written = jax.lax.complex(level, delta * jnp.sqrt(jnp.maximum(1 - level**2, 0.0)))
-    if engine.encode in ("signed", "amplitude"):
-        return written
-    if engine.dac_bits_phase is None and jnp.iscomplexobj(u):
-        direction = u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype)
-        return written * jnp.where(size > 0, direction, 1.0)
-    return written * turn(quantise_phase(angle(u), engine.dac_bits_phase, rounding, keys.phase))
-
-
-def _disturb(field: Array, engine: Engine, key: Key) -> Array:
-    """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
-    shape = (engine.passes // engine.slices, *field.shape)
-    field = jnp.broadcast_to(field, shape)
-    kinds = sum(rms is not None for rms in (engine.amp_noise_rms, engine.phase_noise_rms))
-    if kinds == 0:
-        return field
-    noise = jnp.split(draw(normal, key, (kinds * shape[0], *shape[1:]), field.real.dtype), kinds)
-    if engine.amp_noise_rms is not None:
-        field = field * (1 + engine.amp_noise_rms * noise[0]).astype(field.dtype)
-    if engine.phase_noise_rms is not None:
-        field = field * turn(engine.phase_noise_rms * noise[-1])
-    return field
-
-
 def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: Any) -> Array:
     """The laser's power in each pass, relative, for signal and reference alike."""
     power = jnp.ones(shape, real)
-    if engine.rin_db_hz is not None:
-        bandwidth = engine.frame_rate_hz if engine.bandwidth_hz is None else engine.bandwidth_hz
-        rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.rin_db_hz, real) / 10) * bandwidth)
+    if engine.laser.rin_db_hz is not None:
+        bandwidth = (
+            engine.frame_rate_hz if engine.receiver.bandwidth_hz is None else engine.receiver.bandwidth_hz
+        )
+        rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.laser.rin_db_hz, real) / 10) * bandwidth)
         power = power * (1 + rms * draw(normal, fast, shape, real))
-    if engine.power_drift_rms is not None:
-        power = power * (1 + engine.power_drift_rms * _drift(engine, slow, shape, real))
+    if engine.laser.power_drift_rms is not None:
+        power = power * (1 + engine.laser.power_drift_rms * _drift(engine, slow, shape, real))
     return jnp.maximum(power, 0.0)
 
 
@@ -292,7 +226,7 @@ def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Arra
     count = math.prod(shape)
     blocks = -(-count // DRIFT_BLOCK)
     fresh = jax.random.normal(key, (1 + blocks * DRIFT_BLOCK,), dtype)
-    a = jnp.exp(-1 / jnp.asarray(engine.drift_corr, dtype))
+    a = jnp.exp(-1 / jnp.asarray(engine.laser.drift_corr, dtype))
     place = jnp.arange(DRIFT_BLOCK, dtype=dtype)
     ago = place[:, None] - place[None]
     weights = jnp.where(ago >= 0, a ** jnp.maximum(ago, 0), 0.0) * jnp.sqrt(1 - a**2)
@@ -310,7 +244,7 @@ def _restore(y: Array, mean: Array, engine: Engine) -> Array:
     """Adds what the mean that was held back would have given: one bin, or one bin of each row."""
     rows, cols = engine.shape
     middle = (rows // 2, cols // 2) if engine.centered else (0, 0)
-    mean = mean.real if engine.detection == "homodyne_re" else mean
+    mean = mean.real if engine.receiver.detection == "homodyne_re" else mean
     if engine.lens == "1d":
         return y.at[..., :, middle[1]].add((mean[..., 0] * cols**0.5).astype(y.dtype))
     return y.at[..., middle[0], middle[1]].add((mean[..., 0, 0] * (rows * cols) ** 0.5).astype(y.dtype))

@@ -53,7 +53,7 @@ def optical_dft(
     last = tuple(range(-len(axes), 0))
     planned = plan_transform(tuple(x.shape[axis] for axis in axes), engine)
     run = FrameRunner(engine, key)
-    real = planned.direct and engine.detection == "homodyne_re"
+    real = planned.direct and engine.receiver.detection == "homodyne_re"
     y = run.dft(jnp.moveaxis(_wide(x), axes, last), planned, real=real)
     if inverse:
         y = backwards(y, last)
@@ -107,7 +107,7 @@ def optical_fourier_mix(
     planned = plan_transform((t, d), engine)
     run = FrameRunner(engine, key)
     examples = _wide(x).reshape(-1, t, d)
-    z = run.dft(_pair(examples, engine), planned, real=engine.detection == "homodyne_re")
+    z = run.dft(_pair(examples, engine), planned, real=engine.receiver.detection == "homodyne_re")
     y = _unpair(z, len(examples))
     if len(z) < len(examples):
         y = (y + backwards(y, (-2, -1))) / 2

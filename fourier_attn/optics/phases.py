@@ -1,4 +1,8 @@
-"""Angles and unit phasors by a few products, where XLA's own on a CPU go number by number."""
+"""Angles and unit phasors, whose derivatives are finite everywhere.
+
+On CPUs by a few products, where XLA's own go number by number; on all other platforms by XLA's own, which is
+the plain form that a test holds the products against.
+"""
 
 import math
 
@@ -6,14 +10,36 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
+from fourier_attn.ops.platforms import by_platform
 
+
+def choose(platform: str) -> str:
+    """The form for a platform: "products" or "plain"."""
+    return "products" if platform == "cpu" else "plain"
+
+
+@jax.custom_jvp
 def turn(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
-    """exp(i angle): whole and half turns taken off, then the power series of cosine and sine.
-
-        cos x = sum_k (-x^2)^k / (2k)!,   sin x = x sum_k (-x^2)^k / (2k + 1)!,   |x| <= pi / 2
+    """exp(i angle).
 
     Units: rad. Within 3e-7 in float32 for angles of a few turns.
     """
+    return by_platform(choose, compute_turn, angle)
+
+
+@turn.defjvp
+def _turn_jvp(primals, tangents):
+    phasor = turn(*primals)
+    return phasor, phasor * jax.lax.complex(jnp.zeros_like(tangents[0]), tangents[0])
+
+
+def compute_turn(form: str, angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
+    """By products: whole and half turns taken off, then the power series of cosine and sine.
+
+    cos x = sum_k (-x^2)^k / (2k)!,   sin x = x sum_k (-x^2)^k / (2k + 1)!,   |x| <= pi / 2
+    """
+    if form == "plain":
+        return jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     halves = jnp.round(angle / math.pi)
     x = angle - math.pi * halves
     sign = 1 - 2 * jnp.abs(jnp.remainder(halves, 2))
@@ -24,17 +50,27 @@ def turn(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
 
 
 def angle(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
-    """The angle of z, -pi to pi, 0 for 0: halved, then the power series of the arcus tangent.
-
-        tan(a / 2) = tan a / (1 + sqrt(1 + tan^2 a)),   atan x = x sum_k (-x^2)^k / (2k + 1)
+    """The angle of z, -pi to pi, 0 for 0. It has no derivative here.
 
     Units: rad. Within 5e-7 in float32, for z as `modulus` takes it.
     """
-    x, y = (z.real, z.imag) if jnp.iscomplexobj(z) else (z, jnp.zeros_like(z))
+    z = jax.lax.stop_gradient(z)
+    z = z if jnp.iscomplexobj(z) else jax.lax.complex(z, jnp.zeros_like(z))
+    return by_platform(choose, compute_angle, z)
+
+
+def compute_angle(form: str, z: Complex[Array, "*b"]) -> Float[Array, "*b"]:
+    """By products: halved, then the power series of the arcus tangent.
+
+    tan(a / 2) = tan a / (1 + sqrt(1 + tan^2 a)),   atan x = x sum_k (-x^2)^k / (2k + 1)
+    """
+    if form == "plain":
+        return jnp.angle(z)
+    x, y = z.real, z.imag
     size = jnp.abs(x) + modulus(z)
     tangent = y / jnp.where(size > 0, size, 1.0)  # of half the angle
     tangent = tangent / (1 + jnp.sqrt(1 + tangent**2))
-    terms = 20 if z.dtype in (jnp.float64, jnp.complex128) else 9
+    terms = 20 if z.dtype == jnp.complex128 else 9
     result = 4 * tangent * _series(-(tangent**2), [1 / (2 * k + 1) for k in range(terms)])
     return jnp.where(x < 0, jnp.where(y < 0, -math.pi, math.pi) - result, result)
 

@@ -169,11 +169,13 @@ def check_sizes(sizes: tuple[int, ...], engine: Engine) -> None:
         )
     if not engine.linear:
         raise ValueError(
-            f"detection={engine.detection!r} loses the phase, which stages need for sizes {sizes}; "
+            f"detection={engine.receiver.detection!r} loses the phase, which stages need for sizes {sizes}; "
             "use 'hybrid90'"
         )
-    if engine.encode != "complex":
-        raise ValueError(f"sizes {sizes} need stages, and stages encode='complex', not {engine.encode!r}")
+    if engine.modulator.encode != "complex":
+        raise ValueError(
+            f"sizes {sizes} need stages, and stages encode='complex', not {engine.modulator.encode!r}"
+        )
 
 
 def _has_stages(engine: Engine) -> bool:
@@ -185,12 +187,14 @@ def _has_stages(engine: Engine) -> bool:
 def check_field(engine: Engine) -> None:
     """Raises ValueError where the engine does not give the field, nor its real part."""
     if not engine.linear:
-        raise ValueError(f"detection={engine.detection!r} loses the phase, which is needed; use 'hybrid90'")
+        raise ValueError(
+            f"detection={engine.receiver.detection!r} loses the phase, which is needed; use 'hybrid90'"
+        )
 
 
 def packed(count: int, engine: Engine) -> int:
     """How many arrays so many real ones become: two share a pass, a + i b, where the engine can do that."""
-    if count > 1 and engine.encode == "complex" and engine.detection != "homodyne_re":
+    if count > 1 and engine.modulator.encode == "complex" and engine.receiver.detection != "homodyne_re":
         return -(-count // 2)
     return count
 

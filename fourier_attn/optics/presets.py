@@ -13,27 +13,33 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fourier_attn.optics.parameters import PARAMETERS, Engine
+from fourier_attn.optics.groups import Device, Laser, Modulator, Receiver
+from fourier_attn.optics.parameters import Engine, built, every_parameter, grouped
 
 
 class Preset(NamedTuple):
-    """An engine, and the provenance of its parameters."""
+    """An engine, the provenance of its parameters, and what limits it.
+
+    Args:
+      published, derived: names of parameters; all others are assumed.
+      light_db: signal over the noise of light and electronics, for unit intensity in one detection.
+    """
 
     engine: Engine
     published: tuple[str, ...]
     derived: tuple[str, ...] = ()
+    light_db: float = math.inf
 
     def provenance(self) -> dict[str, str]:
         """ "published", "derived" or "assumed" for each parameter that is not off, published ones first."""
-        given = [name for name in PARAMETERS if getattr(self.engine, name) is not None]
+        given = [name for _, name, _, value in every_parameter(self.engine) if value is not None]
         words = dict.fromkeys(self.published, "published") | dict.fromkeys(self.derived, "derived")
         return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *given])}
 
     def table(self) -> str:
         """One line for each parameter that is not off: name, value, unit, provenance."""
-        rows = []
-        for name, provenance in self.provenance().items():
-            rows.append((name, str(getattr(self.engine, name)), PARAMETERS[name].unit, provenance))
+        of = {name: (str(value), what.unit) for _, name, what, value in every_parameter(self.engine)}
+        rows = [(name, *of[name], provenance) for name, provenance in self.provenance().items()]
         widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
         lines = []
         for row in rows:
@@ -42,66 +48,67 @@ class Preset(NamedTuple):
         return "\n".join(lines)
 
 
+# Half a milliwatt a pixel, 16 uW of it at the detectors: 99,000 electrons in a nanosecond. The amplifiers
+# limit it: their 10 pA/sqrt(Hz) are 2,000 electrons, where shot noise of a detector is some 500.
 CHIP = Engine(
     shape=(11, 11),
-    dac_bits_amp=8,
-    dac_bits_phase=8,
-    extinction_db=30.0,
-    phase_noise_rms=0.01,
-    amp_noise_rms=0.003,
-    static_phase_rms=0.02,
-    static_gain_rms=0.01,
-    crosstalk_db=-40.0,
-    insertion_loss_db=15.0,
-    rin_db_hz=-145.0,
-    power_drift_rms=0.002,
-    detection="hybrid90",
-    photons_fs=1e5,
-    dark_current=1e-10,
-    tia_noise=1e-11,
-    adc_bits=8,
+    modulator=Modulator(
+        kind="electro_optic",
+        dac_bits_amp=8,
+        dac_bits_phase=8,
+        extinction_db=30.0,
+        compensated=True,
+        phase_noise_rms=0.01,
+        drive_noise_rms=0.003,
+    ),
+    device=Device(static_phase_rms=0.02, static_gain_rms=0.01, crosstalk_db=-40.0, insertion_loss_db=15.0),
+    laser=Laser(power_w=5e-4, rin_db_hz=-145.0, power_drift_rms=0.002),
+    receiver=Receiver(
+        detection="hybrid90", dark_current=1e-10, tia_noise=1e-11, cmrr_db=30.0, saturation_w=1e-3, adc_bits=8
+    ),
     frame_rate_hz=1e9,
     dc_block=True,
+)
+
+# A camera behind heaters: 50 pW a pixel, which in a millisecond gives 9,900 electrons and 99,000 of the
+# reference, a tenth of a pixel's well.
+DEMONSTRATOR = CHIP.replace(
+    shape=(5, 5),
+    kind="thermo_optic",
+    extinction_db=25.0,
+    static_phase_rms=0.05,
+    crosstalk_db=-30.0,
+    receiver=Receiver(detection="psi4", dark_current=1e-14, read_noise_e=200.0, well_depth_e=1e6, adc_bits=8),
+    power_w=5e-11,
+    frame_rate_hz=1e3,
 )
 
 PRESETS: Mapping[str, Preset] = {
     "ideal": Preset(Engine(), ("shape",)),
     # 5 x 5 pixels, 3 x 3 kernels; the field is recovered from intensities, by linearity
-    "demonstrator_5x5": Preset(
-        CHIP.replace(
-            shape=(5, 5),
-            extinction_db=25.0,
-            static_phase_rms=0.05,
-            crosstalk_db=-30.0,
-            detection="psi4",
-            photons_fs=1e4,
-            tia_noise=None,
-            dark_current=None,
-            frame_rate_hz=1e3,
-        ),
-        ("shape", "encode", "lens"),
-    ),
+    "demonstrator_5x5": Preset(DEMONSTRATOR, ("shape", "encode", "lens"), light_db=44.2),
     # 11 x 11 pixels; real and imaginary parts detected at once
-    "chip_11x11": Preset(CHIP, ("shape", "encode", "lens", "detection"), ("photons_fs",)),
+    "chip_11x11": Preset(CHIP, ("shape", "encode", "lens", "detection"), light_db=37.7),
     "chip_11x11_4bit": Preset(
         CHIP.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4),
         ("shape", "encode", "lens", "detection"),
-        ("photons_fs",),
+        light_db=37.7,
     ),
-    "shot_limited": Preset(Engine(detection="hybrid90", photons_fs=1e3), (), ("detection", "photons_fs")),
-    # a micromirror device writes amplitudes, a camera reads intensities
+    "shot_limited": Preset(
+        Engine(receiver=Receiver(detection="hybrid90")).with_photons(1e3), (), ("detection", "power_w"), 29.6
+    ),
+    # a micromirror device writes pixels that are on or off, a camera reads intensities
     "amplitude_4f": Preset(
         Engine(
             shape=(1000, 1000),
-            encode="amplitude",
-            dac_bits_amp=8,
-            extinction_db=30.0,
-            detection="intensity",
-            photons_fs=1e4,
-            adc_bits=8,
+            modulator=Modulator(encode="amplitude", kind="micromirror", dac_bits_amp=1, extinction_db=30.0),
+            laser=Laser(power_w=1.6e-11),
+            receiver=Receiver(detection="intensity", read_noise_e=200.0, well_depth_e=1e6, adc_bits=8),
             frame_rate_hz=1e4,
         ),
-        ("shape", "encode", "detection", "frame_rate_hz"),
+        ("shape", "encode", "kind", "detection", "frame_rate_hz"),
+        ("dac_bits_amp",),
+        33.0,
     ),
     "hostile": Preset(
         CHIP.replace(
@@ -109,7 +116,7 @@ PRESETS: Mapping[str, Preset] = {
             dac_bits_phase=3,
             extinction_db=15.0,
             phase_noise_rms=0.1,
-            amp_noise_rms=0.05,
+            drive_noise_rms=0.05,
             static_phase_rms=0.2,
             static_gain_rms=0.1,
             crosstalk_db=-20.0,
@@ -118,11 +125,12 @@ PRESETS: Mapping[str, Preset] = {
             fill_factor=0.8,
             rin_db_hz=-125.0,
             power_drift_rms=0.02,
-            photons_fs=1e3,
-            tia_noise=1e-12,  # with the chip's 1e-11 so few photons would be lost in it, at -10 dB
+            power_w=5e-6,
+            tia_noise=1e-12,  # the chip's 1e-11 would bury so little light
             adc_bits=3,
         ),
         (),
+        light_db=17.7,
     ),
 }
 
@@ -146,22 +154,30 @@ def build(config: Any) -> Engine | None:
         return config
     if isinstance(config, str):
         return preset(config)
-    values: dict[str, Any] = dict(config)
+    return built(_plain(grouped(dict(config))))
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as an engine has them: of JSON a list, of a command a number in quotes."""
+    found: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, list):  # of JSON
-            values[name] = tuple(value)
-    for name in ("dac_range", "adc_range"):  # words or numbers
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            values[name] = float(values[name])
-    return Engine().replace(**values)
+        if isinstance(value, dict):
+            value = _plain(value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif name in ("dac_range", "adc_range"):  # words or numbers
+            with contextlib.suppress(TypeError, ValueError):
+                value = float(value)
+        found[name] = value
+    return found
 
 
 def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
     """The engine with other converters, noise times a factor, and another device; without noise for 0.
 
-    Amplitudes of noise are multiplied, photons divided by the square, so that shot noise grows alike;
-    electrical noise, which counts against the photons, is divided once. Misalignment and extinction stay.
-    The laws stand in `PARAMETERS`: `noise_power` and `noise_db_most`.
+    Amplitudes of noise are multiplied, the light is divided by the square, so that shot noise grows alike,
+    and what a detector takes with it; electrical noise, which counts against the light, is divided once.
+    Misalignment and extinction stay. The laws stand with the parameters: `noise_power` and `noise_db`.
     """
     if noise < 0:
         raise ValueError(f"noise={noise} must be at least 0")
@@ -169,27 +185,26 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
         "dac_bits_amp": bits,
         "dac_bits_phase": bits,
         "adc_bits": None if engine.detector.detectors == 0 else bits,
-        "device_seed": device,
+        "seed": device,
     }
-    for name, parameter in PARAMETERS.items():
-        value = getattr(engine, name)
-        power, most = parameter.noise_power, parameter.noise_db_most
-        if power is None and most is None:
+    for _, name, parameter, value in every_parameter(engine):
+        if not parameter.noise:
             continue
         if value is None or noise == 0:
             changes[name] = None
-        elif most is not None:
-            changes[name] = min(value + 20 * math.log10(noise), most)
-        elif power is not None:
-            changes[name] = value * noise**power
+        elif parameter.noise_power is not None:
+            changes[name] = value * noise**parameter.noise_power
+        else:
+            grown = value + parameter.noise_db * 20 * math.log10(noise)
+            changes[name] = min(max(grown, parameter.least), parameter.most)
     return engine.replace(**changes)
 
 
 def shot_limited(side: int, photons: float) -> Engine:
     """A reference for physics: a square aperture with shot noise and nothing else."""
-    return preset("shot_limited").replace(shape=(side, side), photons_fs=photons)
+    return preset("shot_limited").replace(shape=(side, side)).with_photons(photons)
 
 
 if __name__ == "__main__":
     for name, entry in PRESETS.items():
-        print(f"{name}\n{entry.table()}\n", file=sys.stdout)
+        print(f"{name}, light and electronics: {entry.light_db:g} dB\n{entry.table()}\n", file=sys.stdout)

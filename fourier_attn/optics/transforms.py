@@ -48,7 +48,7 @@ class FrameRunner:
 
             y[k] = c[k] (IDFT(DFT(x c) DFT(1 / c)))[k],   c[k] = exp(-pi i k^2 / n)
         """
-        if self.engine.encode == "complex":
+        if self.engine.modulator.encode == "complex":
             x = _complex(x)
         if planned.direct:
             return self.send(x, real=real)

@@ -38,7 +38,7 @@ def nearest(rows: Rows, count: int) -> list[dict[str, Any]]:
 def interval(accuracy: float, examples: int) -> tuple[float, float]:
     """Wilson's interval of 95 % for a share of so many examples.
 
-        (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+    (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """
     ratio = Z95**2 / examples
     middle = accuracy + ratio / 2
@@ -53,8 +53,8 @@ def part(rows: Rows, name: str) -> list[dict[str, Any]]:
 def words(row: dict[str, Any]) -> str:
     """What was chosen."""
     return (
-        f"{row['bits']} bit, {row['slices']} slice(s), {row['averages']} average(s), power x {row['power']:g}, "
-        f"fewest {row['prefer']}"
+        f"{row['bits']} bit, {row['slices']} slice(s), {row['averages']} average(s), "
+        f"power x {row['power']:g}, fewest {row['prefer']}"
     )
 
 
@@ -64,7 +64,9 @@ def table(rows: Rows) -> str:
     lines = [f"test accuracy of {exact['examples']} examples, % (95 %)   J of an example (low to high)"]
     for number, row in enumerate(part(rows, "judged"), 1):
         lines.append(f"{number:>2} {_numbers(row, exact['examples'])}   {words(row)}")
-    lines.append(f"   {_numbers(processor, exact['examples'])}   exact, on the processor: {processor['power']}")
+    lines.append(
+        f"   {_numbers(processor, exact['examples'])}   exact, on the processor: {processor['power']}"
+    )
     return "\n".join(lines)
 
 
@@ -93,7 +95,9 @@ def draw(rows: Rows, setting: str) -> Figure:
     low, high = interval(exact["accuracy"], exact["examples"])
     axes.axhspan(100 * low, 100 * high, color="tab:green", alpha=0.12)
     axes.axhline(100 * exact["accuracy"], color="tab:green", linewidth=0.8, label="exact transform, 95 %")
-    _bars(axes, judged, exact["examples"], "tab:blue", "o", "engines, test accuracy, 95 %; joules low to high")
+    _bars(
+        axes, judged, exact["examples"], "tab:blue", "o", "engines, test accuracy, 95 %; joules low to high"
+    )
     _bars(axes, [processor], exact["examples"], "tab:red", "s", "this machine's processor, exact")
     best = [judged[i] for i in front([(row["joules"]["typical"], row["accuracy"]) for row in judged])]
     axes.step(

@@ -53,8 +53,8 @@ class Judge:
         padding = self.fields["mixer"].get("padding")
         if padding == "own":
             raise ValueError(
-                f"workdir={directory} transforms each example at its own length (padding='own'), which has no "
-                "optical form; name a run with padding='invariant', 'zero' or 'tokens'"
+                f"workdir={directory} transforms each example at its own length (padding='own'), which has "
+                "no optical form; name a run with padding='invariant', 'zero' or 'tokens'"
             )
         if padding == "invariant":  # each example is padded to its length: the same
             self.fields["mixer"]["padding"] = "zero"
@@ -82,7 +82,10 @@ class Judge:
         """
         stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *engines)
         total, _ = evaluate_split(
-            lambda *inputs: self._engines(*inputs, stacked, noise), self.params, self.splits[split], title=split
+            lambda *inputs: self._engines(*inputs, stacked, noise),
+            self.params,
+            self.splits[split],
+            title=split,
         )
         return metrics.each(total)["accuracy"].reshape(len(engines), -1).mean(axis=1)
 

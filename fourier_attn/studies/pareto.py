@@ -125,9 +125,11 @@ def grid() -> list[Choice]:
     """
     options = flags.FLAGS
     if unknown := set(options.prefer) - set(PREFERENCES):
-        raise ValueError(f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFERENCES)}")
+        raise ValueError(
+            f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFERENCES)}"
+        )
     ranges = {"bits": (2, 24), "slices": (1, 64), "averages": (1, 1_000_000)}
-    whole = {name: [number(name, text, int) for text in options[name].value] for name in ranges}
+    whole = {name: [number(name, text, int) for text in getattr(options, name)] for name in ranges}
     power = [number("power", text, float) for text in options.power]
     for name, (least, most) in ranges.items():
         if not whole[name] or not all(least <= value <= most for value in whole[name]):

@@ -49,7 +49,7 @@ def main() -> None:
     engines = choose_engines(judges)
     for judge, engine in zip(judges, engines, strict=True):
         rows, columns = engine.shape
-        print(f"{judge.name}: on {rows} x {columns} pixels, {engine.detection}")
+        print(f"{judge.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")
     rows = []
     total = len(directories) * (1 + len(bits) * len(noises) * flags.FLAGS.devices)
     with tqdm(total=total, unit="engine") as bar:

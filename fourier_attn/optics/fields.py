@@ -1,0 +1,80 @@
+"""What a parameter of an engine is: its meaning, unit, range, words, and how it grows with the noise.
+
+All of it stands at the field of the dataclass that holds the parameter, as metadata. Checks, the knobs of the
+configuration with their comments, tables and sweeps read it there; there is no second list.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+
+TINY, LARGEST = 1e-30, 1e30  # stand for "positive" and "finite" in ranges
+KEY = "parameter"  # of the metadata
+
+
+class Parameter(NamedTuple):
+    """What a parameter can be.
+
+    Args:
+      text: its meaning.
+      kind: "number"; "count", whole; "bits", whole; "pair" of numbers; "shape"; "choice" among the words;
+        "full_scale", a number or one of the words; "flag"; "seed"; "function".
+      unit: of the value; "" for none.
+      least, most: its range; infinite values switch an effect off.
+      words: that are allowed.
+      noise_power: noise k times as strong is the value times k to this power; None: it is no noise.
+      noise_db: noise k times as strong is the value plus this times 20 log10(k) dB; 0: it is no such.
+      static: whether the compiled program depends on it; all others may be traced.
+    """
+
+    text: str
+    kind: str = "number"
+    unit: str = ""
+    least: float | int = -LARGEST
+    most: float | int = LARGEST
+    words: tuple[str, ...] = ()
+    noise_power: int | None = None
+    noise_db: int = 0
+    static: bool = False
+
+    @property
+    def noise(self) -> bool:
+        """Whether a sweep over the noise changes it."""
+        return self.noise_power is not None or self.noise_db != 0
+
+
+def parameter(default: Any, text: str, **what: Any) -> Any:
+    """A field of a dataclass that is a parameter; `what` are those of `Parameter`."""
+    return dataclasses.field(default=default, metadata={KEY: Parameter(text, **what)})
+
+
+def choice(default: str | None, words: tuple[str, ...], text: str) -> Any:
+    """One of some words."""
+    return parameter(default, text, kind="choice", words=words, static=True)
+
+
+def bits(text: str) -> Any:
+    """Of a converter; None is no quantisation."""
+    return parameter(None, text, kind="bits", unit="bit", least=1, most=24, static=True)
+
+
+def noise(text: str, unit: str = "", power: int = 1) -> Any:
+    """A strength from 0 up, None for off, times k to a power where noise is k times as strong."""
+    return parameter(None, text, unit=unit, least=0, noise_power=power)
+
+
+def parameters(group: Any) -> Iterator[tuple[str, Parameter, Any]]:
+    """Name, parameter and value of each field of a group that is one; the default of a class."""
+    for field in dataclasses.fields(group):
+        if KEY in field.metadata:
+            value = field.default if isinstance(group, type) else getattr(group, field.name)
+            yield field.name, field.metadata[KEY], value
+
+
+def register(group: type) -> None:
+    """Makes a dataclass a pytree: what is static is a part of its structure, all else are its leaves."""
+    static = [name for name, parameter, _ in parameters(group) if parameter.static]
+    leaves = [field.name for field in dataclasses.fields(group) if field.name not in static]
+    jax.tree_util.register_dataclass(group, leaves, static)

@@ -1,0 +1,369 @@
+"""The parts of an engine and their parameters: modulators, device, laser, receiver.
+
+A parameter that is None is ideal, or off. What a field says about its parameter is in its metadata, see
+`fourier_attn.optics.fields`; `python -m fourier_attn.config` prints all of it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import NamedTuple, no_type_check
+
+from fourier_attn.optics.checks import check, check_choices
+from fourier_attn.optics.fields import LARGEST, TINY, bits, choice, noise, parameter, register
+
+
+class Detection(NamedTuple):
+    """A way to detect.
+
+    Args:
+      passes: of one frame.
+      detectors: of one pixel.
+      converters: of one pixel in one pass.
+      balanced: whether pairs of detectors are subtracted before they are converted.
+      linear: whether the result is the field, or a part of it, rather than a power.
+      referenced: whether light meets a reference (local oscillator).
+    """
+
+    passes: int
+    detectors: int
+    converters: int
+    balanced: bool
+    linear: bool
+    referenced: bool
+
+
+DETECTIONS: Mapping[str, Detection] = {
+    # E itself: for debugging, and for the ideal engine
+    "field": Detection(1, 0, 0, balanced=True, linear=True, referenced=False),
+    # |E|^2
+    "intensity": Detection(1, 1, 1, balanced=False, linear=False, referenced=False),
+    # |E|, biased where photons are few
+    "amplitude": Detection(1, 1, 1, balanced=False, linear=False, referenced=False),
+    # E from three, four, five phase steps, one pass each
+    "psi3": Detection(3, 1, 1, balanced=False, linear=True, referenced=True),
+    "psi4": Detection(4, 1, 1, balanced=False, linear=True, referenced=True),
+    "psi5": Detection(5, 1, 1, balanced=False, linear=True, referenced=True),
+    # E from four detectors at once, two balanced pairs
+    "hybrid90": Detection(1, 4, 2, balanced=True, linear=True, referenced=True),
+    # Re E from one balanced pair
+    "homodyne_re": Detection(1, 2, 1, balanced=True, linear=True, referenced=True),
+    # E from |E|^2, |E + R|^2 and |E + i R|^2
+    "linear3": Detection(3, 1, 1, balanced=False, linear=True, referenced=True),
+}
+
+
+class Kind(NamedTuple):
+    """A kind of modulator.
+
+    Args:
+      speed_hz: frames per second that it follows; of one bit where it is `binary`.
+      hold_w: power that holds a phase of pi, W.
+      source: where both come from, "published" or "recalled" (not looked up again).
+      binary: whether a pixel is on or off, so that b bits take b frames.
+    """
+
+    speed_hz: float
+    hold_w: float
+    source: str
+    binary: bool = False
+
+
+KINDS: Mapping[str, Kind] = {
+    "thermo_optic": Kind(
+        186e3,
+        22e-3,
+        "published: bandwidth of 186 kHz (Photonics 2022, 9, 447); 20 to 25 mW for pi of most heaters, "
+        "0.5 mW and 140 us with air trenches (Micromachines 2022, 13, 1509, table of heaters)",
+    ),
+    "electro_optic": Kind(
+        120e9,
+        0.0,
+        "published: 120 Gbaud in thin-film lithium niobate (a homodyne chip's abstract); 20 Gb/s in silicon "
+        "(Baehr-Jones 2012); recalled: a capacitor holds its phase without power",
+    ),
+    "liquid_crystal": Kind(
+        205.0,
+        0.0,
+        "published: 2 pi at 205 Hz with a dynamic calibration (Oton 2009); recalled: no power to hold",
+    ),
+    "micromirror": Kind(
+        32_552.0,
+        0.0,
+        "published: 32,552 binary patterns per second (data sheet of the DLP7000); recalled: no power to "
+        "hold",
+        binary=True,
+    ),
+}
+
+
+@no_type_check  # transformations put other things than numbers into the leaves
+@dataclasses.dataclass(frozen=True)
+class Modulator:
+    """What writes an array into light.
+
+    Signals are scaled so that the largest written amplitude is 1, which is full transmission.
+    """
+
+    encode: str = choice(
+        "complex",
+        ("complex", "signed", "amplitude", "phase"),
+        'what is written: "complex" amplitude and phase; "signed" real numbers; "amplitude" real numbers '
+        'from 0 up; "phase" the phase alone, with amplitude 1',
+    )
+    kind: str | None = choice(
+        None, tuple(KINDS), "what the modulators are, which limits the frame rate; None: not said, no limit"
+    )
+    dac_bits_amp: int | None = bits(
+        'of the amplitude: 2^b levels on [0, 1] for "complex" and "amplitude", 2^b - 1 on [-1, 1] for '
+        '"signed"'
+    )
+    dac_bits_phase: int | None = bits("of the phase: 2^b levels around the circle")
+    dac_range: float | str = parameter(
+        "auto",
+        'the amplitude that is written as 1; "auto" is the largest of each aperture',
+        kind="full_scale",
+        least=TINY,
+        words=("auto",),
+        static=True,
+    )
+    dac_rounding: str = choice(
+        "nearest",
+        ("nearest", "stochastic"),
+        '"nearest" (ties to even) or "stochastic" (unbiased, 3 dB more noise)',
+    )
+    extinction_db: float | None = parameter(
+        None, "extinction of the Mach-Zehnder modulators, of power", unit="dB", least=0, most=math.inf
+    )
+    compensated: bool = parameter(
+        False,
+        "whether drives are pre-distorted for the extinction's leak, which is known: what it leaves can be "
+        "written exactly, all else as near as can be",
+        kind="flag",
+        static=True,
+    )
+    phase_noise_rms: float | None = noise("of the phase in each pass", unit="rad")
+    amp_noise_rms: float | None = noise("of the amplitude in each pass, relative to it")
+    drive_noise_rms: float | None = noise(
+        "of the drive of the Mach-Zehnder modulators in each pass, as amplitude where it does most, at the "
+        "null: times sqrt(1 - a^2)",
+        unit="rad",
+    )
+    v_pi: float | None = parameter(
+        None, "voltage that turns a phase by pi", unit="V", least=TINY, most=LARGEST
+    )
+    drive_v: float | None = parameter(
+        None,
+        "largest voltage of the drivers, both signs, which needs `v_pi`: amplitudes reach "
+        "sin(pi V / (2 v_pi)), phases pi V / v_pi",
+        unit="V",
+        least=TINY,
+    )
+
+    def __post_init__(self) -> None:
+        check(self, ("dac_bits_amp",) if self.encode == "signed" else ())
+        if (self.v_pi is None) != (self.drive_v is None):
+            raise ValueError(
+                f"v_pi={self.v_pi} and drive_v={self.drive_v} belong together; give both, or neither"
+            )
+        if self.kind == "micromirror" and self.encode not in ("amplitude", "signed"):
+            raise ValueError(
+                f"kind='micromirror' writes no phases, which encode={self.encode!r} has; use 'amplitude'"
+            )
+
+    @property
+    def speed_hz(self) -> float:
+        """Frames per second that the kind can write."""
+        if self.kind is None:
+            return math.inf
+        kind = KINDS[self.kind]
+        return kind.speed_hz / (self.dac_bits_amp or 1) if kind.binary else kind.speed_hz
+
+
+@no_type_check
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """What is static and linear between modulators and detectors."""
+
+    static_phase_rms: float | None = noise(
+        "fixed pattern of phases left after calibration, before and after the lens together", unit="rad"
+    )
+    static_gain_rms: float | None = noise("fixed pattern of gains likewise, relative")
+    # four neighbours share the light, so that less than a quarter goes to each
+    crosstalk_db: float | None = parameter(
+        None,
+        "power coupled to each of the four neighbours, before and after the lens",
+        unit="dB",
+        least=-math.inf,
+        most=-6.1,
+        noise_db=1,
+    )
+    shift_pitch: tuple[float, float] | None = parameter(
+        None, "(rows, columns) by which the input stands off the axis", kind="pair", unit="pixel"
+    )
+    defocus_rad: float | None = parameter(
+        None, "quadratic phase at the middle of the aperture's edge", unit="rad"
+    )
+    fill_factor: float | None = parameter(
+        None, "bright share of a pixel's width; apodises the output by sinc", least=0, most=1.0
+    )
+    insertion_loss_db: float | None = parameter(
+        None, "modulators to detectors; undone digitally", unit="dB", least=0
+    )
+    seed: int = parameter(0, "draws what is static, nothing else", kind="seed")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def transmission(self) -> float:
+        """Share eta of the power that arrives."""
+        return 1.0 if self.insertion_loss_db is None else 10.0 ** (-self.insertion_loss_db / 10)
+
+
+@no_type_check
+@dataclasses.dataclass(frozen=True)
+class Laser:
+    """The light."""
+
+    power_w: float | None = parameter(
+        None,
+        'of a pixel that is written with 1 ("unit intensity"), as it leaves the modulators; None: light '
+        "without end, so no shot noise and no electronics",
+        unit="W",
+        least=TINY,
+        most=math.inf,
+        noise_power=-2,  # shot noise is the root of the photons
+    )
+    rin_db_hz: float | None = parameter(
+        None,
+        "relative intensity noise, one draw for a whole pass, on signal and reference",
+        unit="dB/Hz",
+        least=-math.inf,
+        noise_db=1,
+    )
+    power_drift_rms: float | None = noise("slow drift of the power, relative")
+    drift_corr: float = parameter(
+        1000.0,
+        "passes over which the drift of the power is correlated",
+        unit="pass",
+        least=TINY,
+        most=math.inf,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@no_type_check
+@dataclasses.dataclass(frozen=True)
+class Receiver:
+    """Reference, detectors and converters.
+
+    Electrical noise counts against the photons; so where noise is k times as strong, which is k^2 times less
+    light, its parameters shrink by one power less than the light.
+    """
+
+    detection: str = choice("field", tuple(DETECTIONS), "way to detect, a key of `DETECTIONS`")
+    lo_ratio: float = parameter(
+        10.0,
+        "power of the reference (local oscillator) over unit intensity, at the detectors; 1 / (rows columns) "
+        "is that of a bright pixel inside the aperture",
+        least=TINY,
+    )
+    lo_phase_err: float | None = parameter(
+        None, 'error of each phase step (none for "homodyne_re", which has one)', unit="rad"
+    )
+    lo_drift: float | None = noise("rms of the reference's phase in a pass", unit="rad")
+    statistics: str = choice(
+        "gaussian",
+        ("gaussian", "poisson"),
+        'of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above',
+    )
+    responsivity: float = parameter(1.0, "of the detectors", unit="A/W", least=TINY)
+    bandwidth_hz: float | None = parameter(
+        None,
+        "of the detectors, for the laser's and electrical noise; None: the frame rate, twice that of a "
+        "detector that integrates over its pass",
+        unit="Hz",
+        least=TINY,
+    )
+    dark_current: float | None = noise("of a detector", unit="A", power=-2)
+    tia_noise: float | None = noise("current noise of an amplifier behind each detector", "A/sqrt(Hz)", -1)
+    load_ohm: float | None = parameter(
+        None,
+        "resistor whose thermal noise each detector has",
+        unit="Ohm",
+        least=TINY,
+        most=math.inf,
+        noise_power=2,
+    )
+    temperature: float = parameter(300.0, "of that resistor", unit="K", least=TINY)
+    read_noise_e: float | None = noise("rms of a pixel's reading in each pass, of a camera", "electron", -1)
+    well_depth_e: float | None = parameter(
+        None,
+        "electrons that a camera's pixel holds in a pass; more are cut off",
+        unit="electron",
+        least=TINY,
+        most=math.inf,
+        noise_power=-2,
+    )
+    saturation_w: float | None = parameter(
+        None,
+        "light on a photodiode beyond which its current stays the same",
+        unit="W",
+        least=TINY,
+        most=math.inf,
+        noise_power=-2,
+    )
+    cmrr_db: float | None = parameter(
+        None,
+        "common-mode rejection of balanced pairs: their sum appears in their difference, so much weaker; the "
+        "reference's mean part is known and taken off",
+        unit="dB",
+        least=0,
+        most=math.inf,
+        noise_db=-1,
+    )
+    adc_bits: int | None = bits("2^b - 1 levels on [-FS, FS] for balanced signals, 2^b on [0, FS] for powers")
+    adc_range: float | str = parameter(
+        "auto",
+        'full scale as an amplitude; "auto" is the largest of each pass, which a converter would have to '
+        'know before; "fixed" the largest there can be, sqrt(rows columns), or sqrt(columns) for lens "1d"',
+        kind="full_scale",
+        least=TINY,
+        words=("auto", "fixed"),
+        static=True,
+    )
+    adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "as `dac_rounding`")
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        check(self, ("adc_bits",) if self.detector.balanced else ())
+        if self.detector.detectors == 0:
+            self._refuse(
+                ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is no detector"
+            )
+            self._refuse(("well_depth_e", "saturation_w"), "is no detector")
+        if not self.detector.referenced:
+            self._refuse(("lo_phase_err", "lo_drift"), "has no reference")
+
+    def _refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Refuses parameters that do nothing with this detection."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"detection={self.detection!r} {why}, so that {name}={value} does nothing; "
+                    "choose 'hybrid90'"
+                )
+
+    @property
+    def detector(self) -> Detection:
+        """The way to detect."""
+        return DETECTIONS[self.detection]
+
+
+GROUPS = {"modulator": Modulator, "device": Device, "laser": Laser, "receiver": Receiver}
+for group in GROUPS.values():
+    register(group)

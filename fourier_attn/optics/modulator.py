@@ -1,0 +1,262 @@
+"""Modulators: what field they make of an array, with their levels, their leak and their noise.
+
+A Mach-Zehnder modulator of finite extinction, delta = 10^(-dB / 20), that is driven for the amplitude b and
+followed by a phase shifter at p writes
+
+    E = (b + i delta sqrt(1 - b^2)) exp(i p),   |E|^2 = delta^2 + (1 - delta^2) b^2
+
+so that light leaks through where b = 0. The leak is known; with `compensated` the drives are those whose E
+is the wanted number u itself: b^2 = (|u|^2 - delta^2) / (1 - delta^2), and p without the angle that the leak
+adds. Of numbers below delta the phase is right and the amplitude delta; of 0 no phase is, so that zeros get
+those of a chirp, whose light is spread over all outputs instead of adding up in one. Without phase shifter
+("signed", "amplitude") the nearest that can be written is at b = u / (1 - delta^2).
+"""
+
+import dataclasses
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Inexact
+
+from fourier_attn.optics.draws import Key, draw, normal
+from fourier_attn.optics.groups import Modulator
+from fourier_attn.optics.phases import angle, modulus, turn
+from fourier_attn.optics.quantise import quantise, quantise_phase
+
+DARK = 1e-6  # of full scale: the direction of what is below is rounding, and has no derivative
+STEEPEST = 1e3  # slope of sqrt(1 - b^2), which has no end at b = 1
+
+
+class Keys(NamedTuple):
+    """Keys of what a bank of modulators draws: as it rounds, and in each pass."""
+
+    amplitude: Key = None
+    phase: Key = None
+    noise: Key = None
+
+
+class Written(NamedTuple):
+    """What a bank of modulators makes of an array.
+
+    Args:
+      scale: of each aperture; the array is about scale times the field.
+      field: that is written.
+      swing: what a unit of noise of the drive adds to the field, None where there is no such noise.
+    """
+
+    scale: Array
+    field: Array
+    swing: Array | None = None
+
+
+def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, plain: bool = False) -> Written:
+    """The field that is written for an array, each aperture with a scale of its own.
+
+    The derivative is that of the encoding without its levels, and 0 where it is clipped.
+
+    Args:
+      plain: whether nothing depends on the scale, so that the array itself is the field.
+    """
+    if plain:
+        return Written(jnp.ones((1,) * x.ndim, x.real.dtype), as_complex(x))
+    reach = _reach(modulator, x.real.dtype)
+    if modulator.dac_range == "auto":
+        scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
+        tiny = jnp.finfo(x.dtype).tiny  # less has no reciprocal
+        scale = jnp.where(scale >= tiny, scale, 1.0).astype(x.real.dtype)
+    else:
+        full = jnp.asarray(modulator.dac_range * reach, x.real.dtype)
+        scale = jnp.broadcast_to(full, (*x.shape[:-2], 1, 1))
+    u = _bound(x * (1 / scale).astype(x.dtype), modulator)  # complex numbers are slow to divide
+    field, swing = _modulate(u, modulator, reach, keys)
+    return Written(scale / reach, field, swing)
+
+
+def disturb(written: Written, modulator: Modulator, passes: int, key: Key) -> Array:
+    """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
+    shape = (passes, *written.field.shape)
+    field = jnp.broadcast_to(written.field, shape)
+    strengths = (modulator.drive_noise_rms, modulator.amp_noise_rms, modulator.phase_noise_rms)
+    kinds = sum(rms is not None for rms in strengths)
+    if kinds == 0:
+        return field
+    noise = jnp.split(draw(normal, key, (kinds * passes, *shape[1:]), field.real.dtype), kinds)
+    if modulator.drive_noise_rms is not None and written.swing is not None:
+        field = field + written.swing[None] * (modulator.drive_noise_rms * noise[0]).astype(field.dtype)
+    if modulator.amp_noise_rms is not None:
+        place = kinds - 1 - (modulator.phase_noise_rms is not None)
+        field = field * (1 + modulator.amp_noise_rms * noise[place]).astype(field.dtype)
+    if modulator.phase_noise_rms is not None:
+        field = field * turn(modulator.phase_noise_rms * noise[-1])
+    return field
+
+
+def coarse(modulator: Modulator) -> Modulator:
+    """The modulators as far as it is known what they write: without noise and chance.
+
+    A leak that is compensated is a part of it, so that the next slice can make up for it.
+    """
+    known = modulator.compensated and modulator.encode == "complex"
+    quiet = {"phase_noise_rms": None, "amp_noise_rms": None, "drive_noise_rms": None}
+    return dataclasses.replace(
+        modulator,
+        dac_rounding="nearest",
+        extinction_db=modulator.extinction_db if known else None,
+        compensated=known,
+        **quiet,
+    )
+
+
+def as_complex(x: Array) -> Array:
+    return x if jnp.iscomplexobj(x) else jax.lax.complex(x, jnp.zeros_like(x))
+
+
+def _reach(modulator: Modulator, dtype: Any) -> Any:
+    """Largest amplitude that the drivers' voltage writes."""
+    if modulator.drive_v is None or modulator.encode == "phase":
+        return 1.0
+    return jnp.sin(math.pi / 2 * _share_of_pi(modulator, dtype))
+
+
+def _share_of_pi(modulator: Modulator, dtype: Any) -> Array:
+    """Phase that the drivers' voltage reaches, in units of pi."""
+    return jnp.minimum(jnp.asarray(modulator.drive_v, dtype) / jnp.asarray(modulator.v_pi, dtype), 1.0)
+
+
+def _bound(u: Array, modulator: Modulator) -> Array:
+    """Numbers of full scale and below; the derivative is 0 where they are clipped."""
+    if modulator.encode in ("signed", "amplitude"):
+        return quantise(u, None, signed=modulator.encode == "signed")
+    if modulator.encode == "phase" or modulator.dac_range == "auto":
+        return u
+    size = jnp.abs(jax.lax.stop_gradient(u))
+    clipped = jax.lax.stop_gradient(u) * (1 / jnp.maximum(size, 1.0)).astype(u.dtype)
+    return jnp.where(size <= 1, u, clipped)
+
+
+def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:
+    """The field for u, |u| <= 1, and its swing."""
+    delta = None
+    if modulator.extinction_db is not None:
+        delta = 10.0 ** (-jnp.asarray(modulator.extinction_db, u.real.dtype) / 20)
+    swings = modulator.drive_noise_rms is not None and modulator.encode != "phase"
+    limited = modulator.drive_v is not None
+    levels = modulator.dac_bits_amp is not None or modulator.dac_bits_phase is not None
+    if modulator.encode == "complex" and delta is None and not (levels or limited or swings):
+        return as_complex(u), None
+    still = jax.lax.stop_gradient(u)
+    drive, level = _drive(still, modulator, delta, reach, keys.amplitude)
+    rest = jnp.sqrt(jnp.maximum(1 - level**2, 0.0))
+    written = as_complex(level) if delta is None else jax.lax.complex(level, delta * rest)
+    if modulator.encode in ("signed", "amplitude"):
+        swing = as_complex(rest)
+    else:
+        direction = _direction(still, drive, modulator, delta, keys.phase)
+        written, swing = written * direction, as_complex(rest) * direction
+    smooth = partial(_smooth, modulator.encode, modulator.compensated)
+    field = _follow(smooth, jax.lax.stop_gradient(written), u, delta, reach)
+    return field, jax.lax.stop_gradient(swing) if swings else None
+
+
+def _drive(u: Array, modulator: Modulator, delta: Array | None, reach: Any, key: Key) -> tuple[Array, Array]:
+    """The amplitude b that a modulator is driven for, and the level next to it."""
+    signed = modulator.encode == "signed"
+    if modulator.encode == "phase":
+        wanted = jnp.ones_like(u.real)
+    else:
+        wanted = reach * (u.real if signed or modulator.encode == "amplitude" else modulus(u))
+    if not modulator.compensated or delta is None:
+        drive = wanted
+    elif modulator.encode in ("signed", "amplitude"):
+        drive = jnp.clip(wanted / (1 - delta**2), -reach, reach)
+    else:
+        drive = jnp.sqrt(jnp.maximum(wanted**2 - delta**2, 0.0) / (1 - delta**2))
+    level = quantise(
+        drive / reach, modulator.dac_bits_amp, signed=signed, rounding=modulator.dac_rounding, key=key
+    )
+    return drive, reach * level
+
+
+def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None, key: Key) -> Array:
+    """The unit phasor that the phase shifter writes."""
+    if modulator.compensated and delta is not None:
+        u = as_complex(u)
+        u = jnp.where(modulus(u) > 0, u, chirp(u.shape[-2:]).astype(u.dtype))
+        u = u * jax.lax.complex(drive, -delta * jnp.sqrt(jnp.maximum(1 - drive**2, 0.0)))
+    if modulator.dac_bits_phase is None and modulator.drive_v is None and jnp.iscomplexobj(u):
+        size = modulus(u)
+        return jnp.where(size > 0, u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype), 1.0)
+    phase = quantise_phase(angle(u), modulator.dac_bits_phase, modulator.dac_rounding, key)
+    if modulator.drive_v is not None:
+        most = math.pi * _share_of_pi(modulator, phase.dtype)
+        phase = jnp.clip(phase, -most, most)
+    return turn(phase)
+
+
+def chirp(shape: tuple[int, ...]) -> np.ndarray:
+    """Phasors exp(pi i n (n + N mod 2) / N) along both axes, whose transform has one size everywhere."""
+    rows, cols = (np.exp(1j * np.pi * np.arange(n) * (np.arange(n) + n % 2) / n) for n in shape)
+    return rows[:, None] * cols[None]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _follow(smooth: Any, written: Array, u: Array, delta: Array | None, reach: Any) -> Array:
+    """What is written, with the derivative of `smooth`."""
+    return written
+
+
+@_follow.defjvp
+def _follow_jvp(smooth, primals, tangents):
+    return primals[0], jax.jvp(smooth, primals[1:], tangents[1:])[1]
+
+
+def _smooth(encode: str, compensated: bool, u: Array, delta: Array | None, reach: Any) -> Array:
+    """The field for u without levels."""
+    if encode == "phase":
+        return _polar(u)[1]
+    if delta is None:
+        return as_complex(jnp.asarray(reach, u.dtype) * u)
+    if encode in ("signed", "amplitude"):
+        drive = reach * u
+        drive = jnp.clip(drive / (1 - delta**2), -reach, reach) if compensated else drive
+        return jax.lax.complex(drive, delta * _rest(drive))
+    size, direction = _polar(u)
+    wanted = reach * size
+    if compensated:
+        return jnp.where(
+            wanted >= delta, as_complex(wanted) * direction, delta.astype(direction.dtype) * direction
+        )
+    return jax.lax.complex(wanted, delta * _rest(wanted)) * direction
+
+
+@jax.custom_jvp
+def _polar(u: Array) -> tuple[Array, Array]:
+    """Size and direction."""
+    size = modulus(u)
+    direction = u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype)
+    return size, as_complex(jnp.where(size > 0, direction, 1.0))
+
+
+@_polar.defjvp
+def _polar_jvp(primals, tangents):
+    size, direction = _polar(*primals)
+    along = as_complex(tangents[0]) * jnp.conj(direction)
+    turned = jnp.where(size > DARK, along.imag / jnp.maximum(size, DARK), 0.0)
+    turned = direction * jax.lax.complex(jnp.zeros_like(turned), turned)
+    return (size, direction), (jnp.where(size > 0, along.real, 0.0), turned)
+
+
+@jax.custom_jvp
+def _rest(b: Array) -> Array:
+    return jnp.sqrt(jnp.maximum(1 - b**2, 0.0))
+
+
+@_rest.defjvp
+def _rest_jvp(primals, tangents):
+    b, rest = primals[0], _rest(*primals)
+    slope = jnp.where(rest > 1 / STEEPEST, -b / jnp.maximum(rest, 1 / STEEPEST), 0.0)
+    return rest, slope * tangents[0]
