@@ -59,8 +59,8 @@ class Judge:
         if padding == "invariant":  # each example is padded to its length: the same
             self.fields["mixer"]["padding"] = "zero"
         self.splits = _splits(self.config, directory, data_dir, examples)
-        one = jax.vmap(self._step, (None, None, 0, None))
-        self._exact, self._engines = jax.jit(self._step), jax.jit(one)
+        self._exact = jax.jit(self._step)
+        self._engines = jax.jit(self._through, static_argnums=4)
 
     @property
     def public(self) -> str:
@@ -74,23 +74,30 @@ class Judge:
         )
         return metrics.mean(total)["accuracy"]
 
-    def through(self, engines: Sequence[Engine], split: str, noise: int = 0) -> np.ndarray:
+    def through(
+        self, engines: Sequence[Engine], split: str, noise: int = 0, prefer: str | None = None
+    ) -> np.ndarray:
         """Accuracies through engines that differ in strengths alone, all in one program.
 
         Args:
           noise: seed of what changes from pass to pass.
+          prefer: the plan; None: the one that the run has.
         """
         stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *engines)
         total, _ = evaluate_split(
-            lambda *inputs: self._engines(*inputs, stacked, noise),
+            lambda params, batch: self._engines(params, batch, stacked, noise, prefer),
             self.params,
             self.splits[split],
             title=split,
         )
         return metrics.each(total)["accuracy"].reshape(len(engines), -1).mean(axis=1)
 
-    def _step(self, params: Any, batch: Batch, engine: Engine | None, noise: Any) -> Any:
-        mixer = self.fields["mixer"] | {"engine": engine, "eval_engine": None}
+    def _through(self, params: Any, batch: Batch, engines: Engine, noise: Any, prefer: str | None) -> Any:
+        changes = {} if prefer is None else {"prefer": prefer}
+        return jax.vmap(lambda engine: self._step(params, batch, engine, noise, **changes))(engines)
+
+    def _step(self, params: Any, batch: Batch, engine: Engine | None, noise: Any, **changes: Any) -> Any:
+        mixer = self.fields["mixer"] | {"engine": engine, "eval_engine": None} | changes
         network = model.build(self.fields | {"mixer": mixer})
         return make_eval_step(network, self.objective, self.config.train.seeds, noise)(params, batch)
 

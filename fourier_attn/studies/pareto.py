@@ -55,7 +55,7 @@ class Choice(NamedTuple):
     def engine(self, base: Engine, device: int = 0) -> Engine:
         """The engine with it, as its device of that number."""
         changed = presets.scaled(base, self.bits, 1.0, device)
-        changed = changed.replace(slices=self.slices, averages=self.averages, prefer=self.prefer)
+        changed = changed.replace(slices=self.slices, averages=self.averages)
         return changed.with_photons(changed.photons * self.power)
 
 
@@ -96,10 +96,7 @@ def main() -> None:
     base = base if options.engine is None else presets.preset(options.engine)
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
-    model, data = finder.config.model, finder.config.data
-    job = work(model.mixer.to_dict(), 1, data.length, model.d)
-    assert job is not None  # a mixer with an engine has transforms
-    rows = [row | {"part": "searched"} for row in search(finder, base, choices, job, prices)]
+    rows = [row | {"part": "searched"} for row in search(finder, base, choices, prices)]
     judge = Judge(directory, options.data_dir, options.examples)
     chosen = frontier.nearest(rows, options.keep)
     count = len(judge.splits["test"].labels)
@@ -108,6 +105,7 @@ def main() -> None:
         judged = on_devices(judge, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
         rows.append(row | judged | {"part": "judged", "examples": count})
     rows.append(electronic(judge, options.seconds, prices))
+    model, data = judge.config.model, judge.config.data
     setting = (
         f"{judge.name}: {model.depth} layers of {model.mixer.name}, {data.length} tokens, d = {model.d}, on "
         f"{base.shape[0]} x {base.shape[1]} pixels"
@@ -140,16 +138,17 @@ def grid() -> list[Choice]:
 
 
 def search(
-    judge: Judge, base: Engine, choices: Sequence[Choice], job: Work, prices: Options
+    judge: Judge, base: Engine, choices: Sequence[Choice], prices: Options
 ) -> Iterator[dict[str, Any]]:
     """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
+    layers = judge.config.model.depth
     groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
     for group in tqdm(groups, unit="program"):
+        prefer = group[0].prefer
         engines = [choice.engine(base) for choice in group]
-        accuracies = judge.through(engines, "validation")
+        accuracies = judge.through(engines, "validation", prefer=prefer)
         for choice, engine, accuracy in zip(group, engines, accuracies, strict=True):
-            plan = job.plan(engine)
-            layers = judge.config.model.depth
+            plan = transforms(judge, prefer=prefer).plan(engine)
             joules = energy_at_corners(engine, layers * plan.frames, prices)
             yield {
                 **choice._asdict(),
@@ -160,17 +159,27 @@ def search(
             }
 
 
+def transforms(judge: Judge, batch: int = 1, **changes: Any) -> Work:
+    """What a layer of the network leaves to an engine, for so many examples."""
+    config = judge.config
+    job = work(config.model.mixer.to_dict() | changes, batch, config.data.length, config.model.d)
+    assert job is not None  # a mixer with an engine has transforms
+    return job
+
+
 def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
     """Accuracy on test, the mean over devices, each with draws of its own; and each one's."""
-    each = [judge.through([choice.engine(base, device)], "test", device)[0] for device in range(devices)]
+    each = [
+        judge.through([choice.engine(base, device)], "test", device, choice.prefer)[0]
+        for device in range(devices)
+    ]
     return {"accuracy": float(sum(each) / devices), "devices": [float(value) for value in each]}
 
 
 def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
     """Joules of an example's transforms on this machine's processor."""
     config = judge.config
-    job = work(config.model.mixer.to_dict(), config.data.batch, config.data.length, config.model.d)
-    measured = measure(config, job, seconds, prices.library)
+    measured = measure(config, transforms(judge, config.data.batch), seconds, prices.library)
     row: dict[str, Any] = {"part": "electronic", "accuracy": judge.exact("test")}
     if measured.power is None:
         raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")

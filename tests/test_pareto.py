@@ -1,0 +1,97 @@
+"""Energy against accuracy: what no other engine beats, how sure an accuracy is, and the search end to end."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import run_here, shrink
+
+from fourier_attn import config, train
+from fourier_attn.studies import frontier, pareto
+
+
+def test_the_front_is_what_no_other_point_beats() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        points = [(float(x), float(y)) for x, y in draw.integers(0, 6, (12, 2))]
+        beaten = [
+            any(a <= cost and b >= gain and (a, b) != (cost, gain) for a, b in points)
+            for cost, gain in points
+        ]
+        expected = {point for point, lost in zip(points, beaten, strict=True) if not lost}
+        found = frontier.front(points)
+        assert [points[i] for i in found] == sorted(expected)
+        assert len(set(found)) == len(found)
+
+
+def test_the_second_front_follows_where_the_first_is_short() -> None:
+    rows = [
+        {"joules": {"typical": cost}, "validation_accuracy": gain}
+        for cost, gain in ((1.0, 0.5), (2.0, 0.9), (3.0, 0.8), (4.0, 0.4))
+    ]
+    assert frontier.nearest(rows, 2) == rows[:2]
+    assert frontier.nearest(rows, 3) == rows[:3]
+    assert frontier.nearest(rows, 9) == rows
+    assert frontier.nearest(rows, 1) == [rows[1]]  # the most accurate of the first
+
+
+@pytest.mark.parametrize(("share", "examples"), [(0.5, 50), (0.85, 100), (0.97, 200)])
+def test_an_interval_covers_the_share_in_95_of_100_draws(share: float, examples: int) -> None:
+    counts = np.random.default_rng(1).binomial(examples, share, 4000)
+    ends = np.array([frontier.interval(count / examples, examples) for count in counts])
+    covered = np.mean((ends[:, 0] <= share) & (share <= ends[:, 1]))
+    assert covered == pytest.approx(0.95, abs=0.025)  # discrete: it cannot be met to the point
+
+
+def test_an_interval_stays_within_0_and_1() -> None:
+    assert frontier.interval(1.0, 10)[1] <= 1
+    assert frontier.interval(0.0, 10)[0] >= 0
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("--bits=eight", "--bits=eight is no number"),
+        ("--bits=25", r"--bits=[25] must lie from 2 to 24"),
+        ("--slices=0", "--slices=[0] must lie from 1 to 64"),
+        ("--power=0", "--power=[0.0] must be positive"),
+        ("--prefer=speed", "--prefer=speed is unknown; choose of passes, error"),
+        ("--out=pareto", "--workdir is needed"),
+    ],
+)
+def test_what_cannot_be_searched_is_named(option: str, error: str) -> None:
+    code, _, said = run_here(pareto, option)
+    assert code == 2
+    assert error in said
+
+
+@pytest.mark.slow
+def test_a_search_from_end_to_end(few_reviews: str, tmp_path: Path) -> None:
+    with jax.numpy_dtype_promotion("standard"):
+        c = shrink(config.default("fourier", engine="chip_11x11"), few_reviews)
+        c.model.mixer.engine.shape, c.train.epochs = (8, 8), 1
+        train.run(c, tmp_path / "run")
+    words = [
+        f"--workdir={tmp_path / 'run'}",
+        *("--bits=6,8", "--slices=1", "--averages=1", "--power=0.1,1", "--prefer=passes"),
+        *("--search_examples=16", "--examples=16", "--keep=2", "--devices=2", "--seconds=0"),
+    ]
+    code, out, error = run_here(pareto, *words)
+    assert code == 0, error
+    assert "written to" in out
+    rows = json.loads((tmp_path / "run" / "pareto.json").read_text())["rows"]
+    searched, judged = frontier.part(rows, "searched"), frontier.part(rows, "judged")
+    assert len(searched) == 4
+    assert len(judged) == 2
+    for row in searched + judged + frontier.part(rows, "electronic"):
+        assert 0 < row["joules"]["low"] <= row["joules"]["typical"] <= row["joules"]["high"]
+    assert all(len(row["devices"]) == 2 for row in judged)
+    dim, bright = (row for row in searched if row["bits"] == 8)
+    assert bright["photons"] == pytest.approx(10 * dim["photons"])
+    assert bright["joules"]["typical"] > dim["joules"]["typical"]
+    assert (tmp_path / "run" / "pareto.png").stat().st_size > 10_000
+    code, _, error = run_here(pareto, *words)
+    assert code == 2
+    assert "is there from an earlier sweep" in error
