@@ -54,13 +54,13 @@ def lines(e: Engine, frames: float = 1, **changes: float) -> cost.Energy:
 def test_lines_are_their_formulas(detection: str) -> None:
     """Each line from numbers of the parts, written out here."""
     slices = 1 if detection == "intensity" else 2
-    e = engine(5, detection, 6, averages=3, slices=slices, photons_fs=1e4)
-    e = e.replace(frame_rate_hz=1e8, insertion_loss_db=10.0)
+    e = engine(5, detection, 6, averages=3, slices=slices, frame_rate_hz=1e8, insertion_loss_db=10.0)
+    e = e.replace(responsivity=0.8).with_photons(1e4)
     p, d = components.prices(), e.detector
     points, passes, frames = 25, d.passes * 3 * e.slices, 7
     used = cost.energy(e, frames, prices=p, static_w=2.0)
     seconds = frames * passes / 1e8
-    photon_w = 1e4 * 6.62607015e-34 * 299792458.0 / 1.55e-6 * 1e8
+    photon_w = 1e4 * 1.602176634e-19 / 0.8 * 1e8  # a photon in 0.8 A/W
     light_w = photon_w * 10.0 + (photon_w * 10.0 if d.referenced else 0.0)  # loss; lo_ratio
     bits = frames * points * (e.slices * 12 + passes * d.converters * 6)
     expected = {
@@ -194,8 +194,8 @@ def test_light_follows_photons_loss_and_reference() -> None:
     direct = engine(detection="intensity")
     steps = engine(detection="psi4", lo_ratio=1e-12)
     assert light(steps) == pytest.approx(light(direct))  # all passes share what shot noise asks for
-    assert light(steps.replace(photons_fs=need)) == pytest.approx(4 * light(direct))
-    assert light(direct.replace(photons_fs=2 * need)) == pytest.approx(2 * light(direct))
+    assert light(steps.with_photons(need)) == pytest.approx(4 * light(direct))
+    assert light(direct.with_photons(2 * need)) == pytest.approx(2 * light(direct))
     assert light(direct.replace(insertion_loss_db=10.0)) == pytest.approx(10 * light(direct))
     assert light(engine(lo_ratio=10.0)) == pytest.approx(11 * light(direct))  # the reference loses nothing
     assert light(direct.replace(lo_ratio=99.0)) == light(direct)  # there is none
@@ -279,7 +279,7 @@ def test_speedup_is_amdahls() -> None:
         ),
         (lambda: cost.energy(engine().replace(adc_bits=None), 1), "replace(adc_bits=8)"),
         (
-            lambda: cost.energy(Engine(dac_bits_amp=8, dac_bits_phase=8), 1),
+            lambda: cost.energy(Engine().replace(dac_bits_amp=8, dac_bits_phase=8), 1),
             "detection='field' is no detector, so has no energy",
         ),
         (lambda: cost.seconds(engine(), 1, engines=0), "engines=0 must be at least 1"),

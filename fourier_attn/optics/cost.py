@@ -11,9 +11,6 @@ from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.parameters import Engine
 
-PLANCK_J_S = 6.62607015e-34  # exact, SI
-LIGHT_M_S = 299792458.0  # exact, SI
-WAVELENGTH_M = 1.55e-6  # the telecommunication band
 IDEAL_BITS = 32  # of a number that no converter has touched
 SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
 Number = float | int
@@ -152,11 +149,11 @@ def _power(engine: Engine) -> tuple[float, float]:
     Where the engine has none: for the photons that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all
     passes of one detection.
     """
+    if engine.detector.detectors == 0:
+        return 0.0, 0.0
     if engine.laser.power_w is None:
         bits = engine.receiver.adc_bits or IDEAL_BITS
-        photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes
-        joules = photons * PLANCK_J_S * LIGHT_M_S / WAVELENGTH_M
-        return joules * engine.frame_rate_hz / engine.device.transmission, joules * engine.frame_rate_hz
+        engine = engine.with_photons(10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes)
     return engine.laser.power_w, engine.laser.power_w * engine.device.transmission
 
 
