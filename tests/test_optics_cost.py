@@ -26,7 +26,7 @@ from fourier_attn.optics import (
     plan,
 )
 from fourier_attn.optics.components import CORNERS
-from fourier_attn.optics.planner import plan_transform
+from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
 from fourier_attn.studies.workload import work
@@ -237,9 +237,10 @@ def test_seconds_are_passes_turnarounds_and_transfer() -> None:
         ((5,), 5),
     ],
 )
-def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int) -> None:
+@pytest.mark.parametrize("prefer", PREFER)
+def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int, prefer: str) -> None:
     run = FrameRunner(Engine(shape=(side, side)), None)
-    planned = plan_transform(sizes, run.engine)
+    planned = plan_transform(sizes, run.engine, prefer=prefer)
     jax.eval_shape(lambda x: run.dft(x, planned), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
     assert planned.stages == run.lots
     assert planned.frames(2) == run.frames
@@ -290,6 +291,12 @@ def test_speedup_is_amdahls() -> None:
 def test_what_cannot_be_is_named(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
+
+
+def test_the_plan_that_a_mixer_prefers_is_counted() -> None:
+    fields, e = config.default("fourier").model.mixer.to_dict(), Engine(shape=(11, 11))
+    for prefer, passes in (("error", 15_972), ("passes", 6_272)):
+        assert work(fields | {"prefer": prefer}, 2, 256, 64).plan(e).passes == passes
 
 
 @pytest.mark.slow
@@ -377,7 +384,7 @@ def test_report_says_what_plan_and_cost_say(tmp_path: Path) -> None:
                 gain = share * measured["step"] / expected.optics
                 overhead = (expected.turnaround + expected.transfer) / measured["step"]
                 assert took["speedup"] == pytest.approx(cost.speedup(share, gain, overhead))
-            if e.adc_bits is None:
+            if e.receiver.adc_bits is None:
                 assert "no_energy" in row
             else:
                 joules = cost.energy(e, 2 * layer.frames, prices=prices, static_w=2.0)

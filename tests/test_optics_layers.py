@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -80,6 +81,28 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
     assert passes == 2 * planned.passes  # u = 2 tables, each for 2 * 4 signals
     whole = plan("position_lambda", value.shape, Engine(shape=(4, 4)), kernel=position.shape)
     assert whole[:3] == tuple(2 * count for count in planned[:3])
+
+
+@pytest.mark.parametrize(
+    "mixer",
+    [
+        partial(FourierMixing),
+        partial(CircularAttention, heads=1, shape=(5, 6), kernel=(5, 6)),
+        partial(LambdaLayer, k=2, grid=(3, 2), context=5),
+    ],
+)
+def test_a_mixer_takes_the_plan_that_it_prefers(mixer: Any) -> None:
+    """Stages of other numbers draw other noise."""
+    engine, x = Engine(shape=(4, 4), amp_noise_rms=0.01), normal(2, 6, 30)
+    found = {}
+    for prefer in ("error", "passes"):
+        layer = mixer(engine=engine, prefer=prefer)
+        streams = {"params": jax.random.key(0), "noise": jax.random.key(1)}
+        found[prefer] = layer.init_with_output(streams, x)[0]
+    assert np.abs(found["error"] - found["passes"]).max() > 1e-4
+    np.testing.assert_allclose(found["error"], found["passes"], atol=0.1 * np.abs(found["error"]).max())
+    with pytest.raises(ValueError, match="prefer='speed' is no plan"):
+        mixer(prefer="speed").init(jax.random.key(0), x)
 
 
 def test_an_engine_is_configured_parameter_by_parameter() -> None:

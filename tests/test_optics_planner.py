@@ -1,4 +1,5 @@
 import math
+import time
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,9 @@ from optical import KEY, QUICK, dft, exact, made, snr, waves
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft, optical_fourier_mix, plan
-from fourier_attn.optics.planner import split
+from fourier_attn.optics.planner import PREFER
+from fourier_attn.optics.presets import preset
+from fourier_attn.optics.schedule import split
 
 FOUR = Engine(shape=(4, 4))
 mix = jax.jit(fourier_mix, compiler_options=QUICK)
@@ -33,6 +36,8 @@ def counted(operation: str, *arrays: Any, engine: Engine, **options: Any) -> jax
 
     y = run(*arrays)
     options.pop("inverse", None), options.pop("multiply", None)
+    if operation == "dft":
+        options["real"] = not jnp.iscomplexobj(arrays[0])
     if operation == "circular_correlate":
         options["kernel"] = arrays[1].shape
     planned = plan(operation, arrays[0].shape, engine, **options)
@@ -52,11 +57,22 @@ def test_one_axis(n: int) -> None:
         np.testing.assert_allclose(cylindrical, y, atol=1e-5)
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (1, 1), (8, 16), (4, 3), (5, 16), (1, 6), (7, 5)])
-def test_two_axes(sizes: tuple) -> None:
+@pytest.mark.parametrize("prefer", PREFER)
+@pytest.mark.parametrize("sizes", [(4, 4), (1, 1), (8, 16), (4, 3), (5, 16), (1, 6), (7, 5), (64, 6)])
+def test_two_axes(sizes: tuple, prefer: str) -> None:
     x = waves(2, *sizes)
-    y = counted("dft", x, engine=FOUR)
+    y = counted("dft", x, engine=FOUR, prefer=prefer)
     np.testing.assert_allclose(y, np.fft.fft2(np.asarray(x), norm="ortho"), atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (7, 5), (5, 6), (6, 5), (1, 3), (3, 1), (2, 2), (12, 10)])
+def test_half_of_a_real_arrays_transform(sizes: tuple) -> None:
+    """Odd and even rows and columns, one row, one column."""
+    x = normal(3, *sizes)
+    y = counted("dft", x, engine=FOUR, prefer="passes")
+    np.testing.assert_allclose(y, np.fft.fft2(np.asarray(x), norm="ortho"), atol=1e-5)
+    y = counted("dft", x, engine=FOUR, prefer="passes", inverse=True)
+    np.testing.assert_allclose(y, np.fft.ifft2(np.asarray(x), norm="ortho"), atol=1e-5)
 
 
 def test_inverse_and_other_axes() -> None:
@@ -74,9 +90,12 @@ def test_inverse_and_other_axes() -> None:
 def test_double_precision() -> None:
     with jax.enable_x64(True):
         draw = np.random.default_rng(0)
-        x = draw.standard_normal((2, 8, 7)) * (1 + 2j)  # stages and chirps
-        y = jax.jit(optical_dft, compiler_options=QUICK)(jnp.asarray(x), FOUR)
-        np.testing.assert_allclose(y, np.fft.fft2(x, norm="ortho"), atol=1e-13)
+        z = draw.standard_normal((2, 8, 7)) * (1 + 2j)  # stages and chirps
+        for x in (z, z.real):
+            for prefer in PREFER:
+                transform = jax.jit(partial(optical_dft, prefer=prefer), compiler_options=QUICK)
+                y = transform(jnp.asarray(x), FOUR)
+                np.testing.assert_allclose(y, np.fft.fft2(x, norm="ortho"), atol=1e-13)
         tokens, kernel = draw.standard_normal((3, 20)), draw.standard_normal((2, 3))
         tiled = jax.jit(optical_circular_correlate, compiler_options=QUICK)
         y = tiled(jnp.asarray(tokens), jnp.asarray(kernel), FOUR)
@@ -85,11 +104,22 @@ def test_double_precision() -> None:
 
 
 @pytest.mark.parametrize("detection", ["field", "homodyne_re", "psi4"])
-@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 8, 6), (5, 3), (4, 4)])
-def test_fourier_mixing(shape: tuple, detection: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "prefer"),
+    [
+        ((3, 4, 4), "error"),
+        ((2, 8, 6), "error"),
+        ((2, 8, 6), "passes"),
+        ((3, 6, 10), "passes"),  # rows of each
+        ((5, 3), "error"),
+        ((5, 3), "passes"),
+        ((4, 4), "error"),
+    ],
+)
+def test_fourier_mixing(shape: tuple, prefer: str, detection: str) -> None:
     x = normal(*shape)
-    y = counted("fourier_mix", x, engine=FOUR.replace(detection=detection))
-    np.testing.assert_allclose(y, mix(x), atol=1e-4)  # sums of up to 48 numbers
+    y = counted("fourier_mix", x, engine=FOUR.replace(detection=detection), prefer=prefer)
+    np.testing.assert_allclose(y, mix(x), atol=1e-4)  # sums of up to 60 numbers
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -109,6 +139,19 @@ def test_correlation(d: int, shape: tuple | None, taps: tuple, side: int, bounda
     options = {"shape": shape, "boundary": boundary}
     y = counted("circular_correlate", x, kernel, engine=Engine(shape=(side, side)), **options)
     np.testing.assert_allclose(y, correlate(x, kernel, **options), atol=3e-5)
+
+
+@pytest.mark.parametrize("prefer", PREFER)
+def test_correlation_in_rows_and_columns(prefer: str) -> None:
+    x, kernel = normal(3, 70), normal(2, 5, 6, seed=1)  # kernels larger than the aperture
+    options = {"shape": (7, 10), "prefer": prefer}
+    y = counted("circular_correlate", x, kernel, engine=FOUR, **options)
+    np.testing.assert_allclose(y, correlate(x, kernel, shape=(7, 10)), atol=1e-4)
+    passes = [
+        plan("circular_correlate", x.shape, FOUR, kernel=kernel.shape, shape=(7, 10), prefer=name).passes
+        for name in PREFER
+    ]
+    assert passes[1] < passes[0]
 
 
 def test_a_correlation_needs_the_whole_field() -> None:
@@ -156,6 +199,62 @@ def test_golden_frames() -> None:
     assert plan("fourier_mix", (3, 121, 121), Engine(shape=(11, 11))).frames == 484
 
 
+# of 11 x 11 pixels: together, and rows then columns
+@pytest.mark.parametrize(
+    ("sizes", "together", "apart"),
+    [
+        ((256, 64), 15_972, 6_272),
+        ((512, 128), 23_958, 14_592),
+        ((64, 64), 1_936, 1_024),
+        ((100, 37), 968, 696),
+        ((121, 121), 242, 242),  # without chirps there is nothing to save
+    ],
+)
+def test_golden_passes(sizes: tuple, together: int, apart: int) -> None:
+    eleven = Engine(shape=(11, 11))
+    plans = [plan("dft", sizes, eleven, prefer=prefer) for prefer in PREFER]
+    assert [planned.passes for planned in plans] == [together, apart]
+    assert [plan("fourier_mix", (2, *sizes), eleven, prefer=p).passes for p in PREFER] == [together, apart]
+    half = plan("dft", sizes, eleven, prefer="passes", real=True).passes
+    assert apart / 2 <= half <= (0.52 * apart if together > apart else apart)
+    assert plan("fourier_mix", (1, *sizes), eleven, prefer="passes").passes == half
+
+
+def test_frames_follow_from_their_definition() -> None:
+    """Stages of each axis by trial division; an axis of L points, P vectors: ceil(L P / N^2) frames each."""
+
+    def axis(n: int, side: int) -> tuple[int, int, int]:
+        """Points, stages, and how often: a chirp takes them twice."""
+        for r in range(1, n + 1):
+            for s in range(1, 12):
+                if n == r * side**s and r % side:
+                    return n, s, 1
+        chirps = ((r * side**s, s) for r in (1, 2, 3) for s in range(1, 12))
+        return (*min((length, s) for length, s in chirps if length >= 2 * n - 1), 2)
+
+    draw = np.random.default_rng(0)
+    for n1, n2, side, count in draw.integers((2, 2, 4, 1), (400, 400, 20, 9), (40, 4)).tolist():
+        engine, shape = Engine(shape=(side, side)), (count, n1, n2)
+        if (n1, n2) == (side, side):
+            continue
+        (l1, s1, t1), (l2, s2, t2) = axis(n1, side), axis(n2, side)
+        lots = max(s1, s2) + max(s * (t - 1) for s, t in ((s1, t1), (s2, t2)))
+        together = lots * -(-count * l1 * l2 // side**2)
+        assert plan("dft", shape, engine).frames == together
+        rows, columns = -(-count * n1 * l2 // side**2), -(-count * l1 * n2 // side**2)
+        assert plan("dft", shape, engine, prefer="passes").frames == min(
+            together, s1 * t1 * columns + s2 * t2 * rows
+        )
+
+
+def test_large_sizes_are_planned_at_once() -> None:
+    begin = time.perf_counter()
+    for prefer in PREFER:
+        planned = plan("dft", (4096, 4096), Engine(shape=(11, 11)), prefer=prefer)
+        assert planned.passes > 10**6
+    assert time.perf_counter() - begin < 1
+
+
 def test_golden_factors() -> None:
     sizes = (121, 125, 128, 256, 512, 768, 1331)
     golden = {
@@ -180,6 +279,24 @@ def test_errors_of_stages_add() -> None:
     assert abs(levels[4] - 40) < 0.2
     assert abs(levels[4] - levels[16] - 10 * math.log10(2)) < 0.3
     assert abs(levels[4] - levels[64] - 10 * math.log10(3)) < 0.3
+
+
+def test_fewer_passes_cost_error() -> None:
+    """Twice the stages: noise of equal strength in each makes 3 dB, of the chip more, up to 6 dB if in phase.
+
+    The chip's errors are those of its calibration: what averaging takes back of them is little.
+    """
+    x = waves(1, 100, 37)
+    expected = exact(x)
+
+    def level(engine: Engine, prefer: str) -> float:
+        transform = partial(optical_dft, engine=engine, prefer=prefer)
+        return snr(jax.jit(transform, compiler_options=QUICK)(x, key=KEY), expected)
+
+    chip = preset("chip_11x11")
+    for engine in (chip, chip.replace(averages=2), Engine(shape=(11, 11), amp_noise_rms=0.01)):
+        together, apart = (level(engine, prefer) for prefer in PREFER)
+        assert 2.5 < together - apart < 6.5
 
 
 @pytest.mark.slow
@@ -234,6 +351,11 @@ def test_bad_operations() -> None:
             plan("dft", x.shape, FOUR, axes=axes)
     with pytest.raises(ValueError, match=r"aperture \(1, 1\) must be square, 2 x 2 at least"):
         plan("circular_correlate", (2, 5), Engine(shape=(1, 1)), kernel=(1, 1))
+    for call in (optical_dft, optical_fourier_mix, partial(plan, "dft")):
+        with pytest.raises(ValueError, match="prefer='speed' is no plan; choose one of 'error', 'passes'"):
+            call(x.shape if isinstance(call, partial) else x, FOUR, prefer="speed")
+    with pytest.raises(ValueError, match="prefer='speed' is no plan"):
+        optical_circular_correlate(x, kernel, FOUR, prefer="speed")
     with pytest.raises(ValueError, match="operation='fft' is unknown"):
         plan("fft", (4, 4), FOUR)
     with pytest.raises(ValueError, match="multiply='optical' is unknown"):

@@ -37,6 +37,8 @@ class CircularAttention(nn.Module):
       engine: a Fourier-optical engine that computes the three projections, from one transform of each token;
         None is exact. With an engine the method is "literal": noise comes between projection and product.
       eval_engine: the one of evaluation; None is the same as in training.
+      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
+        adds its error, or "passes".
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
     Raises: ValueError where shape or kernel do not fit d, or for an unknown option.
@@ -51,6 +53,7 @@ class CircularAttention(nn.Module):
     method: str = "auto"
     engine: Engine | None = None
     eval_engine: Engine | None = None
+    prefer: str = "error"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -91,7 +94,7 @@ class CircularAttention(nn.Module):
         else:
             filters = jnp.concatenate(kernels)
             projected = optical_circular_correlate(
-                x, filters, engine, key, shape=image, boundary=self.boundary
+                x, filters, engine, key, shape=image, boundary=self.boundary, prefer=self.prefer
             )
             y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
             y = y.sum(axis=-2) if self.combine_heads == "sum" else y

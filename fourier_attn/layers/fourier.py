@@ -26,6 +26,8 @@ class FourierMixing(nn.Module):
       engine: a Fourier-optical engine that computes the transform; None is exact. With a mask it
         needs padding="zero" or "tokens".
       eval_engine: the one of evaluation; None is the same as in training.
+      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
+        adds its error, or "passes".
       dtype: of the result; in which precision the transform runs is for `method` to say.
     Masking: "invariant" transforms each example over a length that follows from its number of tokens n =
       mask.sum() alone, "own" over exactly n: neither the content nor the amount of padding has an influence
@@ -44,6 +46,7 @@ class FourierMixing(nn.Module):
     method: str = "auto"
     engine: Engine | None = None
     eval_engine: Engine | None = None
+    prefer: str = "error"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -62,7 +65,7 @@ class FourierMixing(nn.Module):
         if engine is None:
             y = fourier_mix(x, lengths=lengths, sizes=sizes, method=self.method)
         else:
-            y = optical_fourier_mix(x, engine, key)
+            y = optical_fourier_mix(x, engine, key, prefer=self.prefer)
         if self.norm == "tokens":
             n = jnp.full(x.shape[0], x.shape[1]) if lengths is None else jnp.maximum(lengths, 1)
             y = y / jnp.sqrt(n.astype(jnp.float32)).astype(y.dtype)[:, None, None]

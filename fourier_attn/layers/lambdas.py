@@ -44,6 +44,8 @@ class LambdaLayer(nn.Module):
       engine: a Fourier-optical engine that computes the position lambdas, convolutions of the values along
         the positions with every column of the table; None is exact, and does not build them.
       eval_engine: the one of evaluation; None is the same as in training.
+      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
+        adds its error, or "passes".
       dtype: of the computation; parameters stay float32, and so do softmax and sums over positions.
     Masking: padding gets no weight in the softmax and no value; outputs at padded positions are meaningless.
     Raises: ValueError where heads do not divide d, for an even context, or for an unknown option.
@@ -62,6 +64,7 @@ class LambdaLayer(nn.Module):
     method: str = "auto"
     engine: Engine | None = None
     eval_engine: Engine | None = None
+    prefer: str = "error"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -110,7 +113,9 @@ class LambdaLayer(nn.Module):
             method=self.method,
         )
         if engine is not None:
-            y = y + optical_position_lambda(query, value, position, engine, noise, grid=grid, mask=mask)
+            y = y + optical_position_lambda(
+                query, value, position, engine, noise, grid=grid, mask=mask, prefer=self.prefer
+            )
         return y.reshape(b, t, d)
 
     def _taps(self) -> tuple[int, ...]:

@@ -18,8 +18,8 @@ from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.planner import (
     CorrelationPlan,
     check_field,
-    packed,
     plan_correlation,
+    plan_mix,
     plan_position_lambda,
     plan_transform,
     transform_axes,
@@ -35,6 +35,7 @@ def optical_dft(
     *,
     axes: Sequence[int] = (-2, -1),
     inverse: bool = False,
+    prefer: str = "error",
     report: bool = False,
 ) -> Any:
     """Orthonormal discrete Fourier transform over one or two axes of any size.
@@ -44,14 +45,17 @@ def optical_dft(
     Args:
       x: real or complex; all other axes are a batch.
       axes: one or two axes.
+      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
       report: also returns the number of passes that were executed.
     Returns: complex; what the detection gives where the size is the aperture's own, and so one frame.
-    Raises: ValueError for axes or sizes that no plan covers, or a missing key.
-    Source: Cooley and Tukey 1965; Bluestein 1970; see `fourier_attn.optics.planner`.
+    Raises: ValueError for axes or sizes that no plan covers, an unknown plan, or a missing key.
+    Source: Cooley and Tukey 1965; Bluestein 1970; see `fourier_attn.optics.schedule`.
     """
     axes = transform_axes(x.shape, axes)
     last = tuple(range(-len(axes), 0))
-    planned = plan_transform(tuple(x.shape[axis] for axis in axes), engine)
+    sizes = tuple(x.shape[axis] for axis in axes)
+    arrays = x.size // max(1, math.prod(sizes))
+    planned = plan_transform(sizes, engine, prefer=prefer, arrays=arrays, real=not jnp.iscomplexobj(x))
     run = FrameRunner(engine, key)
     real = planned.direct and engine.receiver.detection == "homodyne_re"
     y = run.dft(jnp.moveaxis(_wide(x), axes, last), planned, real=real)
@@ -68,12 +72,11 @@ def _wide(x: Array) -> Array:
     return x.astype(jnp.complex64 if jnp.iscomplexobj(x) else jnp.float32)
 
 
-def _pair(x: Float[Array, "v ..."], engine: Engine) -> Inexact[Array, "w ..."]:
+def _pair(x: Float[Array, "v ..."], half: int) -> Inexact[Array, "w ..."]:
     """Arrays 2 i and 2 i + 1 in one, a + i b, the last one with zeros if their number is odd.
 
-    Where the engine can do that, see `planner.packed`.
+    Where the plan has half as many, see `planner.packed`.
     """
-    half = packed(len(x), engine)
     if half == len(x):
         return x
     zeros = [(0, 2 * half - len(x))] + [(0, 0)] * (x.ndim - 1)
@@ -89,7 +92,12 @@ def _unpair(y: Inexact[Array, "w ..."], count: int) -> Float[Array, "v ..."]:
 
 
 def optical_fourier_mix(
-    x: Float[Array, "*b t d"], engine: Engine, key: Key = None, *, report: bool = False
+    x: Float[Array, "*b t d"],
+    engine: Engine,
+    key: Key = None,
+    *,
+    prefer: str = "error",
+    report: bool = False,
 ) -> Any:
     """FNet's mixing on the engine: y = Re F_t F_d x, unnormalised, as `fourier_attn.ops.fourier.fourier_mix`.
 
@@ -97,17 +105,17 @@ def optical_fourier_mix(
     Z = F(a + i b). With detection "homodyne_re" the last stage measures the real part alone, without pairs.
 
     Args:
+      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
       report: also returns the number of passes that were executed.
     Masking: none; every output depends on every input.
     Raises: ValueError for sizes that no plan covers, or a missing key.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
-    check_field(engine)
     t, d = x.shape[-2:]
-    planned = plan_transform((t, d), engine)
+    arrays, planned = plan_mix(x.shape, engine, prefer)
     run = FrameRunner(engine, key)
     examples = _wide(x).reshape(-1, t, d)
-    z = run.dft(_pair(examples, engine), planned, real=engine.receiver.detection == "homodyne_re")
+    z = run.dft(_pair(examples, arrays), planned, real=engine.receiver.detection == "homodyne_re")
     y = _unpair(z, len(examples))
     if len(z) < len(examples):
         y = (y + backwards(y, (-2, -1))) / 2
@@ -124,6 +132,7 @@ def optical_circular_correlate(
     shape: tuple[int, ...] | None = None,
     boundary: str = "circular",
     multiply: str = "digital",
+    prefer: str = "error",
     report: bool = False,
 ) -> Any:
     """`fourier_attn.ops.circular.circular_correlate` on the engine: transform, filter, transform back.
@@ -140,6 +149,7 @@ def optical_circular_correlate(
       boundary: "circular", "zero" or "valid".
       multiply: "digital", or "modulator": a second bank of modulators multiplies by the spectrum as the
         second pass is written, with its own quantisation; for tiles of the aperture's size only.
+      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
       report: also returns the number of passes that were executed.
     Returns: (*b, h, p).
     Masking: none needed; each vector stands alone, but for the pass that it shares with its partner.
@@ -150,7 +160,7 @@ def optical_circular_correlate(
         raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
     check_field(engine)
     run = FrameRunner(engine.whole_field(), key)
-    planned = plan_correlation(x.shape, kernel.shape, run.engine, shape, boundary)
+    planned = plan_correlation(x.shape, kernel.shape, run.engine, shape, boundary, prefer)
     y = _correlate(x, kernel, planned, run, multiply)
     return (y, run.passes) if report else y
 
@@ -163,7 +173,7 @@ def _correlate(
     multiply: str = "digital",
 ) -> Float[Array, "*b h _"]:
     """What `optical_circular_correlate` returns, as planned."""
-    z = _pair(_wide(x).reshape(-1, *planned.axes), run.engine)
+    z = _pair(_wide(x).reshape(-1, *planned.axes), planned.arrays)
     if planned.boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in planned.taps)])
     if planned.tiles:
@@ -205,6 +215,7 @@ def optical_position_lambda(
     *,
     grid: tuple[int, ...] | None = None,
     mask: Bool[Array, "b t"] | None = None,
+    prefer: str = "error",
     report: bool = False,
 ) -> Any:
     """The position part of `fourier_attn.ops.lambdas.lambda_layer`, its convolutions on the engine.
@@ -217,6 +228,7 @@ def optical_position_lambda(
     Args:
       position: R, (r, k, u), or (r1, r2, k, u) with `grid`; odd.
       mask: False where the value counts as zero.
+      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
       report: also returns the number of passes that were executed.
     Returns: (b, t, h, v).
     Raises: ValueError for a table that does not fit, sizes that no plan covers, or a missing key.
@@ -226,7 +238,7 @@ def optical_position_lambda(
         value = jnp.where(mask[..., None, None], value, jnp.zeros((), value.dtype))
     check_field(engine)
     engine = engine.whole_field()
-    planned = plan_position_lambda(value.shape, position.shape, engine, grid)
+    planned = plan_position_lambda(value.shape, position.shape, engine, grid, prefer)
     ends = [(0, w - n) for w, n in zip(planned.wide, planned.axes, strict=True)]
     y = jnp.zeros((*query.shape[:-1], value.shape[2]), _wide(value).dtype)
     passes = 0

@@ -1,4 +1,4 @@
-"""Transforms of any size on an aperture: frames are sent through the engine as a plan says."""
+"""Transforms of any size on an aperture: the steps of a schedule are executed."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,18 @@ from fourier_attn.ops.transforms import fftn, ifftn
 from fourier_attn.optics.draws import Key
 from fourier_attn.optics.engine import optical_dft2
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.planner import Axis, TransformPlan
+from fourier_attn.optics.planner import TransformPlan
+from fourier_attn.optics.schedule import (
+    Chirp,
+    ChirpBack,
+    ChirpFilter,
+    Mirror,
+    PairRows,
+    Rest,
+    SplitRows,
+    Stage,
+    Step,
+)
 
 
 class FrameRunner:
@@ -42,81 +53,31 @@ class FrameRunner:
     def dft(
         self, x: Inexact[Array, "..."], planned: TransformPlan, real: bool = False
     ) -> Inexact[Array, "..."]:
-        """Orthonormal transform of the last axes, as planned; `real` says that the real part is enough.
-
-        Axes of lengths without factors N are convolved with a chirp:
-
-            y[k] = c[k] (IDFT(DFT(x c) DFT(1 / c)))[k],   c[k] = exp(-pi i k^2 / n)
-        """
+        """Orthonormal transform of the last axes, as planned; `real` says that the real part is enough."""
         if self.engine.modulator.encode == "complex":
             x = _complex(x)
-        if planned.direct:
-            return self.send(x, real=real)
-        if not planned.chirped:
-            return self._axes(x, planned.axes, real)
-        for place in planned.chirped:
-            axis = planned.axes[place]
-            x = along(x, place, chirp(axis.n))
-            ends = [(0, 0)] * x.ndim
-            ends[place] = (0, axis.length - axis.n)
-            x = jnp.pad(x, ends)
-        y = self._axes(x, planned.axes)
-        for place in planned.chirped:
-            axis = planned.axes[place]
-            y = along(y, place, chirp_spectrum(axis.n, axis.length))
-        if len(planned.chirped) == len(planned.axes):
-            y = self._axes(y, planned.axes)
+        y = x.reshape(-1, *planned.sizes)
+        last = len(planned.schedule) - 1
+        for i, step in enumerate(planned.schedule):
+            y = self._stage(y, step, real and i == last) if isinstance(step, Stage) else digital(y, step)
+        return y.reshape(x.shape)
+
+    def _stage(self, x: Inexact[Array, "v ..."], stage: Stage, real: bool) -> Inexact[Array, "v ..."]:
+        """Each axis (N, m, done) becomes (m, N, done): transformed, and turned by its twiddle."""
+        axes, opened, rests = range(len(stage.sizes)), [len(x)], []
+        for n, side, done in zip(stage.sizes, stage.sides, stage.done, strict=True):
+            rests.append(n // (side * done))
+            opened += [side, rests[-1], done]
+        points = [i - len(axes) for i in axes]  # the places of the optical ones
+        x = jnp.moveaxis(x.reshape(opened), [1 + 3 * i for i in axes], points)  # (v, m, done, ..., N, ...)
+        if stage.sides == self.engine.shape:
+            y = self.send(x.reshape(-1, *stage.sides), real=real).reshape(x.shape)
         else:
-            y = self._one_axis(y, planned.axes[planned.chirped[0]], planned.chirped[0])
-        y = backwards(y, planned.chirped)
-        for place in planned.chirped:
-            n = planned.axes[place].n
-            y = jax.lax.slice_in_dim(y, 0, n, axis=y.ndim + place)
-            y = along(y, place, chirp(n) * (1 / n) ** 0.5)
-        return y
-
-    def _axes(self, x: Inexact[Array, "..."], axes: tuple[Axis, ...], real: bool = False) -> Array:
-        """Transform of the last one axis or two, of `length` points each."""
-        if len(axes) == 1:
-            return self._last_axis(x, axes[0])
-        return self._two_axes(x, axes, real)
-
-    def _two_axes(self, x: Inexact[Array, "*b n1 n2"], axes: tuple[Axis, ...], real: bool) -> Array:
-        """Transform of the last two axes: blocks of N x N points, then what is left of one axis."""
-        if min(axis.stages for axis in axes) == 0:
-            return self._last_axis(self._one_axis(x, axes[0], -2), axes[1])
-        *lead, n1, n2 = x.shape
-        a, b = axes[0].side, axes[1].side
-        rest = tuple(axis.after_stage() for axis in axes)
-        m1, m2 = rest[0].n, rest[1].n
-        last = m1 == m2 == 1
-        blocks = x.reshape(-1, a, m1, b, m2).transpose(0, 2, 4, 1, 3)
-        y = self.send(blocks, real=real and last)  # (v, k1, k2, j1, j2)
-        if not last:
-            first = jnp.asarray(twiddle(m1, a), y.dtype)
-            second = jnp.asarray(twiddle(m2, b), y.dtype)
-            y = y * first[None, :, None, :, None] * second[None, None, :, None, :]
-            y = self._two_axes(y.transpose(0, 3, 4, 1, 2), rest, real)  # (v, j1, j2, q1, q2)
-            y = y.transpose(0, 3, 4, 1, 2)
-        return y.transpose(0, 1, 3, 2, 4).reshape(*lead, n1, n2)
-
-    def _one_axis(self, x: Inexact[Array, "..."], axis: Axis, place: int) -> Array:
-        """Transform of the axis at this place."""
-        return self._last_axis(x.swapaxes(place, -1), axis).swapaxes(place, -1)
-
-    def _last_axis(self, x: Inexact[Array, "*b n"], axis: Axis) -> Array:
-        """Transform of the last axis: rows of N points, and the remainder digitally."""
-        if axis.stages == 0:
-            return x if axis.length == 1 else fftn(_complex(x), 1)
-        *lead, n = x.shape
-        side = axis.side
-        rest = axis.after_stage()
-        vectors = math.prod(lead)
-        x = x.reshape(vectors, side, rest.n).swapaxes(1, 2).reshape(-1, side)
-        y = self._rows(x).reshape(vectors, rest.n, side)  # (v, k2, j1)
-        y = y * jnp.asarray(twiddle(rest.n, side), y.dtype)[None]
-        y = self._last_axis(y.swapaxes(1, 2), rest)  # (v, j1, j2)
-        return y.swapaxes(1, 2).reshape(*lead, n)
+            y = self._rows(x.reshape(-1, max(stage.sides))).reshape(x.shape)
+        for i, (side, rest) in enumerate(zip(stage.sides, rests, strict=True)):
+            if side > 1 and rest > 1:
+                y = along(y, (1 + 2 * i, points[i]), twiddle(rest, side))
+        return jnp.moveaxis(y, points, [2 + 3 * i for i in axes]).reshape(len(x), *stage.sizes)
 
     def _rows(self, x: Inexact[Array, "v n"]) -> Complex[Array, "v n"]:
         """N-point transforms of vectors, N1 of them on an aperture."""
@@ -128,6 +89,38 @@ class FrameRunner:
         if self.engine.lens == "2d":  # the other axis is transformed, too
             y = ifftn(y.swapaxes(-2, -1), 1).swapaxes(-2, -1)
         return y.reshape(-1, columns)[:vectors]
+
+
+def digital(x: Inexact[Array, "v ..."], step: Step) -> Complex[Array, "v ..."]:
+    """A step without light."""
+    match step:
+        case Rest(place, points):
+            y = x.swapaxes(place, -1)
+            y = y.reshape(*y.shape[:-1], points, -1).swapaxes(-2, -1)  # (..., done, points)
+            y = fftn(y, 1).swapaxes(-2, -1)
+            return y.reshape(*y.shape[:-2], -1).swapaxes(place, -1)
+        case Chirp(place, n, length):
+            ends = [(0, 0)] * x.ndim
+            ends[place] = (0, length - n)
+            return jnp.pad(along(x, (place,), chirp(n)), ends)
+        case ChirpFilter(place, n, length):
+            return along(x, (place,), chirp_spectrum(n, length))
+        case ChirpBack(place, n):
+            y = jax.lax.slice_in_dim(backwards(x, (place,)), 0, n, axis=x.ndim + place)
+            return along(y, (place,), chirp(n) * (1 / n) ** 0.5)
+        case PairRows(rows):
+            pairs = jnp.pad(x.real, ((0, 0), (0, rows % 2), (0, 0))).reshape(len(x), -1, 2, x.shape[-1])
+            return jax.lax.complex(pairs[:, :, 0], pairs[:, :, 1])
+        case SplitRows(rows, columns):
+            other = jnp.conj(backwards(x, (-1,)))[..., :columns]
+            x = x[..., :columns]
+            parts = jnp.stack([(x + other) / 2, (x - other) * -0.5j], axis=2)
+            return parts.reshape(len(x), -1, columns)[:, :rows]
+        case Mirror(columns):
+            other = jnp.conj(backwards(x, (-2,))[..., columns - x.shape[-1] : 0 : -1])
+            return jnp.concatenate([x, other], axis=-1)
+        case _:
+            raise TypeError(f"{step} is not a digital step")
 
 
 def _complex(x: Inexact[Array, "..."]) -> Complex[Array, "..."]:
@@ -156,10 +149,11 @@ def chirp_spectrum(n: int, length: int) -> np.ndarray:
     return np.fft.fft(around)
 
 
-def along(x: Array, place: int, values: np.ndarray) -> Array:
-    """x times values that run along one axis, counted from the end."""
+def along(x: Array, places: Sequence[int], values: np.ndarray) -> Array:
+    """x times values that run along these axes."""
     shape = [1] * x.ndim
-    shape[place] = len(values)
+    for place, n in zip(places, values.shape, strict=True):
+        shape[place] = n
     return x * jnp.asarray(values.reshape(shape), x.dtype)
 
 

@@ -26,14 +26,13 @@ from tqdm import tqdm
 
 from fourier_attn import command, provenance
 from fourier_attn.optics import Engine, components, presets
+from fourier_attn.optics.planner import PREFER
 from fourier_attn.studies import frontier
 from fourier_attn.studies.judge import Judge
 from fourier_attn.studies.projection import Options, energy_at_corners
 from fourier_attn.studies.robustness import new_files, number
 from fourier_attn.studies.steps import measure
 from fourier_attn.studies.workload import Work, work
-
-PREFERENCES = ("passes", "error")
 
 
 class Choice(NamedTuple):
@@ -62,7 +61,7 @@ class Choice(NamedTuple):
 def define_flags() -> None:
     flags.DEFINE_string("workdir", None, "directory of a trained run")
     flags.DEFINE_string("engine", None, "preset to start from instead of the run's own engine")
-    flags.DEFINE_list("prefer", list(PREFERENCES), "plans: with fewer passes, with less error")
+    flags.DEFINE_list("prefer", list(PREFER), "plans: with fewer passes, with less error")
     flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters")
     flags.DEFINE_list("slices", ["1", "2"], "passes for the digits of a number")
     flags.DEFINE_list("averages", ["1", "4"], "passes whose mean is taken")
@@ -122,10 +121,8 @@ def grid() -> list[Choice]:
     Raises: ValueError.
     """
     options = flags.FLAGS
-    if unknown := set(options.prefer) - set(PREFERENCES):
-        raise ValueError(
-            f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFERENCES)}"
-        )
+    if unknown := set(options.prefer) - set(PREFER):
+        raise ValueError(f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFER)}")
     ranges = {"bits": (2, 24), "slices": (1, 64), "averages": (1, 1_000_000)}
     whole = {name: [number(name, text, int) for text in getattr(options, name)] for name in ranges}
     power = [number("power", text, float) for text in options.power]

@@ -48,7 +48,7 @@ def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         title=f"Re F_t F_d of {b} x ({t}, {d})",
         compute=partial(fourier_mix, method=fields["method"]),
         arrays=[(b, t, d)],
-        plan=lambda engine: plan("fourier_mix", (b, t, d), engine),
+        plan=lambda engine: plan("fourier_mix", (b, t, d), engine, prefer=fields["prefer"]),
         values=2 * b * t * d,
     )
 
@@ -65,7 +65,9 @@ def _circular(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         title=f"correlations of {b * t} tokens with {kernel[0]} kernels of {_product(taps)} taps",
         compute=compute,
         arrays=[(b, t, d), kernel],
-        plan=lambda engine: plan("circular_correlate", (b, t, d), engine, kernel=kernel, **options),
+        plan=lambda engine: plan(
+            "circular_correlate", (b, t, d), engine, kernel=kernel, prefer=fields["prefer"], **options
+        ),
         values=b * t * d + out.size,
         explicit=(("method", "literal"),),
     )
@@ -83,7 +85,8 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
     def planned(engine: Engine) -> Plan:
         if causal:
             raise ValueError("causal=True has no optical form")
-        return plan("position_lambda", (b, t, v, u), engine, kernel=position, shape=grid)
+        shapes = {"kernel": position, "shape": grid}
+        return plan("position_lambda", (b, t, v, u), engine, prefer=fields["prefer"], **shapes)
 
     return Work(
         title=f"lambdas: {b * v * u} signals of {t} with {k} kernels of {_product(taps)} taps",
