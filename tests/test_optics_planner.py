@@ -1,13 +1,15 @@
+import json
 import math
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import normal, run_here
 from optical import KEY, QUICK, dft, exact, made, snr, waves
 
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
@@ -16,6 +18,8 @@ from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft,
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.schedule import split
+from fourier_attn.studies import plans
+from fourier_attn.studies.markdown import Results
 
 FOUR = Engine(shape=(4, 4))
 mix = jax.jit(fourier_mix, compiler_options=QUICK)
@@ -294,9 +298,40 @@ def test_fewer_passes_cost_error() -> None:
         return snr(jax.jit(transform, compiler_options=QUICK)(x, key=KEY), expected)
 
     chip = preset("chip_11x11")
-    for engine in (chip, chip.replace(averages=2), Engine(shape=(11, 11), amp_noise_rms=0.01)):
+    for engine in (chip, chip.replace(averages=2), made(shape=(11, 11), amp_noise_rms=0.01)):
         together, apart = (level(engine, prefer) for prefer in PREFER)
         assert 2.5 < together - apart < 6.5
+
+
+def test_a_study_of_plans(tmp_path: Path) -> None:
+    out = tmp_path / "plans-chip.json"
+    words = ["--engine=demonstrator_5x5", "--sizes=7x4,5x5", "--averages=1"]
+    code, said, err = run_here(plans, *words, f"--out={out}")
+    assert (code, err) == (0, "")
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["size"], row["prefer"]) for row in rows] == [
+        (size, prefer) for size in ("7 x 4", "5 x 5") for prefer in PREFER
+    ]
+    for row in rows:
+        size = tuple(int(n) for n in row["size"].split(" x "))
+        planned = plan("dft", size, preset("demonstrator_5x5"), prefer=row["prefer"])
+        assert (row["passes"], row["stages"]) == (planned.passes, planned.stages)
+        assert f"{row['passes']} passes" in said
+        assert math.isfinite(row["snr_db"])
+    (tmp_path / "results").mkdir()
+    out.rename(tmp_path / "results" / out.name)
+    text = plans.compared(Results(tmp_path), "plans-chip")
+    first = [row for row in rows if row["size"] == "7 x 4"]
+    cells = [f"{row['passes']:,} | {row['stages']} | {row['snr_db']:.1f}" for row in first]
+    assert f"| 7 x 4 | 1 | {cells[0]} | {cells[1]} |" in text
+
+
+@pytest.mark.parametrize("words", ["--sizes=3", "--sizes=0x3", "--averages=0", "--engine=bogus"])
+def test_a_study_of_plans_that_cannot_be(words: str) -> None:
+    code, _, err = run_here(plans, words)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert words.partition("=")[2] in err
 
 
 @pytest.mark.slow
