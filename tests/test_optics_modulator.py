@@ -116,4 +116,3 @@ def test_kinds_have_a_fastest_frame_and_say_where_it_comes_from() -> None:
             engine.replace(frame_rate_hz=1.01 * kind.speed_hz)
     with pytest.raises(ValueError, match="is above the 4069 Hz"):  # 8 bits are 8 frames of mirrors
         made(kind="micromirror", encode="amplitude", dac_bits_amp=8, frame_rate_hz=1e4)
-    assert KINDS["thermo_optic"].hold_w > 0

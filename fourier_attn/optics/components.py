@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fourier_attn.optics.groups import KINDS
+
 OWN = Path(__file__).with_name("components.toml")
 CORNERS = ("low", "typical", "high")
 MARKS = ("read", "recalled", "assumed")
 ASSUMPTION = "assumption"
-MODULATORS = ("thermo_optic", "electro_optic", "liquid_crystal", "micromirror")
+MODULATORS = tuple(KINDS)
 RECEIVERS = ("photodiode", "camera")
 SETTING = "setting."  # factors on what a preset assumes: varied one by one, never all with the parts
 

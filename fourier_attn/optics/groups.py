@@ -54,17 +54,15 @@ DETECTIONS: Mapping[str, Detection] = {
 
 
 class Kind(NamedTuple):
-    """A kind of modulator.
+    """A kind of modulator. What it takes to write and to hold is a price, see `components.toml`.
 
     Args:
       speed_hz: frames per second that it follows; of one bit where it is `binary`.
-      hold_w: power that holds a phase of pi, W.
-      source: where both come from, "published" or "recalled" (not looked up again).
+      source: where that comes from, "published" or "recalled" (not looked up again).
       binary: whether a pixel is on or off, so that b bits take b frames.
     """
 
     speed_hz: float
-    hold_w: float
     source: str
     binary: bool = False
 
@@ -72,26 +70,21 @@ class Kind(NamedTuple):
 KINDS: Mapping[str, Kind] = {
     "thermo_optic": Kind(
         186e3,
-        22e-3,
-        "published: bandwidth of 186 kHz (Photonics 2022, 9, 447); 20 to 25 mW for pi of most heaters, "
-        "0.5 mW and 140 us with air trenches (Micromachines 2022, 13, 1509, table of heaters)",
+        "published: bandwidth of 186 kHz (Photonics 2022, 9, 447); 140 us with air trenches (Micromachines "
+        "2022, 13, 1509, table of heaters)",
     ),
     "electro_optic": Kind(
         120e9,
-        0.0,
         "published: 120 Gbaud in thin-film lithium niobate (a homodyne chip's abstract); 20 Gb/s in silicon "
-        "(Baehr-Jones 2012); recalled: a capacitor holds its phase without power",
+        "(Baehr-Jones 2012)",
     ),
     "liquid_crystal": Kind(
         205.0,
-        0.0,
-        "published: 2 pi at 205 Hz with a dynamic calibration (Oton 2009); recalled: no power to hold",
+        "published: 2 pi at 205 Hz with a dynamic calibration (Oton 2009)",
     ),
     "micromirror": Kind(
         32_552.0,
-        0.0,
-        "published: 32,552 binary patterns per second (data sheet of the DLP7000); recalled: no power to "
-        "hold",
+        "published: 32,552 binary patterns per second (data sheet of the DLP7000)",
         binary=True,
     ),
 }
