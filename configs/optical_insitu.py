@@ -6,7 +6,8 @@ the model of the engine. Weights are those of a run on the same task without pad
 --config.model.mixer.padding=zero --config.data.length=64 --config.model.positions=64`, then
 `python -m fourier_attn.main --config=configs/optical_insitu.py --config.init_from=runs/exact` (synthetic
 reviews) or `configs/optical_insitu.py:imdb` with an exact run on 256 words.
-`--config.model.mixer.engine.laser.power_w=5e-12` is the same with a hundred-millionth of the light.
+`--config.model.mixer.engine.laser.power_w=5e-8 --config.model.mixer.engine.receiver.tia_noise=0
+--config.model.mixer.engine.receiver.dark_current=0` is ten photons a pixel, with their shot noise alone.
 """
 
 from fourier_attn.config import Config, default
@@ -16,7 +17,8 @@ def get_config(task: str = "reviews") -> Config:
     config = default("fourier", task, engine="chip_11x11")
     config.model.mixer.engine.shape = (8, 8)
     config.init_padding = "zero"
-    config.data.buckets, config.data.length = (), 64 if task == "reviews" else 256
+    config.data.buckets = ()
+    config.data.length = config.model.positions = 64 if task == "reviews" else 256
     config.data.train_examples = 9_600  # 300 steps of 32
     if task == "imdb":
         config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.2

@@ -11,6 +11,7 @@ from fourier_attn import config, predict, train
 from fourier_attn.data.prepare import prepare
 from fourier_attn.optics import Engine
 from fourier_attn.studies import sweep
+from fourier_attn.studies.judge import Judge, run_engine
 
 BITS, NOISES = [2, 3, 8], [0.0, 1.0]
 
@@ -75,15 +76,14 @@ def pair_run(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     """On validation, since the labels of test are not public; of the first examples as of all."""
-    c, _, _ = predict.restore(pair_run)
-    name, whole = sweep.public_split(pair_run, c)
-    _, part = sweep.public_split(pair_run, c, examples=5)
-    assert name == "validation"
+    judge, few = Judge(pair_run), Judge(pair_run, examples=5)
+    whole, part = judge.splits["validation"], few.splits["validation"]
+    assert judge.public == "validation"
     assert (len(whole.rows), len(part.rows)) == (24, 5)
     assert whole[0]["types"].max() == 1
     np.testing.assert_array_equal(part[0]["types"][:5], whole[0]["types"][:5])
     np.testing.assert_array_equal(part[0]["inputs"][:5], whole[0]["inputs"][:5])
-    exact, ideal = sweep.accuracies(pair_run, Engine(shape=(4, 4)), [24], [0.0], 1)
+    exact, ideal = sweep.accuracies(judge, Engine(shape=(4, 4)), [24], [0.0], 1)
     assert exact["accuracy"] == predict.evaluate(pair_run)["validation"]["accuracy"]
     assert ideal["accuracy"] == exact["accuracy"]
     assert (ideal["bits"], ideal["noise"], ideal["device"]) == (24, 0.0, 0)
@@ -91,4 +91,4 @@ def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
 
 def test_a_mixer_without_optical_form_is_named() -> None:
     with pytest.raises(ValueError, match="has the mixer 'identity', without optical form"):
-        sweep.run_engine(Path("run"), config.default("identity"))
+        run_engine(Path("run"), config.default("identity"))

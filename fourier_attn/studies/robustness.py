@@ -22,9 +22,10 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from fourier_attn import command, predict, provenance
+from fourier_attn import command, provenance
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import sweep
+from fourier_attn.studies.judge import Judge
 
 
 def define_flags() -> None:
@@ -44,23 +45,16 @@ def main() -> None:
     bits, noises = grid()
     directories = run_directories()
     table, picture = new_files(directories[0], flags.FLAGS.out)
-    engines = choose_engines(directories)
-    for directory, engine in engines.items():
+    judges = [Judge(directory, flags.FLAGS.data_dir, flags.FLAGS.examples) for directory in directories]
+    engines = choose_engines(judges)
+    for judge, engine in zip(judges, engines, strict=True):
         rows, columns = engine.shape
-        print(f"{directory.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")
+        print(f"{judge.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")
     rows = []
     total = len(directories) * (1 + len(bits) * len(noises) * flags.FLAGS.devices)
     with tqdm(total=total, unit="engine") as bar:
-        for directory, engine in engines.items():
-            for row in sweep.accuracies(
-                directory,
-                engine,
-                bits,
-                noises,
-                flags.FLAGS.devices,
-                data_dir=flags.FLAGS.data_dir,
-                examples=flags.FLAGS.examples,
-            ):
+        for judge, engine in zip(judges, engines, strict=True):
+            for row in sweep.accuracies(judge, engine, bits, noises, flags.FLAGS.devices):
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
@@ -114,16 +108,12 @@ def new_files(directory: Path, name: str) -> tuple[Path, Path]:
     return files
 
 
-def choose_engines(directories: list[Path]) -> dict[Path, Engine]:
+def choose_engines(judges: list[Judge]) -> list[Engine]:
     """The engine that each run is evaluated through."""
     given = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
-    own = {}
-    for directory in directories:
-        config, _, _ = predict.restore(directory)
-        own[directory] = sweep.run_engine(directory, config)
-    trained = [engine for engine in own.values() if engine is not None]
+    trained = [judge.engine for judge in judges if judge.engine is not None]
     other = trained[0] if trained else presets.preset("chip_11x11")
-    return {directory: given or own[directory] or other for directory in directories}
+    return [given or judge.engine or other for judge in judges]
 
 
 if __name__ == "__main__":

@@ -3,101 +3,29 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fourier_attn import model, predict
-from fourier_attn.config import Config
-from fourier_attn.data.batches import Batch, Split
 from fourier_attn.optics import Engine, presets
-from fourier_attn.train import metrics
-from fourier_attn.train.evaluate import evaluate_split
-from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.step import make_eval_step
+from fourier_attn.studies.judge import Judge
 
 MARKERS = "osD^vP*X"
 LINES = ("-", "--", ":", "-.")
 WIDTH = 0.3  # bits, over which curves stand side by side
 
 
-def run_engine(directory: Path, config: Config) -> Engine | None:
-    """The engine that a run was trained on, None for the exact transform.
-
-    Raises: ValueError for a mixer without optical form.
-    """
-    if "engine" not in config.model.mixer:
-        raise ValueError(
-            f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form"
-        )
-    return presets.build(config.model.mixer.engine)
-
-
-def public_split(
-    directory: Path, config: Config, data_dir: str | None = None, examples: int = 0
-) -> tuple[str, Split]:
-    """The run's test split, or the validation split where labels of test are not public; and its name.
-
-    Args:
-      examples: the first so many of it; 0 is all.
-    """
-    config.data.eval_examples = config.data.test_examples = examples
-    splits = predict.load(config, directory, data_dir)
-    if splits.test.labels.min() < 0:
-        return "validation", splits.validation
-    return "test", splits.test
-
-
 def accuracies(
-    directory: Path,
-    engine: Engine,
-    bits: Sequence[int],
-    noises: Sequence[float],
-    devices: int,
-    *,
-    data_dir: str | None = None,
-    examples: int = 0,
+    judge: Judge, engine: Engine, bits: Sequence[int], noises: Sequence[float], devices: int
 ) -> Iterator[dict[str, Any]]:
-    """Accuracy with the exact transform (a row without bits), then with every combination.
-
-    Raises: ValueError for a task without classes.
-    """
-    config, _, params = predict.restore(directory)
-    fields, seeds = config.model.to_dict(), config.train.seeds
-    objective = OBJECTIVES[config.model.head]
-    if "accuracy" not in objective.names:
-        raise ValueError(
-            f"workdir={directory} has the task {config.data.task!r}, which has no accuracy; "
-            "name a run on a task with classes"
-        )
-    if fields["mixer"].get("padding") == "own":
-        raise ValueError(
-            f"workdir={directory} transforms each example at its own length (padding='own'), which has no "
-            "optical form; name a run with padding='invariant', 'zero' or 'tokens'"
-        )
-    if fields["mixer"].get("padding") == "invariant":  # each example is padded to its length: the same
-        fields["mixer"]["padding"] = "zero"
-    name, batches = public_split(directory, config, data_dir, examples)
-
-    @jax.jit
-    def forward(params: Any, batch: Batch, engine: Engine | None, noise: Any) -> Any:
-        mixer = fields["mixer"] | {"engine": engine, "eval_engine": None}
-        network = model.build(fields | {"mixer": mixer})
-        return make_eval_step(network, objective, seeds, noise)(params, batch)
-
-    def accuracy(engine: Engine | None, noise: int = 0) -> float:
-        total, _ = evaluate_split(lambda *inputs: forward(*inputs, engine, noise), params, batches)
-        return metrics.mean(total)["accuracy"]
-
-    row = {"run": directory.name, "split": name}
-    yield row | {"accuracy": accuracy(None)}
+    """Accuracy with the exact transform (a row without bits), then with every combination."""
+    row = {"run": judge.name, "split": judge.public}
+    yield row | {"accuracy": judge.exact(judge.public)}
     for b, noise, device in itertools.product(bits, noises, range(devices)):
-        through = accuracy(presets.scaled(engine, b, noise, device), device)
-        yield row | {"bits": b, "noise": noise, "device": device, "accuracy": through}
+        through = judge.through([presets.scaled(engine, b, noise, device)], judge.public, device)
+        yield row | {"bits": b, "noise": noise, "device": device, "accuracy": float(through[0])}
 
 
 def percentages(

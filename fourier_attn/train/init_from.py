@@ -148,8 +148,17 @@ def adopt(settings: Config, part: dict[str, Any]) -> Config:
                 mixer.padding = settings.init_padding
             given = _mixers(settings.model).get(name, {})
             mixer.update({key: given[key] for key in COMPUTE_KEYS if key in given})
-            mixer.update({key: given[key] for key in ENGINES if given.get(key) is not None})
+            _give_engines(mixer, given)
     return adopted
+
+
+def _give_engines(mixer: Config, given: Any) -> None:
+    """Those that are given; an engine may be a name, or parameters, whatever it was."""
+    for key in ENGINES:
+        if given.get(key) is not None:
+            with mixer.unlocked():
+                del mixer[key]
+                mixer[key] = given[key]
 
 
 def check_overrides(settings: Config, names: Iterable[str]) -> None:
