@@ -1,11 +1,12 @@
 """In-situ fine-tuning: an exactly trained FNet goes on for a few hundred steps through the noisy engine.
 
 The device is the preset `chip_11x11` on 8 x 8 pixels, of which forward passes see all errors; backward goes
-the model of the engine. Weights are those of a run on the same task without padding between examples:
+the model of the engine. Weights are those of a run on the same task with padding as zeros. On the synthetic
+reviews:
 `python -m fourier_attn.main --config=configs/fnet.py --workdir=runs/exact
 --config.model.mixer.padding=zero --config.data.length=64 --config.model.positions=64`, then
-`python -m fourier_attn.main --config=configs/optical_insitu.py --config.init_from=runs/exact` (synthetic
-reviews) or `configs/optical_insitu.py:imdb` with an exact run on 256 words.
+`python -m fourier_attn.main --config=configs/optical_insitu.py:reviews --config.init_from=runs/exact`. On
+IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (docs/optics.md has its command).
 `--config.model.mixer.engine.laser.power_w=5e-8 --config.model.mixer.engine.receiver.tia_noise=0
 --config.model.mixer.engine.receiver.dark_current=0` is ten photons a pixel, with their shot noise alone.
 """
@@ -13,7 +14,7 @@ reviews) or `configs/optical_insitu.py:imdb` with an exact run on 256 words.
 from fourier_attn.config import Config, default
 
 
-def get_config(task: str = "reviews") -> Config:
+def get_config(task: str = "imdb") -> Config:
     config = default("fourier", task, engine="chip_11x11")
     config.model.mixer.engine.shape = (8, 8)
     config.init_padding = "zero"

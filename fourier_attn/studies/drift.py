@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from fourier_attn import command, provenance
+from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import drifts, recalibration
 from fourier_attn.studies.bands import band, draw_band
@@ -69,7 +70,7 @@ def main() -> None:
         "phase_drift_rms": device.phase_drift_rms,
         "gain_drift_rms": device.gain_drift_rms,
         "drift_time_s": device.drift_time_s,
-        "task": judge.config.data.task,
+        "dataset": TASKS[judge.config.data.task].dataset,
         "examples": len(judge.splits[judge.public].labels),
     }
     provenance.write(table, provenance.record() | {"setting": setting, "costs": costs, "rows": rows})
@@ -163,7 +164,7 @@ def draw(rows: Rows, setting: dict[str, Any]) -> Figure:
     axes.set(
         xlabel="seconds since the first calibration; dotted: correlation time",
         ylabel=f"{rows[0]['split']} accuracy, %; mean of devices with 95 % band",
-        title=f"{rows[0]['run']} on {setting['task']}: drift {setting['phase_drift_rms']:g} rad, "
+        title=f"{rows[0]['run']} on {setting['dataset']}: drift {setting['phase_drift_rms']:g} rad, "
         f"gain {setting['gain_drift_rms']:g}",
     )
     axes.legend(fontsize=8)

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from fourier_attn import command, provenance
+from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
 from fourier_attn.studies.bands import band, draw_band
 from fourier_attn.studies.judge import Judge
@@ -75,7 +76,7 @@ def accuracies(
     judge: Judge, engine: Engine, photons: Sequence[float], devices: int
 ) -> Iterator[list[dict[str, Any]]]:
     """Rows: the exact transform, then all devices for each number of photons; one program."""
-    row = {"run": judge.name, "split": judge.public, "task": judge.config.data.task}
+    row = {"run": judge.name, "split": judge.public, "dataset": TASKS[judge.config.data.task].dataset}
     row |= {"examples": len(judge.splits[judge.public].labels)}
     yield [row | {"accuracy": judge.exact(judge.public)}]
     for n in photons:
@@ -113,7 +114,7 @@ def draw(rows: Rows) -> Figure:
         xscale="log",
         xlabel="photo-electrons of a pixel written with 1, in a pass",
         ylabel=f"{rows[0]['split']} accuracy, %; mean of devices with 95 % band",
-        title=f"{rows[0]['task']}: how little light is enough",
+        title=f"{rows[0]['dataset']}: how little light is enough",
     )
     axes.legend(fontsize=8)
     return figure

@@ -24,6 +24,7 @@ from fourier_attn.studies.compiled import (
     compiled_mixers,
     compiled_training,
 )
+from fourier_attn.studies.judged import over_ages, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
@@ -54,6 +55,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
     "robustness": partial(robustness, name="robustness-imdb"),
+    "drift": partial(over_ages, name="drift-reviews"),
+    "photons": partial(over_photons, name="photons-reviews"),
 }
 
 
