@@ -5,6 +5,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from conftest import configuration
 
 from fourier_attn import config, train
 from fourier_attn.train import init_from
@@ -63,3 +64,19 @@ def test_knobs_without_effect_are_refused(name: str, message: str, toy: config.C
     with pytest.raises(ValueError, match=message):
         check_overrides(toy, [name])
     check_overrides(toy, ["data.dir", "model.dropout", "model.mixer.method"])
+
+
+def test_exact_weights_get_an_engine(toy: config.Config) -> None:
+    """That of the configuration in place of none, and of another; without one they keep their own."""
+    insitu, exact = configuration("optical_insitu", "reviews"), toy.model.to_dict()
+    insitu.init_from = "x"
+    adopted = init_from.adopt(insitu, exact)
+    assert adopted.model.mixer.engine.to_dict() == insitu.model.mixer.engine.to_dict()
+    assert (adopted.model.mixer.padding, adopted.model.d) == ("zero", toy.model.d)
+    config.check(adopted)
+    again = config.default(engine="hostile")
+    again = init_from.adopt(again, adopted.model.to_dict())
+    assert again.model.mixer.engine.modulator.dac_bits_amp == 3
+    kept = init_from.adopt(toy, adopted.model.to_dict())
+    assert kept.model.mixer.engine.to_dict() == insitu.model.mixer.engine.to_dict()
+    check_overrides(insitu, ["model.mixer.engine", "model.mixer.engine.receiver.adc_bits"])

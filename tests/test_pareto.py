@@ -9,7 +9,7 @@ import pytest
 from conftest import run_here, shrink
 
 from fourier_attn import config, train
-from fourier_attn.studies import frontier, pareto
+from fourier_attn.studies import bands, frontier, pareto
 
 
 def test_the_front_is_what_no_other_point_beats() -> None:
@@ -40,14 +40,14 @@ def test_the_second_front_follows_where_the_first_is_short() -> None:
 @pytest.mark.parametrize(("share", "examples"), [(0.5, 50), (0.85, 100), (0.97, 200)])
 def test_an_interval_covers_the_share_in_95_of_100_draws(share: float, examples: int) -> None:
     counts = np.random.default_rng(1).binomial(examples, share, 4000)
-    ends = np.array([frontier.interval(count / examples, examples) for count in counts])
+    ends = np.array([bands.interval(count / examples, examples) for count in counts])
     covered = np.mean((ends[:, 0] <= share) & (share <= ends[:, 1]))
     assert covered == pytest.approx(0.95, abs=0.025)  # discrete: it cannot be met to the point
 
 
 def test_an_interval_stays_within_0_and_1() -> None:
-    assert frontier.interval(1.0, 10)[1] <= 1
-    assert frontier.interval(0.0, 10)[0] >= 0
+    assert bands.interval(1.0, 10)[1] <= 1
+    assert bands.interval(0.0, 10)[0] >= 0
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from jaxtyping import Array, Complex
 
 from fourier_attn.ops.transforms import fftn
 from fourier_attn.optics.draws import normal, stream, uniform
+from fourier_attn.optics.drift import drift, drifts
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
 
@@ -46,6 +47,8 @@ def is_exact(engine: Engine) -> bool:
     effects = (
         engine.device.static_phase_rms,
         engine.device.static_gain_rms,
+        engine.device.phase_drift_rms,
+        engine.device.gain_drift_rms,
         engine.device.crosstalk_db,
         engine.device.shift_pitch,
         engine.device.defocus_rad,
@@ -69,8 +72,11 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
     root = jax.random.key(engine.device.seed)
     fixed, coupling = stream(root, "static pattern"), stream(root, "coupling")
     before, after = normal(fixed, (2, 2, *engine.shape), field.real.dtype)
+    moved = jnp.zeros((2, 2, 1, 1), field.real.dtype)
+    if drifts(engine.device):
+        moved = drift(engine.device, (2, 2, *engine.shape), field.real.dtype)
     first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
-    field = field * _pattern(engine, before, field.dtype)[None]
+    field = field * _pattern(engine, before, moved[0], field.dtype)[None]
     if engine.device.defocus_rad is not None:
         rows = _places(engine.shape[0], field.real.dtype, centred=True)
         cols = _places(engine.shape[1], field.real.dtype, centred=True)
@@ -79,20 +85,26 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
         field = field * turn(engine.device.defocus_rad * radius)[None]
     field = _crosstalk(field, engine, first)
     field = _crosstalk(lens(field, engine), engine, second)
-    field = field * (_pattern(engine, after, field.dtype) * _alignment(engine, field.dtype))[None]
+    field = field * (_pattern(engine, after, moved[1], field.dtype) * _alignment(engine, field.dtype))[None]
     if engine.device.insertion_loss_db is not None:
         field = field * jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
     return field
 
 
-def _pattern(engine: Engine, draws: Array, dtype: Any) -> Array:
+def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
     """(1 + g) exp(i psi) of each pixel; half of the variance stands before the lens, half after it."""
+    device = engine.device
     gains, phases = draws / 2**0.5
+    gains_moved, phases_moved = moved / 2**0.5
     pattern = jnp.ones(engine.shape, dtype)
-    if engine.device.static_gain_rms is not None:
-        pattern = pattern * (1 + engine.device.static_gain_rms * gains).astype(dtype)
-    if engine.device.static_phase_rms is not None:
-        pattern = pattern * turn(engine.device.static_phase_rms * phases)
+    if device.static_gain_rms is not None:
+        pattern = pattern * (1 + device.static_gain_rms * gains).astype(dtype)
+    if device.gain_drift_rms is not None:
+        pattern = pattern * (1 + device.gain_drift_rms * gains_moved).astype(dtype)
+    if device.static_phase_rms is not None:
+        pattern = pattern * turn(device.static_phase_rms * phases)
+    if device.phase_drift_rms is not None:
+        pattern = pattern * turn(device.phase_drift_rms * phases_moved)
     return pattern
 
 

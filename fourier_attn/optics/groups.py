@@ -203,7 +203,28 @@ class Device:
     insertion_loss_db: float | None = parameter(
         None, "modulators to detectors; undone digitally", unit="dB", least=0
     )
-    seed: int = parameter(0, "draws what is static, nothing else", kind="seed")
+    phase_drift_rms: float | None = noise(
+        "of each pixel's phase over a long time, before and after the lens together; see `drift_time_s`",
+        unit="rad",
+    )
+    gain_drift_rms: float | None = noise("drift of each pixel's gain likewise, relative")
+    drift_time_s: float = parameter(
+        3600.0,
+        "time tau over which the drift is correlated: t after a calibration it has the variance "
+        "2 rms^2 (1 - exp(-t / tau))",
+        unit="s",
+        least=TINY,
+    )
+    age_s: float = parameter(0.0, "since the first calibration, when nothing has drifted", unit="s", least=0)
+    recalibrate_s: float | None = parameter(
+        None, "between calibrations, which take off what has drifted", unit="s", least=TINY, most=math.inf
+    )
+    calibration_probes: float | None = parameter(
+        None,
+        "arrays that a calibration writes, which cost time and energy; None: two for each pixel",
+        least=1,
+    )
+    seed: int = parameter(0, "draws what is static, and how it drifts, nothing else", kind="seed")
 
     def __post_init__(self) -> None:
         check(self)

@@ -37,12 +37,12 @@ def _growth(what: Parameter) -> str:
 
 
 def kinds(results: Results) -> str:
-    """Kinds of modulators, how fast they are and what it takes to hold pi."""
+    """Kinds of modulators, and how fast they are."""
     lines = []
     for name, kind in KINDS.items():
         speed = f"{kind.speed_hz:g}{', a bit' if kind.binary else ''}"
-        lines.append([f"`{name}`", speed, f"{1e3 * kind.hold_w:g}", kind.source])
-    return table(["kind", "frames, Hz", "holds pi, mW", "source"], lines)
+        lines.append([f"`{name}`", speed, kind.source])
+    return table(["kind", "frames, Hz", "source"], lines)
 
 
 def presets(results: Results) -> str:

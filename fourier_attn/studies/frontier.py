@@ -6,8 +6,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from fourier_attn.studies.bands import interval
+
 Rows = Sequence[dict[str, Any]]
-Z95 = 1.959964  # of the normal distribution
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -33,17 +34,6 @@ def nearest(rows: Rows, count: int) -> list[dict[str, Any]]:
         chosen += best[: count - len(chosen)]
         left = [row for i, row in enumerate(left) if i not in places]
     return sorted(chosen, key=lambda row: row["joules"]["typical"])
-
-
-def interval(accuracy: float, examples: int) -> tuple[float, float]:
-    """Wilson's interval of 95 % for a share of so many examples.
-
-    (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
-    """
-    ratio = Z95**2 / examples
-    middle = accuracy + ratio / 2
-    half = Z95 * math.sqrt(accuracy * (1 - accuracy) / examples + ratio / (4 * examples))
-    return (middle - half) / (1 + ratio), (middle + half) / (1 + ratio)
 
 
 def part(rows: Rows, name: str) -> list[dict[str, Any]]:

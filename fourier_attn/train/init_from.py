@@ -21,6 +21,7 @@ from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 # Of the model part: what a task or a training sets, whatever the weights come from; and how a mixer computes.
 TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
 COMPUTE_KEYS = ("method", "implementation")
+ENGINES = config.ENGINES  # which a mixer may get, too: the same weights, computed by light
 
 
 class Start(NamedTuple):
@@ -147,7 +148,17 @@ def adopt(settings: Config, part: dict[str, Any]) -> Config:
                 mixer.padding = settings.init_padding
             given = _mixers(settings.model).get(name, {})
             mixer.update({key: given[key] for key in COMPUTE_KEYS if key in given})
+            _give_engines(mixer, given)
     return adopted
+
+
+def _give_engines(mixer: Config, given: Any) -> None:
+    """Those that are given; an engine may be a name, or parameters, whatever it was."""
+    for key in ENGINES:
+        if given.get(key) is not None:
+            with mixer.unlocked():
+                del mixer[key]
+                mixer[key] = given[key]
 
 
 def check_overrides(settings: Config, names: Iterable[str]) -> None:
@@ -158,8 +169,8 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
             raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
         if part != "model" or not settings.init_from:
             continue
-        kept = COMPUTE_KEYS if len(others) > 1 else TASK_KEYS
-        if others[-1] not in kept:
+        kept = (*COMPUTE_KEYS, *ENGINES) if len(others) > 1 else TASK_KEYS
+        if not set(others) & set(kept):
             hint = "; use --config.init_padding" if others[-1] == "padding" else ""
             raise ValueError(
                 f"{name} cannot be set beside init_from={settings.init_from}, whose architecture is used; "

@@ -1,0 +1,41 @@
+"""How sure an accuracy is: 95 % bands over devices and over examples, and how they are drawn."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from scipy.stats import t as student
+
+Z95 = 1.959964  # of the normal distribution
+
+
+def band(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and half the width of its 95 % band, t_{.975, n - 1} s / sqrt(n) (Student); NaN for one value.
+
+    Of devices: the examples are the same for all, so that what their choice adds is not in it.
+    """
+    n = len(values)
+    if n == 1:
+        return float(values[0]), math.nan
+    return float(np.mean(values)), float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / math.sqrt(n))
+
+
+def interval(accuracy: float, examples: int) -> tuple[float, float]:
+    """Wilson's interval of 95 % for a share of so many examples.
+
+    (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+    """
+    ratio = Z95**2 / examples
+    middle = accuracy + ratio / 2
+    half = Z95 * math.sqrt(accuracy * (1 - accuracy) / examples + ratio / (4 * examples))
+    return (middle - half) / (1 + ratio), (middle + half) / (1 + ratio)
+
+
+def draw_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
+    """A curve of means, in percent, with its band."""
+    means, halves = np.array([band(each) for each in values]).T
+    (line,) = axes.plot(places, 100 * means, markersize=4, **style)
+    low, high = 100 * (means - halves), 100 * (means + halves)
+    axes.fill_between(places, low, high, color=line.get_color(), alpha=0.2, linewidth=0)

@@ -1,0 +1,134 @@
+"""Accuracy against photons: how little light a trained network needs.
+
+    python -m fourier_attn.studies.photons --workdir=RUN --against=OTHER [options]
+
+A trained network is evaluated on its test split (validation, where labels of test are not public) through an
+engine whose laser gives a pixel that is written with 1 so many photo-electrons in a pass (--photons), on
+--devices devices. Electronics are taken off, so that shot noise is what few photons bring; --electronics
+leaves them. The engine is --engine=PRESET, or else the run's own, or else the other run's, or else
+chip_11x11. `--against=OTHER` puts a second run beside the first: one trained exactly beside one that was
+trained, or fine-tuned, through an engine with little light.
+
+Writes NAME.json, a row for each evaluation, and NAME.png with 95 % bands of the mean over devices, into the
+run's directory, for --out=NAME.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import flags
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from fourier_attn import command, provenance
+from fourier_attn.data import TASKS
+from fourier_attn.optics import Engine
+from fourier_attn.studies.bands import band, draw_band
+from fourier_attn.studies.judge import Judge
+from fourier_attn.studies.robustness import choose_engines, new_files, number, run_directories
+
+Rows = Sequence[dict[str, Any]]
+ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    flags.DEFINE_string("against", None, "directory of another run on the same task")
+    flags.DEFINE_list("photons", ["0.1", "1", "10", "100", "1000"], "photo-electrons of a pixel in a pass")
+    flags.DEFINE_integer("devices", 10, "number of device seeds", lower_bound=2)
+    flags.DEFINE_bool("electronics", False, "with the noise of the engine's electronics")
+    flags.DEFINE_string("engine", None, "preset instead of the runs' own engine")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_string("out", "photons", "name of the files in the run's directory, without .json, .png")
+
+
+def main() -> None:
+    """Evaluates one run, or two."""
+    options = flags.FLAGS
+    photons = [number("photons", text, float) for text in options.photons]
+    if not photons or not all(0 < n < math.inf for n in photons):
+        raise ValueError(f"--photons={photons} must be positive, and one at least")
+    directories = run_directories()
+    table, picture = new_files(directories[0], options.out)
+    judges = [Judge(directory, options.data_dir, options.examples) for directory in directories]
+    rows = []
+    with tqdm(total=len(judges) * (1 + len(photons))) as bar:
+        for judge, engine in zip(judges, choose_engines(judges), strict=True):
+            for part in accuracies(judge, engine, sorted(set(photons)), options.devices):
+                rows += part
+                bar.update()
+    provenance.write(table, provenance.record() | {"rows": rows})
+    draw(rows).savefig(picture, dpi=120)
+    print_table(rows)
+    print(f"written to {table} and {picture.name}")
+
+
+def starved(engine: Engine, photons: float) -> Engine:
+    """The engine with that little light; without electronics, unless the flag keeps them."""
+    off = {} if flags.FLAGS.electronics else dict.fromkeys(ELECTRONICS)
+    return engine.replace(**off).with_photons(photons)
+
+
+def accuracies(
+    judge: Judge, engine: Engine, photons: Sequence[float], devices: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Rows: the exact transform, then all devices for each number of photons; one program."""
+    row = {"run": judge.name, "split": judge.public, "dataset": TASKS[judge.config.data.task].dataset}
+    row |= {"examples": len(judge.splits[judge.public].labels)}
+    yield [row | {"accuracy": judge.exact(judge.public)}]
+    for n in photons:
+        dim = starved(engine, n)
+        found = judge.through([dim.replace(seed=seed) for seed in range(devices)], judge.public)
+        yield [
+            row | {"photons": n, "device": seed, "accuracy": float(accuracy)}
+            for seed, accuracy in enumerate(found)
+        ]
+
+
+def curves(rows: Rows) -> dict[str, dict[float, list[float]]]:
+    """Accuracies of the devices by run and photons."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for row in rows:
+        if "photons" in row:
+            found.setdefault(row["run"], {}).setdefault(row["photons"], []).append(row["accuracy"])
+    return found
+
+
+def exact(rows: Rows, run: str) -> float:
+    return next(row["accuracy"] for row in rows if row["run"] == run and "photons" not in row)
+
+
+def draw(rows: Rows) -> Figure:
+    """Accuracy over photons, a curve for each run."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for i, (run, found) in enumerate(curves(rows).items()):
+        color = f"C{i}"
+        draw_band(axes, list(found), list(found.values()), marker="os"[i % 2], color=color, label=run)
+        label = f"{run}, exact transform"
+        axes.axhline(100 * exact(rows, run), color=color, linewidth=0.8, linestyle=":", label=label)
+    axes.set(
+        xscale="log",
+        xlabel="photo-electrons of a pixel written with 1, in a pass",
+        ylabel=f"{rows[0]['split']} accuracy, %; mean of devices with 95 % band",
+        title=f"{rows[0]['dataset']}: how little light is enough",
+    )
+    axes.legend(fontsize=8)
+    return figure
+
+
+def print_table(rows: Rows) -> None:
+    """Mean and half of the 95 % band, in percent."""
+    for run, found in curves(rows).items():
+        print(f"{run}: {rows[0]['split']} accuracy, %; exact {100 * exact(rows, run):.2f}")
+        for n, values in found.items():
+            mean, half = band(values)
+            print(f"{n:>10g} photons  {100 * mean:6.2f} ± {100 * half:.2f}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))
