@@ -25,7 +25,7 @@ from fourier_attn.studies.compiled import (
     compiled_training,
 )
 from fourier_attn.studies.engines import kinds, parameters, presets
-from fourier_attn.studies.judged import over_ages, over_photons
+from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
@@ -63,6 +63,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speedup": partial(speedup, name="speedup-fnet"),
     "frames": partial(frames, name="speedup-fnet"),
     "components": parts,
+    "pareto-fnet": partial(over_joules, name="pareto-fnet"),
+    "pareto-circular": partial(over_joules, name="pareto-circular"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
 }
