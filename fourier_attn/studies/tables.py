@@ -25,6 +25,7 @@ from fourier_attn.studies.compiled import (
     compiled_training,
 )
 from fourier_attn.studies.markdown import Results
+from fourier_attn.studies.plans import compared
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
 
@@ -53,6 +54,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
+    "plans": partial(compared, name="plans-chip"),
     "robustness": partial(robustness, name="robustness-imdb"),
 }
 
