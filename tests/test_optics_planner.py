@@ -222,6 +222,8 @@ def test_golden_passes(sizes: tuple, together: int, apart: int) -> None:
     half = plan("dft", sizes, eleven, prefer="passes", real=True).passes
     assert apart / 2 <= half <= (0.52 * apart if together > apart else apart)
     assert plan("fourier_mix", (1, *sizes), eleven, prefer="passes").passes == half
+    three = plan("fourier_mix", (3, *sizes), eleven, prefer="passes").passes
+    assert three == min(3 * half, 2 * apart)  # each by itself, or in two pairs, one of them with zeros
 
 
 def test_frames_follow_from_their_definition() -> None:

@@ -28,6 +28,7 @@ from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.projected import frames, parts, speedup
+from fourier_attn.studies.plans import compared
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
 
@@ -59,6 +60,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "engine-parameters": parameters,
     "engine-kinds": kinds,
     "engine-presets": presets,
+    "plans": partial(compared, name="plans-chip"),
     "robustness": partial(robustness, name="robustness-imdb"),
     "speedup": partial(speedup, name="speedup-fnet"),
     "frames": partial(frames, name="speedup-fnet"),
