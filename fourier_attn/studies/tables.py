@@ -24,6 +24,7 @@ from fourier_attn.studies.compiled import (
     compiled_mixers,
     compiled_training,
 )
+from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.judged import over_ages, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.timings import growth, speed, values
@@ -54,6 +55,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
+    "engine-parameters": parameters,
+    "engine-kinds": kinds,
+    "engine-presets": presets,
     "robustness": partial(robustness, name="robustness-imdb"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
