@@ -88,13 +88,17 @@ def test_tables_have_a_column_for_each_age_and_number_of_photons(tmp_path: Path)
     dim = [first | {"photons": n, "accuracy": 0.5 + n / 1000} for n in (1.0, 100.0) for _ in range(2)]
     costs = [{"interval_s": interval, "passes_for_each_of_work": 0.5} for interval in (None, 60.0)]
     facts = {"command": "c", "commit": "0" * 40, "hardware": None, "versions": None, "date": None}
+    setting = {"dataset": "films", "examples": 7, "phase_drift_rms": 0.5, "gain_drift_rms": 0.1}
+    setting |= {"drift_time_s": 60.0}
+    aging = {"rows": [first, *aged], "costs": costs, "setting": setting}
     (tmp_path / "results").mkdir()
-    for name, more in (("aged", {"rows": [first, *aged], "costs": costs}), ("dim", {"rows": [first, *dim]})):
+    for name, more in (("aged", aging), ("dim", {"rows": [first, *dim]})):
         (tmp_path / "results" / f"{name}.json").write_text(json.dumps(facts | more))
     table = over_ages(Results(tmp_path), "aged")
     half = 12.71  # t_{.975, 1}, and s / sqrt(2) is 1 %
     assert "after 0 s | after 600 s | passes" in table
     assert f"| every 60 s | 81.00 ± {half} | 71.00 ± {half} | 0.5 |" in table
+    assert "films, 7 examples; drift of 0.5 rad, gain 0.1, correlated over 60 s" in table
     table = over_photons(Results(tmp_path), "dim")
     assert "| a | 50.10 ± 0.00 | 60.00 ± 0.00 | 90.00 |" in table
     assert "not yet run" in over_ages(Results(tmp_path), "none") + over_photons(Results(tmp_path), "none")
