@@ -7,8 +7,8 @@ reviews:
 --config.model.mixer.padding=zero --config.data.length=64 --config.model.positions=64`, then
 `python -m fourier_attn.main --config=configs/optical_insitu.py:reviews --config.init_from=runs/exact`. On
 IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (docs/optics.md has its command).
-`--config.model.mixer.engine.laser.power_w=5e-8 --config.model.mixer.engine.receiver.tia_noise=0
---config.model.mixer.engine.receiver.dark_current=0` is ten photons a pixel, with their shot noise alone.
+`--config.model.mixer.engine.laser.power_w=1.5e-7 --config.model.mixer.engine.receiver.tia_noise=0
+--config.model.mixer.engine.receiver.dark_current=0` is thirty photons a pixel, with their shot noise alone.
 """
 
 from fourier_attn.config import Config, default

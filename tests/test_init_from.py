@@ -68,7 +68,8 @@ def test_knobs_without_effect_are_refused(name: str, message: str, toy: config.C
 
 def test_exact_weights_get_an_engine(toy: config.Config) -> None:
     """That of the configuration in place of none, and of another; without one they keep their own."""
-    insitu, exact = configuration("optical_insitu", "reviews"), toy.model.to_dict()
+    insitu: config.Config = configuration("optical_insitu", "reviews")
+    exact = toy.model.to_dict()
     insitu.init_from = "x"
     adopted = init_from.adopt(insitu, exact)
     assert adopted.model.mixer.engine.to_dict() == insitu.model.mixer.engine.to_dict()

@@ -12,6 +12,8 @@ from conftest import run_here, shrink
 from fourier_attn import config, train
 from fourier_attn.studies import drift, photons
 from fourier_attn.studies.bands import band
+from fourier_attn.studies.judged import over_ages, over_photons
+from fourier_attn.studies.markdown import Results
 
 
 def test_devices_stand_all_over_the_interval_before_their_age() -> None:
@@ -32,7 +34,7 @@ def test_a_band_holds_the_mean_in_95_of_100_cases() -> None:
 @pytest.fixture(scope="module")
 def optical_run(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("runs") / "optical"
-    c = shrink(config.default(engine="chip_11x11"), few_reviews)
+    c: config.Config = shrink(config.default(engine="chip_11x11"), few_reviews)
     c.train.epochs = 1
     with jax.numpy_dtype_promotion("standard"):
         train.run(c, where)
@@ -73,3 +75,30 @@ def test_photons_are_a_command(optical_run: Path) -> None:
     code, _, err = run_here(photons, *words, "--photons=0", "--out=more")
     assert code == 2
     assert "--photons=[0.0] must be positive" in err
+
+
+def test_tables_have_a_column_for_each_age_and_number_of_photons(tmp_path: Path) -> None:
+    first = {"run": "a", "accuracy": 0.9}
+    aged = [
+        first | {"interval_s": interval, "age_s": age, "accuracy": accuracy + 0.01 * device}
+        for interval in (None, 60.0)
+        for age, accuracy in ((0.0, 0.8), (600.0, 0.7))
+        for device in (0, 2)
+    ]
+    dim = [first | {"photons": n, "accuracy": 0.5 + n / 1000} for n in (1.0, 100.0) for _ in range(2)]
+    costs = [{"interval_s": interval, "passes_for_each_of_work": 0.5} for interval in (None, 60.0)]
+    facts = {"command": "c", "commit": "0" * 40, "hardware": None, "versions": None, "date": None}
+    setting = {"dataset": "films", "examples": 7, "phase_drift_rms": 0.5, "gain_drift_rms": 0.1}
+    setting |= {"drift_time_s": 60.0}
+    aging = {"rows": [first, *aged], "costs": costs, "setting": setting}
+    (tmp_path / "results").mkdir()
+    for name, more in (("aged", aging), ("dim", {"rows": [first, *dim]})):
+        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(facts | more))
+    table = over_ages(Results(tmp_path), "aged")
+    half = 12.71  # t_{.975, 1}, and s / sqrt(2) is 1 %
+    assert "after 0 s | after 600 s | passes" in table
+    assert f"| every 60 s | 81.00 ± {half} | 71.00 ± {half} | 0.5 |" in table
+    assert "films, 7 examples; drift of 0.5 rad, gain 0.1, correlated over 60 s" in table
+    table = over_photons(Results(tmp_path), "dim")
+    assert "| a | 50.10 ± 0.00 | 60.00 ± 0.00 | 90.00 |" in table
+    assert "not yet run" in over_ages(Results(tmp_path), "none") + over_photons(Results(tmp_path), "none")

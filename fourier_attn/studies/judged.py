@@ -22,7 +22,12 @@ def over_ages(results: Results, name: str) -> str:
         cells = [_cell(values) for values in at.values()]
         lines.append([drift.name(every), *cells, significant(costs[every])])
     head = ["calibrated", *(f"after {age:g} s" for age in ages), "passes for each of work"]
-    return table(head, lines) + notes(found)
+    setting = document["setting"]
+    words = (
+        f"{setting['dataset']}, {setting['examples']} examples; drift of {setting['phase_drift_rms']:g} rad, "
+        f"gain {setting['gain_drift_rms']:g}, correlated over {setting['drift_time_s']:g} s"
+    )
+    return table(head, lines) + notes({name: document | {"setting": words}})
 
 
 def over_photons(results: Results, name: str) -> str:

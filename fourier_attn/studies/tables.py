@@ -27,8 +27,8 @@ from fourier_attn.studies.compiled import (
 from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
-from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.plans import compared
+from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
 
