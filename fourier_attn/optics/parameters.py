@@ -162,7 +162,7 @@ class Engine:
             table = _complex_array("drive_table", drive_table)
             known = {"extinction_db": None, "compensated": False, "v_pi": None, "drive_v": None}
             modulator = dataclasses.replace(modulator, drive_table=table, **known)
-        return like.replace(device=device, modulator=modulator).replace(**parameters)
+        return like.replace(**{"device": device, "modulator": modulator} | parameters)
 
     @classmethod
     def from_file(cls, path: str | Path, *, like: "Engine | None" = None, **parameters: Any) -> "Engine":

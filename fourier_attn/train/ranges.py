@@ -36,9 +36,8 @@ class Watcher:
         self.forward = forward
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
-        self.seen.append(
-            (layer, converter, counts)
-        )  # reading them here would wait for the program that waits
+        # reading them here would wait for the program that waits for this
+        self.seen.append((layer, converter, counts))
 
     def look(
         self, params: Any, batches: Iterable[Batch]
