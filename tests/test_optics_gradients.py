@@ -56,6 +56,40 @@ def test_the_transform_is_its_own_transpose(backward: str, lens: str) -> None:
     np.testing.assert_allclose(pull(x.real, g, engine), dft(g, engine).real, atol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("encode", ["complex", "signed", "amplitude", "phase"])
+@pytest.mark.parametrize("leak", ["none", "plain", "compensated"])
+def test_derivatives_are_finite_differences(encode: str, leak: str) -> None:
+    """Of each detection, in float64, through leak and device; scales are given, quantisers are off."""
+    rng, extinction = np.random.default_rng(0), None if leak == "none" else 20.0
+    writing = {"encode": encode, "extinction_db": extinction, "compensated": leak == "compensated"}
+    x, v = rng.uniform(0.75, 2.25, (3, 4)), rng.standard_normal((3, 4))
+    if encode == "signed":
+        x = x * rng.choice([-1, 1], (3, 4))
+    if encode in ("complex", "phase"):
+        x, v = x * np.exp(1j * rng.uniform(-3, 3, (3, 4))), v + 1j * rng.standard_normal((3, 4))
+        x[0, 0] *= 0.02  # below the leak
+    with jax.enable_x64(True):
+        for detection in DETECTIONS:
+            engine = made(shape=(3, 4), detection=detection, dac_range=3.0, defocus_rad=0.5, **writing)
+            run = jax.jit(partial(optical_dft2, engine=engine), compiler_options=QUICK)
+            found = jax.jvp(run, (jnp.asarray(x),), (jnp.asarray(v),))[1]
+            h = 1e-6
+            expected = (run(jnp.asarray(x + h * v)) - run(jnp.asarray(x - h * v))) / (2 * h)
+            np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_phase_does_not_feel_its_size() -> None:
+    """d (x / |x|) is 0 along x, and i Im(conj(x) dx) / |x|^2 times it across."""
+    x = jnp.full((1, 1), 0.6 + 0.8j, jnp.complex64) / 4
+    engine = Engine(shape=(1, 1)).replace(encode="phase", dac_bits_phase=12)
+    along, across = (jax.jvp(lambda x: dft(x, engine), (x,), (v,))[1] for v in (x, 4j * x))
+    scale = 0.25  # of the aperture, a constant
+    np.testing.assert_allclose(along, 0, atol=1e-6)
+    np.testing.assert_allclose(across, scale * 1j * (0.6 + 0.8j) / 0.25, atol=1e-5)
+    np.testing.assert_array_equal(pull(0 * x, x, engine), 0 * x)  # a direction that there is not
+
+
 @pytest.mark.parametrize("encode", ["complex", "signed", "amplitude"])
 def test_quantisers_pass_what_they_do_not_clip(encode: str) -> None:
     x = normal(2, 3, 4) if encode != "complex" else waves(2, 3, 4)

@@ -12,7 +12,7 @@ from optical import KEY, QUICK, changed, dft, waves
 from scipy.stats import kstest
 
 from fourier_attn.optics import Engine, optical_dft2
-from fourier_attn.optics.presets import preset
+from fourier_attn.optics.presets import preset, scaled
 
 SMALL = Engine(shape=(4, 5))
 
@@ -134,6 +134,10 @@ def test_one_compilation_for_a_sweep() -> None:
     ]
     assert len(traces) == 1
     assert errors == sorted(errors)
+    chip, before = scaled(preset("chip_11x11"), 8, 0.5, 0), len(traces)
+    for k in range(20):
+        run(jnp.zeros((1, 11, 11)), scaled(chip, 8, 0.9 + 0.1 * k, k), KEY)
+    assert len(traces) == before + 1
     strengths = jnp.array([0.01, 0.1, 1.0])
     swept = jax.vmap(lambda rms: optical_dft2(x, SMALL.replace(phase_noise_rms=rms), KEY))(strengths)
     alone = dft(x, SMALL.replace(phase_noise_rms=0.1), KEY)

@@ -27,6 +27,32 @@ def test_real_numbers_have_an_angle_too() -> None:
     np.testing.assert_allclose(phases.angle(jnp.array([2.0, -2.0, 0.0])), [0, np.pi, 0], atol=3e-7)
 
 
+def test_products_are_held_against_the_plain_form() -> None:
+    """The forms for CPUs and for all other platforms: one phasor, one angle, one distribution."""
+    assert [phases.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["products", "plain", "plain"]
+    assert [draws.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["table", "plain", "plain"]
+    angles = jnp.asarray(np.random.default_rng(0).uniform(-9, 9, 5000), jnp.float32)
+    turned = [phases.compute_turn(form, angles) for form in ("products", "plain")]
+    np.testing.assert_allclose(*turned, atol=5e-7)
+    measured = [phases.compute_angle(form, turned[0]) for form in ("products", "plain")]
+    np.testing.assert_allclose(*measured, atol=1e-6)
+    key, shape = jax.random.key(5), (40, 400, 5, 5)
+    table, plain = (
+        np.asarray(draws.compute_normal(form, key, shape, jnp.float32)).ravel() for form in ("table", "plain")
+    )
+    assert stats.ks_2samp(table, plain).pvalue > 1e-4
+    assert abs(table.std() - plain.std()) < 5 / table.size**0.5
+    few = draws.compute_normal("plain", key, (10, *shape[1:]), jnp.float32)
+    np.testing.assert_array_equal(plain[: few.size], np.asarray(few).ravel())
+
+
+def test_derivatives_of_phasors() -> None:
+    """d exp(i a) = i exp(i a) da."""
+    angles = jnp.linspace(-4, 4, 9)
+    value, slope = jax.jvp(phases.turn, (angles,), (jnp.ones(9),))
+    np.testing.assert_allclose(slope, 1j * np.asarray(value), atol=1e-6)
+
+
 def test_values_of_normal_numbers_have_mean_0_variance_1_and_the_normal_distribution() -> None:
     values = draws.VALUES.astype(float)
     assert abs(values.mean()) < 1e-7

@@ -24,6 +24,7 @@ from fourier_attn.studies.compiled import (
     compiled_mixers,
     compiled_training,
 )
+from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.timings import growth, speed, values
 from fourier_attn.studies.trained import padding, robustness, runs, summary
@@ -53,6 +54,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
+    "engine-parameters": parameters,
+    "engine-kinds": kinds,
+    "engine-presets": presets,
     "robustness": partial(robustness, name="robustness-imdb"),
 }
 
