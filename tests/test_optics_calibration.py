@@ -84,7 +84,8 @@ def leaking(delta: float, drives: int = 257) -> np.ndarray:
 
 def test_a_measured_device_is_the_one_that_was_measured(tmp_path: Path) -> None:
     """Matrix and table from a file give what the parameters give that they were made with."""
-    chip = preset("chip_11x11").replace(shape=(4, 4), drive_noise_rms=None, dac_bits_amp=None)
+    chip = preset("chip_11x11").replace(shape=(4, 4), drive_noise_rms=None)
+    chip = chip.replace(dac_bits_amp=None, adc_bits=None)  # a level more or less is no small difference
     path = tmp_path / "device.npz"
     np.savez(path, transfer=transfer_matrix(chip), drive_table=leaking(10 ** (-30 / 20)))
     measured = Engine.from_file(path, like=chip)
@@ -140,8 +141,8 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     messages = {
         "other.npz": "no `transfer`",
         "objects.npy": "Object arrays",
-        "text.npz": "",
         "none.npz": "No such",
+        "text.npz": "is no measured device that can be read",
     }
     for name, message in messages.items():
         with pytest.raises(ValueError, match=message) as error:

@@ -11,7 +11,7 @@ from fourier_attn.data.batches import Batch
 from fourier_attn.optics import Engine
 from fourier_attn.optics.ranges import BINS, CONVERTERS, clipped, full_scale, uncalibrated, watched
 from fourier_attn.train.sharding import fetch
-from fourier_attn.train.step import model_inputs
+from fourier_attn.train.step import make_forward
 
 BATCHES = 4  # from which a run calibrates
 
@@ -26,14 +26,7 @@ class Watcher:
             for engine in engines[:1]:
                 if uncalibrated(engine):
                     self.engines["encoder", f"block_{block}", "mixer"] = engine
-        watching = model.with_engines(network, lambda engine: watched(engine, self._count))
-
-        @jax.jit
-        def forward(params: Any, batch: Batch) -> Any:
-            draws = {"noise": jax.random.key(0)}
-            return watching.apply({"params": params}, batch["inputs"], **model_inputs(batch), rngs=draws)
-
-        self.forward = forward
+        self.forward = make_forward(model.with_engines(network, lambda engine: watched(engine, self._count)))
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
         # reading them here would wait for the program that waits for this
