@@ -105,7 +105,8 @@ def train_both(hidden: Engine, photons: float, directory: Path) -> list[dict[str
     for name in ("measured model", "hidden device"):
         config = network(hidden)
         if name == "measured model":
-            set_engine(config.model.mixer, hidden, "eval_engine")
+            with config.unlocked():
+                set_engine(config.model.mixer, hidden, "eval_engine")
             device = config.model.mixer.engine.device
             for effect in (
                 "static_phase_rms",
