@@ -22,7 +22,7 @@ from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolution
 from fourier_attn.ops.dense import matrix_dot_general
-from fourier_attn.optics import presets
+from fourier_attn.optics import Engine, presets
 
 MIXERS: dict[str, type[nn.Module]] = {
     "attention": Attention,
@@ -243,6 +243,29 @@ def build(config: Any) -> Model:
         dtype=jnp.dtype(config["dtype"]),
     )
     return Model(encoder, HEADS[config["head"]](config), config["pooling"], embedding.axes)
+
+
+def engines(network: Model) -> list[tuple[Engine, ...]]:
+    """The engines of each block, of training first; none where it is exact."""
+    found = []
+    for mixer in _keywords(network.encoder)["mixers"]:
+        given = (_keywords(mixer).get(name) for name in ("engine", "eval_engine"))
+        found.append(tuple(engine for engine in given if engine is not None))
+    return found
+
+
+def _keywords(factory: Any) -> dict[str, Any]:
+    """What `build` has given to a factory."""
+    return factory.keywords
+
+
+def with_engines(network: Model, change: Callable[[Engine], Engine]) -> Model:
+    """The model with the first engine of each block, of training or else of evaluation, changed, for both."""
+    mixers = []
+    for mixer, given in zip(_keywords(network.encoder)["mixers"], engines(network), strict=True):
+        changed = {"engine": change(given[0]), "eval_engine": None} if given else {}
+        mixers.append(partial(mixer, **changed))
+    return network.clone(encoder=partial(network.encoder, mixers=tuple(mixers)))
 
 
 def example(config: Any) -> jax.ShapeDtypeStruct:

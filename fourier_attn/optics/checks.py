@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeGuard
 
+import numpy as np
+
 from fourier_attn.optics.fields import LARGEST, TINY, Parameter, parameters
 
 __all__ = ["LARGEST", "TINY", "check", "check_choices", "is_number"]
@@ -122,6 +124,54 @@ def _check_seed(name: str, value: Any, parameter: Parameter) -> None:
         raise ValueError(f"{name}={value!r} must be a whole number")
 
 
+def _check_file(name: str, value: Any, parameter: Parameter) -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name}={value!r} must be the path of an .npz or .npy file, or None")
+
+
+def _is_array(name: str, value: Any) -> TypeGuard[np.ndarray]:
+    """Whether it is an array that can be looked at: of NumPy, of finite numbers. Traced ones cannot."""
+    if isinstance(value, str | bytes | int | float | list | tuple | dict):
+        raise ValueError(f"{name}={value!r:.60} must be an array of NumPy, or None")
+    if not isinstance(value, np.ndarray):
+        return False
+    if value.dtype.kind not in "iufc":
+        raise ValueError(f"{name} holds {value.dtype}; it must hold numbers")
+    if bad := int(np.sum(~np.isfinite(value))):
+        raise ValueError(
+            f"{name} of shape {value.shape} has {bad} entries that are not finite; measure again"
+        )
+    return True
+
+
+def _check_matrix(name: str, value: Any, parameter: Parameter) -> None:
+    if _is_array(name, value) and (value.ndim != 2 or value.shape[0] != value.shape[1] or not value.any()):
+        raise ValueError(
+            f"{name} of shape {value.shape} must be a square matrix, not 0, a row for each pixel that is "
+            "written and a column for each that is read"
+        )
+
+
+def _check_rising(name: str, value: Any, parameter: Parameter) -> None:
+    if not _is_array(name, value):
+        return
+    if value.ndim != 1 or len(value) < 2:
+        raise ValueError(f"{name} of shape {value.shape} must be a row of at least two transmissions")
+    size = np.abs(value)
+    if np.all(np.diff(size) > 0):
+        return
+    at = int(np.argmax(np.diff(size) <= 0)) + 1
+    raise ValueError(
+        f"{name} is not monotone: {size[at]:.6g} at place {at} follows {size[at - 1]:.6g}; amplitudes must "
+        "rise from drive to drive, so cut it where they turn, or smooth it"
+    )
+
+
+def _check_factors(name: str, value: Any, parameter: Parameter) -> None:
+    if _is_array(name, value) and value.ndim != 2:
+        raise ValueError(f"{name} of shape {value.shape} must have a factor for each pixel")
+
+
 CHECKS: Mapping[str, Callable[[str, Any, Parameter], None]] = {
     "shape": _check_shape,
     "pair": _check_pair,
@@ -129,4 +179,8 @@ CHECKS: Mapping[str, Callable[[str, Any, Parameter], None]] = {
     "full_scale": _check_full_scale,
     "flag": _check_flag,
     "seed": _check_seed,
+    "file": _check_file,
+    "matrix": _check_matrix,
+    "rising": _check_rising,
+    "factors": _check_factors,
 }

@@ -16,6 +16,7 @@ from fourier_attn.optics.draws import Key, draw, normal, uniform
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
+from fourier_attn.optics.ranges import report
 
 BOLTZMANN_J_K = 1.380649e-23  # exact, SI
 MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
@@ -204,6 +205,7 @@ def _poisson(key: Key, mean: Array) -> Array:
 
 def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
     """The analog-to-digital converter: full scale, clip, levels."""
+    report(engine, "adc", signal)
     if engine.receiver.adc_bits is None and engine.receiver.adc_range == "auto":
         return signal
     balanced = engine.detector.balanced
@@ -230,6 +232,8 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
 
 def _full_scale(engine: Engine) -> Any:
     """The amplitude that is given, or the largest there can be: of an aperture whose pixels are all 1."""
+    if engine.receiver.adc_range == "calibrated":
+        return engine.receiver.adc_full_scale
     if engine.receiver.adc_range != "fixed":
         return engine.receiver.adc_range
     rows, columns = engine.shape

@@ -4,7 +4,7 @@
 
 G is diagonal (gain, phase, defocus before the lens; gain, phase, lateral shift and fill factor after it), X
 couples neighbouring waveguides and F2 is the orthonormal transform. All of it is linear and fixed, so that on
-small apertures it is one matrix, made once for a whole batch.
+small apertures it is one matrix, made once for a whole batch. A measured device is given as that matrix.
 """
 
 from functools import partial
@@ -29,6 +29,9 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Arra
     batch = field.size // pixels
     if is_exact(engine):
         return lens(field, engine)
+    if engine.device.transfer is not None:
+        rows = field.reshape(batch, pixels)
+        return jnp.matmul(rows, matrix(engine, field.dtype), precision="highest").reshape(field.shape)
     if pixels <= MATRIX_PIXELS and batch >= pixels:
         rows = field.reshape(batch, pixels)
         return jnp.matmul(rows, matrix(engine, field.dtype), precision="highest").reshape(field.shape)
@@ -38,6 +41,9 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Arra
 def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
     """The matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
     pixels = engine.shape[0] * engine.shape[1]
+    if engine.device.transfer is not None:
+        eta = jnp.asarray(engine.device.transmission)
+        return jnp.asarray(engine.device.transfer, dtype) * jnp.sqrt(eta).astype(dtype)
     unit = jnp.eye(pixels, dtype=dtype).reshape(pixels, *engine.shape)
     return stages(unit, engine).reshape(pixels, pixels)
 
@@ -54,6 +60,7 @@ def is_exact(engine: Engine) -> bool:
         engine.device.defocus_rad,
         engine.device.fill_factor,
         engine.device.insertion_loss_db,
+        engine.device.transfer,
     )
     return all(strength is None for strength in effects)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact
 
-from fourier_attn.optics import detection, device, modulator
+from fourier_attn.optics import detection, device, modulator, ranges
 from fourier_attn.optics.draws import Key, draw, normal, stream
 from fourier_attn.optics.parameters import Engine
 
@@ -61,6 +61,9 @@ def optical_dft2(
         raise ValueError(
             f"x of shape {x.shape} must end in the aperture {engine.shape}; use optical_dft for other sizes"
         )
+    ranges.check_ranges(engine)
+    if engine.device.file is not None and engine.device.transfer is None:
+        raise ValueError(f"file={engine.device.file!r} has not been read; use Engine.from_file")
     if x.size == 0:
         raise ValueError(f"x of shape {x.shape} is empty; there is nothing to transform")
     if engine.noisy and key is None:
@@ -128,7 +131,11 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     keys = _split(key)
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
-    digits = _digits(x if mean is None else x - mean, engine)
+    x = x if mean is None else x - mean
+    if engine.input_factors is not None:
+        x = modulator.as_complex(x)
+        x = x * jnp.asarray(engine.input_factors, x.dtype).reshape((1,) * (x.ndim - 2) + engine.shape)
+    digits = _digits(x, engine)
     scale, field = _write(digits, engine, keys.writing)
     if factor is not None:
         if engine.slices > 1:
@@ -143,6 +150,8 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     y = y * (scale**2 if engine.receiver.detection == "intensity" else scale).astype(y.dtype)
     if engine.slices > 1:
         y = y.sum(axis=-3)
+    if engine.output_factors is not None:
+        y = y * jnp.asarray(engine.output_factors, y.dtype).reshape((1,) * (y.ndim - 2) + engine.shape)
     return y if mean is None else _restore(y, mean, engine)
 
 
@@ -163,6 +172,7 @@ def _split(key: Key) -> PassKeys:
 
 def _write(x: Array, engine: Engine, keys: modulator.Keys) -> tuple[Array, Array]:
     """Scale of each aperture, and its field in each pass."""
+    ranges.report(engine, "dac", x)
     written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free)
     field = modulator.disturb(written, engine.modulator, engine.passes // engine.slices, keys.noise)
     return written.scale, field

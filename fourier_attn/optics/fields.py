@@ -20,7 +20,8 @@ class Parameter(NamedTuple):
     Args:
       text: its meaning.
       kind: "number"; "count", whole; "bits", whole; "pair" of numbers; "shape"; "choice" among the words;
-        "full_scale", a number or one of the words; "flag"; "seed"; "function".
+        "full_scale", a number or one of the words; "flag"; "seed"; "function"; "file", a path; and arrays:
+        "matrix", square; "rising", numbers whose sizes rise; "factors", one of each pixel.
       unit: of the value; "" for none.
       least, most: its range; infinite values switch an effect off.
       words: that are allowed.
@@ -38,6 +39,11 @@ class Parameter(NamedTuple):
     noise_power: int | None = None
     noise_db: int = 0
     static: bool = False
+
+    @property
+    def written(self) -> bool:
+        """Whether a configuration can hold it, which functions and arrays are not for."""
+        return self.kind not in ("function", "matrix", "rising", "factors")
 
     @property
     def noise(self) -> bool:
@@ -63,6 +69,11 @@ def bits(text: str) -> Any:
 def noise(text: str, unit: str = "", power: int = 1) -> Any:
     """A strength from 0 up, None for off, times k to a power where noise is k times as strong."""
     return parameter(None, text, unit=unit, least=0, noise_power=power)
+
+
+def measured(text: str, kind: str) -> dict[str, Parameter]:
+    """Metadata of a field for a measured array, which should not count when engines are compared."""
+    return {KEY: Parameter(text, kind)}
 
 
 def parameters(group: Any) -> Iterator[tuple[str, Parameter, Any]]:

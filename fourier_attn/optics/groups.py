@@ -7,10 +7,10 @@ A parameter that is None is ideal, or off. What a field says about its parameter
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 from fourier_attn.optics.checks import check, check_choices
-from fourier_attn.optics.fields import LARGEST, TINY, bits, choice, noise, parameter, register
+from fourier_attn.optics.fields import LARGEST, TINY, bits, choice, measured, noise, parameter, register
 
 
 class Detection(NamedTuple):
@@ -114,11 +114,15 @@ class Modulator:
     dac_bits_phase: int | None = bits("of the phase: 2^b levels around the circle")
     dac_range: float | str = parameter(
         "auto",
-        'the amplitude that is written as 1; "auto" is the largest of each aperture',
+        'the amplitude that is written as 1; "auto" is the largest of each aperture; '
+        '"calibrated" is `dac_full_scale`, one number for a layer',
         kind="full_scale",
         least=TINY,
-        words=("auto",),
+        words=("auto", "calibrated"),
         static=True,
+    )
+    dac_full_scale: float | None = parameter(
+        None, 'amplitude for dac_range="calibrated"; a network has one for each layer', least=TINY
     )
     dac_rounding: str = choice(
         "nearest",
@@ -152,9 +156,21 @@ class Modulator:
         unit="V",
         least=TINY,
     )
+    drive_table: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "measured complex transmission at equally spaced drives from 0 to full, amplitudes rising; "
+            "between them it is a line. Drives are chosen by it, and phases without the angle that it adds. "
+            "The array of this name in the device's file",
+            "rising",
+        ),
+    )
 
     def __post_init__(self) -> None:
         check(self, ("dac_bits_amp",) if self.encode == "signed" else ())
+        if self.drive_table is not None:
+            self._check_table()
         if (self.v_pi is None) != (self.drive_v is None):
             raise ValueError(
                 f"v_pi={self.v_pi} and drive_v={self.drive_v} belong together; give both, or neither"
@@ -163,6 +179,16 @@ class Modulator:
             raise ValueError(
                 f"kind='micromirror' writes no phases, which encode={self.encode!r} has; use 'amplitude'"
             )
+
+    def _check_table(self) -> None:
+        if self.encode not in ("complex", "amplitude"):
+            raise ValueError(
+                f"encode={self.encode!r} has no drive_table; use 'complex' or 'amplitude', or no table"
+            )
+        for name in ("extinction_db", "v_pi", "drive_v"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(f"{name}={value} is a part of drive_table; leave it None")
 
     @property
     def speed_hz(self) -> float:
@@ -225,9 +251,32 @@ class Device:
         least=1,
     )
     seed: int = parameter(0, "draws what is static, and how it drifts, nothing else", kind="seed")
+    file: str | None = parameter(
+        None,
+        "a measured device: .npz with `transfer` and, if there is one, `drive_table`, or .npy with the "
+        "transfer alone. Read where a configuration is built; in Python use `Engine.from_file`",
+        kind="file",
+        static=True,
+    )
+    transfer: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "measured matrix (pixels, pixels) from the fields that are written, a row for each, to those "
+            "that are detected, lens and all, without the insertion loss; instead of other static effects",
+            "matrix",
+        ),
+    )
 
     def __post_init__(self) -> None:
         check(self)
+        if self.transfer is None:
+            return
+        effects = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
+        for name in (*effects, "fill_factor", "phase_drift_rms", "gain_drift_rms"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(f"{name}={value} is a part of the measured transfer; leave it None")
 
     @property
     def transmission(self) -> float:
@@ -342,12 +391,16 @@ class Receiver:
     adc_bits: int | None = bits("2^b - 1 levels on [-FS, FS] for balanced signals, 2^b on [0, FS] for powers")
     adc_range: float | str = parameter(
         "auto",
-        'full scale as an amplitude; "auto" is the largest of each pass, which a converter would have to '
-        'know before; "fixed" the largest there can be, sqrt(rows columns), or sqrt(columns) for lens "1d"',
+        'full scale as an amplitude; "auto" is the largest of each pass, an oracle, since no converter '
+        'knows it before; "fixed" the largest there can be, sqrt(rows columns), or sqrt(columns) for lens '
+        '"1d"; "calibrated" is `adc_full_scale`, one number for a layer',
         kind="full_scale",
         least=TINY,
-        words=("auto", "fixed"),
+        words=("auto", "fixed", "calibrated"),
         static=True,
+    )
+    adc_full_scale: float | None = parameter(
+        None, 'amplitude for adc_range="calibrated"; a network has one for each layer', least=TINY
     )
     adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "as `dac_rounding`")
 

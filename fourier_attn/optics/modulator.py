@@ -69,7 +69,8 @@ def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, pl
         tiny = jnp.finfo(x.dtype).tiny  # less has no reciprocal
         scale = jnp.where(scale >= tiny, scale, 1.0).astype(x.real.dtype)
     else:
-        full = jnp.asarray(modulator.dac_range * reach, x.real.dtype)
+        full = modulator.dac_full_scale if modulator.dac_range == "calibrated" else modulator.dac_range
+        full = jnp.asarray(full * reach, x.real.dtype)
         scale = jnp.broadcast_to(full, (*x.shape[:-2], 1, 1))
     u = _bound(x * (1 / scale).astype(x.dtype), modulator)  # complex numbers are slow to divide
     field, swing = _modulate(u, modulator, reach, keys)
@@ -117,6 +118,8 @@ def as_complex(x: Array) -> Array:
 
 def _reach(modulator: Modulator, dtype: Any) -> Any:
     """Largest amplitude that the drivers' voltage writes."""
+    if modulator.drive_table is not None:
+        return jnp.abs(jnp.asarray(modulator.drive_table)[-1]).astype(dtype)
     if modulator.drive_v is None or modulator.encode == "phase":
         return 1.0
     return jnp.sin(math.pi / 2 * _share_of_pi(modulator, dtype))
@@ -140,6 +143,8 @@ def _bound(u: Array, modulator: Modulator) -> Array:
 
 def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:
     """The field for u, |u| <= 1, and its swing."""
+    if modulator.drive_table is not None:
+        return _by_table(u, modulator, reach, keys)
     delta = None
     if modulator.extinction_db is not None:
         delta = 10.0 ** (-jnp.asarray(modulator.extinction_db, u.real.dtype) / 20)
@@ -160,6 +165,52 @@ def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
     smooth = partial(_smooth, modulator.encode, modulator.compensated)
     field = _follow(smooth, jax.lax.stop_gradient(written), u, delta, reach)
     return field, jax.lax.stop_gradient(swing) if swings else None
+
+
+def _by_table(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:
+    """The field for u of modulators whose transmission was measured, and its swing."""
+    table = jnp.asarray(modulator.drive_table, as_complex(u).dtype)
+    still = jax.lax.stop_gradient(u)
+    drive = _table_drive(reach * (modulus(u) if modulator.encode == "complex" else u.real), table)
+    level = quantise(
+        jax.lax.stop_gradient(drive),
+        modulator.dac_bits_amp,
+        signed=False,
+        rounding=modulator.dac_rounding,
+        key=keys.amplitude,
+    )
+    written, direction = _transmission(level, table), None
+    if modulator.encode == "complex":
+        wanted = jnp.where(modulus(still) > 0, as_complex(still), chirp(still.shape[-2:]).astype(table.dtype))
+        direction = _direction(wanted * jnp.conj(written), level, modulator, None, keys.phase)
+        written = written * direction
+    smooth = partial(_smooth_by_table, modulator.encode)
+    field = _follow(smooth, jax.lax.stop_gradient(written), u, table, reach)
+    if modulator.drive_noise_rms is None:
+        return field, None
+    half = 0.5 / (len(table) - 1)
+    low, high = jnp.maximum(level - half, 0.0), jnp.minimum(level + half, 1.0)
+    rise = (_transmission(high, table) - _transmission(low, table)) / (high - low).astype(table.dtype)
+    swing = 2 / math.pi * rise  # the full drive is a quarter of a turn
+    return field, jax.lax.stop_gradient(swing if direction is None else swing * direction)
+
+
+def _table_drive(size: Array, table: Array) -> Array:
+    """The drive, from 0 to 1, that transmits an amplitude, or the nearest there is."""
+    return jnp.interp(size, jnp.abs(table), jnp.linspace(0.0, 1.0, len(table), dtype=size.dtype))
+
+
+def _transmission(drive: Array, table: Array) -> Array:
+    """Complex transmission at a drive."""
+    drives = jnp.linspace(0.0, 1.0, len(table), dtype=drive.dtype)
+    return jax.lax.complex(jnp.interp(drive, drives, table.real), jnp.interp(drive, drives, table.imag))
+
+
+def _smooth_by_table(encode: str, u: Array, table: Array, reach: Any) -> Array:
+    """The field for u without levels."""
+    if encode == "complex":
+        return _smooth(encode, True, u, jnp.abs(table[0]), reach)
+    return _transmission(_table_drive(reach * u, table), table)
 
 
 def _drive(u: Array, modulator: Modulator, delta: Array | None, reach: Any, key: Key) -> tuple[Array, Array]:

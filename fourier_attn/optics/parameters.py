@@ -2,14 +2,28 @@
 
 import dataclasses
 import math
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, no_type_check
 
+import numpy as np
+
 from fourier_attn.optics.checks import check, is_number
-from fourier_attn.optics.fields import KEY, TINY, Parameter, choice, parameter, parameters, register
+from fourier_attn.optics.fields import (
+    KEY,
+    TINY,
+    Parameter,
+    choice,
+    measured,
+    parameter,
+    parameters,
+    register,
+)
 from fourier_attn.optics.groups import GROUPS, Detection, Device, Laser, Modulator, Receiver
 
 ELECTRON_C = 1.602176634e-19  # exact, SI
+MOST_PIXELS = 4_096  # of a measured device, whose matrix has their square
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
@@ -81,6 +95,32 @@ class Engine:
             )
         },
     )
+    input_factors: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "digital factors of each pixel before it is written, which calibration finds: pre-distortion",
+            "factors",
+        ),
+    )
+    output_factors: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "digital factors of each pixel after it is read, which calibration finds: correction",
+            "factors",
+        ),
+    )
+    monitor: Callable[..., None] | None = dataclasses.field(
+        default=None,
+        metadata={
+            KEY: Parameter(
+                "function that is told what stands before the converters, see `fourier_attn.optics.ranges`",
+                kind="function",
+                static=True,
+            )
+        },
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -90,6 +130,47 @@ class Engine:
         _check_detection(self)
         _check_writing(self)
         _check_light(self)
+        _check_measured(self)
+
+    @classmethod
+    def from_measured(
+        cls,
+        transfer_matrix: Any,
+        drive_table: Any = None,
+        *,
+        like: "Engine | None" = None,
+        **parameters: Any,
+    ) -> "Engine":
+        """An engine whose static device, and modulators, are measured ones.
+
+            y = sqrt(eta) E T,   E the row of pixels (row by row) that is written, y the one that is detected
+
+        Args:
+          transfer_matrix: T, complex (pixels, pixels), lens and all.
+          drive_table: complex transmissions at equally spaced drives from 0 to full, amplitudes rising; or
+            None, with which the modulators stay as they are.
+          like: what is not measured: aperture, levels, noise, light, receiver; None is `Engine()`.
+          parameters: further ones, each by its own name.
+        Raises: ValueError for a matrix that is not square, not finite or not of the aperture, or a table that
+          is not monotone.
+        """
+        like = like or cls()
+        transfer = _complex_array("transfer", transfer_matrix)
+        device = Device(insertion_loss_db=like.device.insertion_loss_db, transfer=transfer)
+        modulator = like.modulator
+        if drive_table is not None:
+            table = _complex_array("drive_table", drive_table)
+            known = {"extinction_db": None, "compensated": False, "v_pi": None, "drive_v": None}
+            modulator = dataclasses.replace(modulator, drive_table=table, **known)
+        return like.replace(**{"device": device, "modulator": modulator} | parameters)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, like: "Engine | None" = None, **parameters: Any) -> "Engine":
+        """`from_measured` with the arrays `transfer` and `drive_table` of an .npz file, or an .npy one's.
+
+        Raises: ValueError for a file that cannot be used.
+        """
+        return cls.from_measured(*_read(Path(path)), like=like, **parameters, file=str(path))
 
     @property
     def detector(self) -> Detection:
@@ -157,6 +238,8 @@ class Engine:
         if self.noisy or any(value is not None for value in levels):
             return False
         if modulator.extinction_db is not None or receiver.cmrr_db is not None:
+            return False
+        if modulator.drive_table is not None:
             return False
         if modulator.encode != "complex" or modulator.dac_range != "auto" or receiver.adc_range != "auto":
             return False
@@ -273,12 +356,68 @@ def built(values: Mapping[str, Any]) -> Engine:
                 f"the {name} of an engine has no {', '.join(sorted(unknown))}; it has {', '.join(known)}"
             )
         parts[name] = GROUPS[name](**value)
-    return Engine().replace(**parts)
+    engine = Engine().replace(**parts)
+    if engine.device.file is None:
+        return engine
+    try:
+        return Engine.from_file(engine.device.file, like=engine)
+    except ValueError as error:
+        raise ValueError(f"device.file={engine.device.file}: {error}") from error
 
 
 def _power(photons: Any, frame_rate_hz: Any, responsivity: Any, transmission: Any) -> Any:
     """Watts that give so many photo-electrons in a pass."""
     return photons * frame_rate_hz * ELECTRON_C / responsivity / transmission
+
+
+def _complex_array(name: str, values: Any) -> np.ndarray:
+    """Numbers in double precision. Raises: ValueError."""
+    try:
+        return np.asarray(values).astype(np.complex128)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers ({error})") from error
+
+
+def _read(path: Path) -> tuple[Any, Any]:
+    """The arrays `transfer` and `drive_table` of a file; None where there is no table."""
+    try:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found, None
+            if "transfer" not in found.files:
+                raise ValueError(f"has the arrays {', '.join(found.files) or 'none'}, and no `transfer`")
+            return found["transfer"], found["drive_table"] if "drive_table" in found.files else None
+    except (OSError, EOFError, zipfile.BadZipFile, ValueError) as error:
+        raise ValueError(f"{path} is no measured device that can be read ({error})") from error
+
+
+def _check_measured(engine: Engine) -> None:
+    """Checks measured arrays against the aperture, as far as they can be looked at."""
+    rows, columns = engine.shape
+    transfer = engine.device.transfer
+    if isinstance(transfer, np.ndarray):
+        if rows * columns > MOST_PIXELS:
+            raise ValueError(
+                f"an aperture {engine.shape} is too large to be measured; at most {MOST_PIXELS} pixels"
+            )
+        if len(transfer) != rows * columns:
+            raise ValueError(
+                f"transfer of shape {transfer.shape} is not of the aperture {engine.shape}, which has "
+                f"{rows * columns} pixels; set shape, or measure that one"
+            )
+    factors = (engine.input_factors, engine.output_factors)
+    for name, values in zip(("input_factors", "output_factors"), factors, strict=True):
+        if isinstance(values, np.ndarray) and values.shape != engine.shape:
+            raise ValueError(f"{name} of shape {values.shape} are not of the aperture {engine.shape}")
+    whole = engine.modulator.encode == "complex" and engine.linear
+    if any(values is not None for values in factors) and not (
+        whole and engine.receiver.detection != "homodyne_re"
+    ):
+        raise ValueError(
+            f"input_factors and output_factors are complex, which encode={engine.modulator.encode!r} or "
+            f"detection={engine.receiver.detection!r} is not; use 'complex' and 'hybrid90'"
+        )
 
 
 def _check_detection(engine: Engine) -> None:

@@ -27,6 +27,7 @@ from fourier_attn.train.evaluate import (
 from fourier_attn.train.introduction import introduction
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
+from fourier_attn.train.ranges import BATCHES, Watcher
 from fourier_attn.train.signals import Interrupted, StopSignals, Together
 from fourier_attn.train.step import (
     State,
@@ -73,6 +74,7 @@ class Run:
         first = processes.told(lambda: self.fingerprints)
         processes.agree(lambda: workdir.check_same(first, self.fingerprints))
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
+        self.watcher = Watcher(self.network)
         self.objective = OBJECTIVES[self.task.head]
         self.best = self.task.metrics[0]
         self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
@@ -114,12 +116,24 @@ class Run:
                 workdir.note_drift(self.directory, differing)
             return found[1], keys, found[0]
         processes.agree(self.check_new)
-        state = self.init(init_keys, params or {})
+        state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
         if self.lead:
             workdir.save(self.directory, self.config, self.fingerprints)
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
         return state, keys, Name(0)
+
+    def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
+        """The state with ranges of converters from the latest batches, at first from those that come first.
+
+        And the shares of conversions that the ranges before clip in these batches.
+        """
+        if not self.watcher.engines:
+            return state, {}
+        last = step or min(BATCHES, len(self.data.train))
+        batches = [self.data.train[i] for i in range(max(last - BATCHES, 0), last)]
+        params, rates = self.watcher.calibrate(state.params, batches, self.seeds)
+        return state._replace(params=params), rates
 
     def drift(self, allowed: Iterable[str]) -> list[str]:
         """What is not as it was when the run began, if it has begun. Raises: ValueError."""
@@ -259,6 +273,8 @@ class Run:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
         epoch = self.step // self.per_epoch
         train = self.progress()
+        self.state, rates = self.calibrated(self.state, self.step)
+        train |= rates
         validation, _ = self.evaluate("validation", self.data.validation, self.state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
         sums = sharding.fetch(self.state.sums)

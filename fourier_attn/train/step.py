@@ -251,6 +251,16 @@ def make_eval_step(
     return jax.jit(step, out_shardings=placement.whole) if placement else jax.jit(step)
 
 
+def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:
+    """Returns the jitted network as it is evaluated: (params, batch) -> outputs."""
+
+    def forward(params: Any, batch: Batch) -> Any:
+        draws = {"noise": jax.random.key(0)}
+        return network.apply({"params": params}, batch["inputs"], **model_inputs(batch), rngs=draws)
+
+    return jax.jit(forward)
+
+
 @partial(jax.jit, static_argnums=2)
 def close_epoch(state: State, score: jax.Array, placement: Placement | None = None) -> State:
     """Keeps the parameters of those seeds whose validation score is their best, and empties the sums."""

@@ -1,0 +1,109 @@
+"""Ranges of converters that are calibrated and stored with the weights, a full scale for each layer."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from fourier_attn import model
+from fourier_attn.data.batches import Batch
+from fourier_attn.optics import Engine
+from fourier_attn.optics.ranges import BINS, CONVERTERS, clipped, full_scale, uncalibrated, watched
+from fourier_attn.train.sharding import fetch
+from fourier_attn.train.step import make_forward
+
+BATCHES = 4  # from which a run calibrates
+
+
+class Watcher:
+    """A network that counts what stands before its converters."""
+
+    def __init__(self, network: model.Model):
+        self.engines: dict[tuple[str, ...], Engine] = {}
+        self.seen: list[tuple[tuple[str, ...], str, Any]] = []
+        for block, engines in enumerate(model.engines(network)):
+            for engine in engines[:1]:
+                if uncalibrated(engine):
+                    self.engines["encoder", f"block_{block}", "mixer"] = engine
+        self.forward = make_forward(model.with_engines(network, lambda engine: watched(engine, self._count)))
+
+    def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
+        # reading them here would wait for the program that waits for this
+        self.seen.append((layer, converter, counts))
+
+    def look(
+        self, params: Any, batches: Iterable[Batch]
+    ) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
+        """Full scales of least error for the batches, and how much the ones of the parameters clip.
+
+        Layers see what the others make of it with ranges that are known beforehand.
+
+        Returns: a full scale for each place in the parameters; and "adc_clip_rate", "dac_clip_rate", the
+          shares of all conversions beyond the full scale that the parameters have, where they have one.
+        Raises: ValueError where there are no batches.
+        """
+        total: dict[tuple[tuple[str, ...], str], np.ndarray] = {}
+        for batch in batches:
+            self.seen = []
+            jax.block_until_ready(self.forward(params, batch))
+            jax.effects_barrier()
+            for layer, converter, counts in self.seen:
+                total[layer, converter] = total.get((layer, converter), 0) + np.asarray(counts, np.int64)
+        found, clips = {}, {}
+        for layer, engine in self.engines.items():
+            for converter in uncalibrated(engine):
+                counts = total.get((layer, converter), np.zeros(BINS, np.int64))
+                path = (*layer, CONVERTERS[converter].full_scale)
+                found[path] = full_scale(engine, converter, counts)
+                before = float(_get(params, path))
+                if before > 0:
+                    sums = clips.setdefault(f"{converter}_clip_rate", np.zeros(2))
+                    sums += [clipped(engine, converter, counts, before) * counts.sum(), counts.sum()]
+        return found, {name: float(share / count) for name, (share, count) in clips.items()}
+
+    def calibrate(
+        self, params: Any, batches: Iterable[Batch], seeds: int = 1
+    ) -> tuple[Any, dict[str, float]]:
+        """The parameters of a run with new full scales, and the shares that the old ones clip, see `look`.
+
+        Args:
+          seeds: networks, each of which has its own.
+        """
+        whole, batches = fetch(params), list(batches)
+        if seeds == 1:
+            values, rates = self.look(whole, batches)
+        else:
+            each = [self.look(jax.tree.map(lambda p, i=i: p[i], whole), batches) for i in range(seeds)]
+            values = {path: [found[path] for found, _ in each] for path in each[0][0]}
+            rates = {name: float(np.mean([found[name] for _, found in each])) for name in each[0][1]}
+        for path, value in values.items():
+            params = _put(params, path, np.asarray(value, np.float32))
+        return params, rates
+
+
+def calibrate_ranges(network: model.Model, params: Any, batches: Iterable[Batch]) -> Any:
+    """The parameters with a full scale for each converter whose range is "calibrated", from a few batches.
+
+    Raises: ValueError where no layer asks for it, or there are no batches.
+    """
+    watcher = Watcher(network)
+    if not watcher.engines:
+        raise ValueError("no layer has an engine with a calibrated range; set adc_range='calibrated'")
+    return watcher.calibrate(params, batches)[0]
+
+
+def _get(params: Any, path: tuple[str, ...]) -> Any:
+    """The parameter at a path; 0 where there is none."""
+    for name in path:
+        params = params.get(name, {})
+    return 0.0 if isinstance(params, dict) else params
+
+
+def _put(params: Any, path: tuple[str, ...], value: np.ndarray) -> Any:
+    """The parameters with a value at a path, where the one before it was."""
+    name, *rest = path
+    if rest:
+        return {**params, name: _put(params.get(name, {}), tuple(rest), value)}
+    before = params.get(name)
+    return {**params, name: jax.device_put(value, before.sharding if isinstance(before, jax.Array) else None)}

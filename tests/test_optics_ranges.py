@@ -1,0 +1,140 @@
+"""Ranges of converters: calibrated from batches, stored with the weights, and nearly the best there are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import final_state, shrink
+from ml_collections import ConfigDict
+from optical import KEY, dft, exact, made, snr, waves
+
+from fourier_attn import config, model, predict, train
+from fourier_attn.optics import Engine
+from fourier_attn.optics.ranges import BINS, EDGES, clipped, full_scale, watched
+from fourier_attn.train.ranges import calibrate_ranges
+from fourier_attn.train.writer import read_lines
+
+
+def seen(engine: Engine, x: jax.Array, converter: str) -> np.ndarray:
+    """What stands before its converters."""
+    found = []
+    dft(x, watched(engine, lambda *seen: found.append(seen)), KEY).block_until_ready()
+    jax.effects_barrier()
+    return sum((np.asarray(counts, int) for name, counts in found if name == converter), np.zeros(BINS, int))
+
+
+@pytest.mark.parametrize(
+    ("detection", "bits"),
+    [("hybrid90", 4), pytest.param("hybrid90", 8, marks=pytest.mark.slow), ("psi4", 5)],
+)
+def test_within_three_tenths_of_a_decibel_of_the_best_static_range(detection: str, bits: int) -> None:
+    """Found on some apertures, judged on others, against a search over full scales."""
+    engine = made(shape=(8, 8), detection=detection, adc_bits=bits, adc_range="calibrated", photons=1e5)
+    found = full_scale(engine, "adc", seen(engine, waves(200, 8, 8), "adc"))
+    x = waves(200, 8, 8, seed=1)
+
+    def judged(amplitude: float) -> float:
+        return snr(dft(x, engine.replace(adc_full_scale=amplitude), KEY), exact(x))
+
+    best = max(judged(float(amplitude)) for amplitude in np.geomspace(found / 3, found * 3, 41))
+    assert judged(found) > best - 0.3
+    assert judged(found / 2) < best - 0.3 > judged(found * 2) - 0.3
+
+
+def test_modulators_have_ranges_too() -> None:
+    engine = made(shape=(8, 8), dac_bits_amp=5, dac_range="calibrated")
+    found = full_scale(engine, "dac", seen(engine, waves(200, 8, 8), "dac"))
+    x = waves(200, 8, 8, seed=1)
+    levels = [
+        snr(dft(x, engine.replace(dac_full_scale=float(found * k)), None), exact(x))
+        for k in (1, *np.geomspace(1 / 3, 3, 41))
+    ]
+    assert levels[0] > max(levels) - 0.3
+
+
+def test_counts_and_clip_rates() -> None:
+    """Every conversion once, at its size."""
+    engine = made(shape=(4, 4), detection="hybrid90", adc_bits=8, adc_range="calibrated")
+    counts = seen(engine, waves(50, 4, 4), "adc")
+    assert counts.sum() == 50 * 2 * 16
+    alone = np.zeros(BINS, int)
+    alone[np.searchsorted(EDGES, 0.5) : np.searchsorted(EDGES, 2.0)] = 1  # two octaves, alike
+    assert clipped(engine, "adc", alone, 1.0) == 0.5
+    assert clipped(engine, "adc", alone, 2.0) == 0.0
+    np.testing.assert_allclose(full_scale(engine.replace(adc_bits=None), "adc", alone), 2.0)
+    with pytest.raises(ValueError, match="no conversion was seen"):
+        full_scale(engine, "adc", np.zeros(BINS, int))
+
+
+def test_a_missing_range_is_named() -> None:
+    for converter, other in (("adc", {"adc_bits": 8}), ("dac", {"dac_bits_amp": 8})):
+        engine = made(shape=(4, 4), detection="hybrid90", **other, **{f"{converter}_range": "calibrated"})
+        message = f"{converter}_range='calibrated' has no {converter}_full_scale; calibrate it"
+        with pytest.raises(ValueError, match=message):
+            dft(jnp.ones((4, 4)), engine)
+
+
+def calibrated(few_reviews: str, mixer: str = "fourier") -> ConfigDict:
+    """A run on a small chip whose receivers have calibrated ranges."""
+    c = shrink(config.default(mixer, engine="chip_11x11"), few_reviews)
+    c.model.mixer.engine.receiver.adc_range = c.model.mixer.engine.modulator.dac_range = "calibrated"
+    c.model.mixer.engine.dc_block = False
+    c.train.epochs = 2
+    return c
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_run_stores_ranges_with_its_weights(seeds: int, few_reviews: str, tmp_path) -> None:
+    """They survive the checkpoint, no optimiser touches them, and what they clip is said."""
+    c = calibrated(few_reviews)
+    c.train.seeds, c.optim.weight_decay = seeds, 0.5
+    train.run(c, tmp_path)
+    state = final_state(tmp_path)
+    mixer = state.params["encoder"]["block_0"]["mixer"]
+    assert set(mixer) == {"adc_full_scale", "dac_full_scale"}
+    assert mixer["adc_full_scale"].shape == (() if seeds == 1 else (2,))
+    assert np.all(mixer["adc_full_scale"] > 0.5)
+    rates = [line["adc_clip_rate"] for line in read_lines(tmp_path) if "adc_clip_rate" in line]
+    assert len(rates) == 2
+    assert all(0 <= rate < 0.05 for rate in rates)
+    accuracy = predict.evaluate(tmp_path)["test"]["accuracy"]
+    assert abs(accuracy - read_lines(tmp_path)[-1]["accuracy"]) < 1e-6
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize(
+    "mixer", ["fourier", *(pytest.param(name, marks=pytest.mark.slow) for name in ("circular", "lambda"))]
+)
+def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
+    c = calibrated(few_reviews, mixer)
+    c.model.depth = 2
+    network = model.build(c.model)
+    batch = {"inputs": jnp.arange(96).reshape(2, 48) % 50, "mask": jnp.ones((2, 48), bool)}
+    keys = {"params": jax.random.key(0), "noise": jax.random.key(1)}
+    params = network.init(keys, batch["inputs"])["params"]
+    empty = network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
+    assert np.isnan(empty).all()  # before they are calibrated
+    params = calibrate_ranges(network, params, [batch])
+    blocks = [params["encoder"][f"block_{i}"]["mixer"]["adc_full_scale"] for i in (0, 1)]
+    assert blocks[0] != blocks[1]
+    y = network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
+    assert np.isfinite(y).all()
+
+    def loss(params):
+        return jnp.sum(
+            network.apply({"params": params}, batch["inputs"], train=True, rngs={"noise": KEY}) ** 2
+        )
+
+    grads = jax.grad(loss)(params)["encoder"]["block_0"]["mixer"]
+    assert (grads["adc_full_scale"], grads["dac_full_scale"]) == (0, 0)
+    del params["encoder"]["block_1"]["mixer"]["adc_full_scale"]
+    with pytest.raises(ValueError, match="encoder/block_1/mixer has no adc_full_scale, which adc_range="):
+        network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
+
+
+def test_ranges_are_asked_for_by_no_layer() -> None:
+    network = model.build(config.default("fourier").model)
+    with pytest.raises(ValueError, match="no layer has an engine with a calibrated range"):
+        calibrate_ranges(network, {}, [])
