@@ -88,6 +88,14 @@ def test_the_longest_axis_that_divides_is_split(shape: tuple[int, ...], expected
     assert Placement(AbstractMesh((1, 4, 1), AXES)).spec(shape) == PartitionSpec()
 
 
+@pytest.mark.parametrize("n", range(1, 33))
+def test_prime_factors(n: int) -> None:
+    found = sharding.primes(n)
+    assert math.prod(found) == n
+    assert found == sorted(found)
+    assert all(factor % k for factor in found for k in range(2, factor))
+
+
 def test_memory_is_that_of_one_device() -> None:
     c = config.default()
     whole, half = (memory.traced(c, SPLIT | {"fsdp": n}) for n in (1, 2))
@@ -259,6 +267,25 @@ def test_fsdp_gathers_parameters_and_no_activation(runs: Runs, mesh: str) -> Non
     assert set(facts["gathered"]) <= set(facts["shapes"])
     assert facts["split"]  # parameters, and as many of each of Adam's means
     assert set(facts["gathered"]) == set(facts["split"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mixer", "devices", "mesh"), [("fourier", 2, ""), ("fourier", 4, ""), ("circular", 12, "data=2,fsdp=6")]
+)
+def test_an_engine_with_an_odd_number_of_examples_on_a_device(
+    runs: Runs, tmp_path: Path, mixer: str, devices: int, mesh: str
+) -> None:
+    """Pairs, and rows that share a frame, then do not divide by the devices; the answers are the same."""
+    c = shrink(config.default(mixer=mixer, engine="chip_11x11"), runs.config.data.dir)
+    c.data.train_examples, c.data.batch, c.data.length, c.model.positions = 48, devices, 12, 12
+    c.train.epochs, c.train.log_every, c.train.mesh = 1, 1, mesh
+    for place, count in (("alone", 1), ("shared", devices)):
+        c.train.mesh = mesh if count > 1 else ""
+        order = {"config": c.to_dict(), "workdir": str(tmp_path / place), "processes": 1, "process": 0}
+        runs.end([program(count, json.dumps(order))])
+    for line, other in zip(*(read_lines(tmp_path / place) for place in ("alone", "shared")), strict=True):
+        assert line["loss"] == pytest.approx(other["loss"], rel=1e-4)  # a level of a converter, now and then
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,9 @@ class Placement(NamedTuple):
         fsdp    examples, too; parameters and the optimiser's state are split along their longest axis,
                 gathered for the step, and gradients are summed where their parameters are
 
-    One device, several devices and several processes differ in `mesh` only.
+    One device, several devices and several processes differ in `mesh` only. Shardings name its axes factor
+    by factor, as ("data0", "data1", "data2") for 8 devices: an optical engine makes four pairs of eight
+    examples, and JAX can say that each lies on two of the devices only if there is an axis of these two.
 
     Args:
       mesh: of the axes `AXES`.
@@ -31,6 +34,16 @@ class Placement(NamedTuple):
 
     mesh: Mesh
     seeds: int = 1
+
+    def sharding(self, *spec: str | tuple[str, ...] | None) -> NamedSharding:
+        """Each axis of an array along one axis of `mesh`, or several."""
+        names = [(axes,) if isinstance(axes, str) else axes or () for axes in spec]
+        parts = [tuple(part for axis in axes for part in self.parts(axis)) for axes in names]
+        return NamedSharding(_refined(self.mesh), PartitionSpec(*parts))
+
+    def parts(self, axis: str) -> tuple[str, ...]:
+        """The axes of the shardings that make up this one."""
+        return tuple(f"{axis}{i}" for i in range(len(primes(self.mesh.shape[axis]))))
 
     def spec(self, shape: tuple[int, ...]) -> PartitionSpec:
         """Of an array of one network's state: the longest axis that divides is split."""
@@ -46,22 +59,22 @@ class Placement(NamedTuple):
 
         def of(leaf: Any) -> NamedSharding:
             spec = self.spec(leaf.shape) if self.seeds == 1 else ("seed", *self.spec(leaf.shape[1:]))
-            return NamedSharding(self.mesh, PartitionSpec(*spec))
+            return self.sharding(*spec)
 
         return jax.tree.map(of, tree)
 
     @property
     def batch(self) -> NamedSharding:
-        return NamedSharding(self.mesh, PartitionSpec(("data", "fsdp")))
+        return self.sharding(("data", "fsdp"))
 
     @property
     def keys(self) -> NamedSharding:
         """One, or one for each seed."""
-        return NamedSharding(self.mesh, PartitionSpec("seed") if self.seeds > 1 else PartitionSpec())
+        return self.sharding("seed") if self.seeds > 1 else self.sharding()
 
     @property
     def whole(self) -> NamedSharding:
-        return NamedSharding(self.mesh, PartitionSpec())
+        return self.sharding()
 
     def like(self, tree: Any) -> Any:
         """Shapes, dtypes and shardings of a state."""
@@ -86,7 +99,7 @@ class Placement(NamedTuple):
         if self.mesh.shape["fsdp"] == 1:
             return grads
         return jax.tree.map(
-            lambda g: jax.lax.with_sharding_constraint(g, NamedSharding(self.mesh, self.spec(g.shape))), grads
+            lambda g: jax.lax.with_sharding_constraint(g, self.sharding(*self.spec(g.shape))), grads
         )
 
     def put(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -105,13 +118,34 @@ class Placement(NamedTuple):
     def highest(self, value: int) -> jax.Array:
         """The highest of the processes' values. Nothing waits until it is read."""
         ours = np.full(self.mesh.devices.size, value, np.int32)  # of which each device takes one
-        everywhere = NamedSharding(self.mesh, PartitionSpec(AXES))
+        everywhere = self.sharding(AXES)
         values = jax.make_array_from_callback(ours.shape, everywhere, lambda index: ours[index])
         return values.max()
 
     def __str__(self) -> str:
         sizes = [f"{name} {size}" for name, size in self.mesh.shape.items() if size > 1]
         return ", ".join(sizes) or "data 1"
+
+
+@lru_cache
+def _refined(mesh: Mesh) -> Mesh:
+    """The same devices in the same order, along an axis for each prime factor of each axis."""
+    factors = {axis: primes(size) for axis, size in mesh.shape.items()}
+    names = [f"{axis}{i}" for axis, found in factors.items() for i in range(len(found))]
+    shape = [factor for found in factors.values() for factor in found]
+    return Mesh(mesh.devices.reshape(shape), names)
+
+
+def primes(n: int) -> list[int]:
+    """The prime factors of n in rising order, as often as they divide it; [1] for 1."""
+    factors, factor = [], 2
+    while n > 1:
+        if n % factor == 0:
+            factors.append(factor)
+            n //= factor
+        else:
+            factor += 1
+    return factors or [1]
 
 
 def fetch(tree: Any) -> Any:

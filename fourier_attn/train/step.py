@@ -187,7 +187,8 @@ def make_train_step(
             skipped=jnp.where(finite & (state.skipped < skip_limit), 0, state.skipped + ~finite),
         )
 
-    over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name="seed" if placement else None)
+    devices = placement.parts("seed") if placement else None
+    over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name=devices)
     return jax.jit(_placed(over_seeds if seeds > 1 else train_step, placement), donate_argnums=0)
 
 
@@ -244,7 +245,8 @@ def make_eval_step(
         outputs = network.apply({"params": params}, batch["inputs"], **model_inputs(batch), rngs=draws)
         return objective.sums(outputs, batch), objective.answers(outputs)
 
-    over_seeds = jax.vmap(eval_step, (0, None), spmd_axis_name="seed" if placement else None)
+    devices = placement.parts("seed") if placement else None
+    over_seeds = jax.vmap(eval_step, (0, None), spmd_axis_name=devices)
     step = over_seeds if seeds > 1 else eval_step
     return jax.jit(step, out_shardings=placement.whole) if placement else jax.jit(step)
 
