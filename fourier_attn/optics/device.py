@@ -34,7 +34,7 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Arra
         return jnp.matmul(rows, matrix(engine, field.dtype), precision="highest").reshape(field.shape)
     if pixels <= MATRIX_PIXELS and batch >= pixels:
         rows = field.reshape(batch, pixels)
-        return jnp.matmul(rows, matrix(engine, field.dtype), precision="highest").reshape(field.shape)
+        return _product(rows, matrix(engine, field.dtype)).reshape(field.shape)
     return stages(field.reshape(batch, *engine.shape), engine).reshape(field.shape)
 
 
@@ -46,6 +46,13 @@ def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
         return jnp.asarray(engine.device.transfer, dtype) * jnp.sqrt(eta).astype(dtype)
     unit = jnp.eye(pixels, dtype=dtype).reshape(pixels, *engine.shape)
     return stages(unit, engine).reshape(pixels, pixels)
+
+
+def _product(rows: Complex[Array, "b p"], transfer: Complex[Array, "p p"]) -> Complex[Array, "b p"]:
+    """rows @ transfer by four real products: a complex one takes XLA a quarter longer on a CPU."""
+    real = partial(jnp.matmul, precision="highest")
+    re, im, a, b = rows.real, rows.imag, transfer.real, transfer.imag
+    return jax.lax.complex(real(re, a) - real(im, b), real(re, b) + real(im, a))
 
 
 def is_exact(engine: Engine) -> bool:
