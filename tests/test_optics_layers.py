@@ -93,7 +93,7 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
 )
 def test_a_mixer_takes_the_plan_that_it_prefers(mixer: Any) -> None:
     """Stages of other numbers draw other noise."""
-    engine, x = Engine(shape=(4, 4), amp_noise_rms=0.01), normal(2, 6, 30)
+    engine, x = made(shape=(4, 4), amp_noise_rms=0.01), normal(2, 6, 30)
     found = {}
     for prefer in ("error", "passes"):
         layer = mixer(engine=engine, prefer=prefer)

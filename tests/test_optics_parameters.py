@@ -59,7 +59,7 @@ def test_groups_are_trees_of_their_strengths() -> None:
     assert jax.tree.unflatten(jax.tree.structure(engine), jax.tree.leaves(engine)) == engine
     for group in GROUPS.values():
         traced = [what for _, what, _ in parameters(group) if not what.static]
-        assert {what.kind for what in traced} <= {"number", "pair", "seed"}
+        assert {what.kind for what in traced} <= {"number", "pair", "seed", "matrix", "rising", "factors"}
 
 
 def test_an_engine_of_earlier_versions_is_read() -> None:

@@ -131,7 +131,8 @@ def test_every_table_of_this_repository_can_be_made() -> None:
         text = make(results)
         assert text.startswith("| "), name
         unmeasured = name.startswith("engine-") or name in ("summary", "reviews", "imdb", "padding")
-        assert "\n<sub>" in text or unmeasured, name
+        sourced = "\n<sub>" in text or text.endswith("| not yet run |\n")
+        assert sourced or unmeasured, name
 
 
 @pytest.mark.parametrize(
