@@ -29,7 +29,7 @@ B, T, P = 4, 512, 77
 def batch() -> dict[str, np.ndarray]:
     draw = np.random.default_rng(0)
     return {
-        "tokens": draw.integers(7, 32_000, (B, T)),
+        "inputs": draw.integers(7, 32_000, (B, T)),
         "types": draw.integers(0, 2, (B, T)),
         "mlm_positions": np.sort(draw.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1),
         "mlm_labels": draw.integers(7, 32_000, (B, P)),
@@ -54,7 +54,7 @@ def torch_forward(folder: str) -> Step:
     import torch
 
     network, data = torch_network(folder).eval(), batch()
-    tokens, types = torch.as_tensor(data["tokens"]), torch.as_tensor(data["types"])
+    tokens, types = torch.as_tensor(data["inputs"]), torch.as_tensor(data["types"])
 
     def run() -> list[Any]:
         with torch.inference_mode():
@@ -68,7 +68,7 @@ def our_forward(folder: str) -> Step:
     settings, params = pretrained.load(Path(folder) / "model.safetensors")
     network, data = model.build(settings), batch()
     params = jax.tree.map(jnp.asarray, params)
-    tokens, types = (jnp.asarray(data[name], jnp.int32) for name in ("tokens", "types"))
+    tokens, types = (jnp.asarray(data[name], jnp.int32) for name in ("inputs", "types"))
     apply = jax.jit(lambda p, x, s: network.apply({"params": p}, x, types=s))
     return lambda: [jax.block_until_ready(apply(params, tokens, types))["mlm"]]
 
@@ -81,7 +81,7 @@ def torch_training(folder: str) -> Step:
     labels = np.full((B, T), -100)
     np.put_along_axis(labels, data["mlm_positions"], data["mlm_labels"], 1)
     given = {
-        "input_ids": torch.as_tensor(data["tokens"]),
+        "input_ids": torch.as_tensor(data["inputs"]),
         "token_type_ids": torch.as_tensor(data["types"]),
         "labels": torch.as_tensor(labels),
         "next_sentence_label": torch.as_tensor(data["label"]),
