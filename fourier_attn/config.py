@@ -166,6 +166,17 @@ def set_engine(mixer: Config, engine: Engine, name: str = "engine") -> None:
         mixer.padding = "zero"  # an engine has one size for all examples
 
 
+def read_engine(values: Mapping[str, Any]) -> Config:
+    """An engine's parameters that were written as a dict, by this version or an earlier one.
+
+    Raises: ValueError for one that it does not have.
+    """
+    mixer: Config = ConfigDict({"engine": None})
+    set_engine(mixer, Engine())
+    _overwrite(mixer.engine, grouped(values), "engine.")
+    return mixer.engine
+
+
 def _mixer(name: str) -> ConfigDict:
     """The fields of a mixer's layer."""
     part: Config = ConfigDict()
@@ -227,7 +238,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
                 for name in ENGINES:
                     if isinstance(fields.get(name), Mapping):
                         set_engine(mixer, Engine(), name)
-                        _overwrite(mixer[name], grouped(fields[name]), f"{name}.")
+                        mixer[name] = read_engine(fields[name])
                 if "padding" in fields and "lengths" in mixer:
                     mixer.padding = fields["padding"]
         _overwrite(config, values, "")

@@ -274,7 +274,7 @@ def test_report_says_what_plan_and_cost_say(tmp_path: Path) -> None:
             gain = share * measured["step"] / expected.optics
             overhead = (expected.turnaround + expected.transfer) / measured["step"]
             assert took["speedup"] == pytest.approx(cost.speedup(share, gain, overhead))
-        if e.adc_bits is None:
+        if e.receiver.adc_bits is None:
             assert "no_energy" in row
         else:
             joules = cost.energy(e, 2 * layer.frames, static_w=2.0)

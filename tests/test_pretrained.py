@@ -1,5 +1,6 @@
 """Names, configurations and numbers of weights that come in and go out."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,13 @@ def test_engines_come_back(tmp_path: Path) -> None:
     c = config.default("circular", engine="hostile").model
     c.update({"vocab": 11, "positions": 8, "depth": 1, "mlp": 12, "d": 8})
     c.mixer.update({"shape": (4, 2), "kernel": (3, 1), "heads": 2, "eval_engine": "ideal"})
-    c.mixer.engine.update({"shape": (4, 4), "phase_noise_rms": None})
+    c.mixer.engine.update({"shape": (4, 4), "modulator": {"phase_noise_rms": None}})
     round_trip(c, tmp_path / "x.safetensors")
+    values = json.loads(architecture.to_text(c))
+    values["mixer"]["engine"] = {"shape": [4, 4], "adc_bits": 5, "device_seed": 2}  # an earlier version's
+    shapes = architecture.parameters(c)
+    engine = architecture.from_text(json.dumps(values), shapes).mixer.engine
+    assert (engine.receiver.adc_bits, engine.device.seed, engine.modulator.compensated) == (5, 2, False)
 
 
 @pytest.mark.parametrize(

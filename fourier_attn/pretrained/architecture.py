@@ -164,6 +164,8 @@ def from_text(text: str, shapes: Shapes) -> Any:
         name, others = values["mixer"]["name"], tuple(values["others"])
         engine = "ideal" if isinstance(values["mixer"].get("engine"), dict) else None
         settings = config.default(name, engine=engine, others=others).model
+        if engine:
+            values["mixer"]["engine"] = config.read_engine(values["mixer"]["engine"]).to_dict()
     except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
