@@ -19,7 +19,9 @@ from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, o
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
-from fourier_attn.optics.parameters import EARLIER, GROUPS, PLACES, every_parameter, grouped
+from fourier_attn.optics.groups import GROUPS
+from fourier_attn.optics.parameters import PLACES, every_parameter
+from fourier_attn.optics.reading import EARLIER, grouped
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
 

@@ -12,7 +12,8 @@ from fourier_attn import config
 from fourier_attn.optics import Engine, draws, optical_dft2, presets
 from fourier_attn.optics.fields import parameters
 from fourier_attn.optics.groups import GROUPS, Laser, Modulator
-from fourier_attn.optics.parameters import ELECTRON_C, PLACES, every_parameter, grouped
+from fourier_attn.optics.parameters import ELECTRON_C, PLACES, every_parameter
+from fourier_attn.optics.reading import grouped
 
 EARLIER = {  # as an earlier version wrote it with a run
     "shape": [4, 4],

@@ -13,7 +13,7 @@ OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "own", "zero", "
 
 
 class FourierMixing(nn.Module):
-    """FNet's mixing sublayer: y = Re F_tokens(F_features(x)), without parameters.
+    """FNet's mixing sublayer: y = Re F_tokens(F_features(x)). Its only parameters are engines' ranges.
 
     Args:
       norm: "none" is the published, unnormalised transform; "tokens" divides it by sqrt(n), n the number of

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fourier_attn.optics import components
 from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
-from fourier_attn.optics.parameters import ELECTRON_C, Engine
+from fourier_attn.optics.parameters import Engine, watts
 
 IDEAL_BITS = 32  # of a number that no converter has touched
 SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
@@ -155,7 +155,7 @@ def _power(engine: Engine) -> tuple[float, float]:
     if photons is None:
         bits = engine.receiver.adc_bits or IDEAL_BITS
         photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes
-    detected_w = photons * ELECTRON_C * engine.frame_rate_hz / engine.receiver.responsivity
+    detected_w = watts(photons, engine.frame_rate_hz, engine.receiver.responsivity)
     return detected_w / engine.device.transmission, detected_w
 
 

@@ -1,4 +1,4 @@
-"""The parameters of a Fourier-optical engine, in groups; where each stands, and the names they had before."""
+"""The parameters of a Fourier-optical engine, in groups, and where each stands."""
 
 import dataclasses
 import math
@@ -229,17 +229,15 @@ class Engine:
     def scale_free(self) -> bool:
         """Whether nothing depends on how large the signal is: no levels, no reference, no noise."""
         modulator, receiver = self.modulator, self.receiver
-        levels = (
+        effects = (
             modulator.dac_bits_amp,
             modulator.dac_bits_phase,
             modulator.extinction_db,
+            modulator.drive_table,
+            receiver.cmrr_db,
             receiver.adc_bits,
         )
-        if self.noisy or any(value is not None for value in levels):
-            return False
-        if modulator.extinction_db is not None or receiver.cmrr_db is not None:
-            return False
-        if modulator.drive_table is not None:
+        if self.noisy or any(value is not None for value in effects):
             return False
         if modulator.encode != "complex" or modulator.dac_range != "auto" or receiver.adc_range != "auto":
             return False
@@ -273,7 +271,7 @@ class Engine:
         if photons is None:
             return self.replace(power_w=None)
         share = (self.receiver.responsivity, self.device.transmission)
-        return self.replace(power_w=_power(photons, self.frame_rate_hz, *share))
+        return self.replace(power_w=watts(photons, self.frame_rate_hz, *share))
 
     def whole_field(self) -> "Engine":
         """This engine, with "hybrid90" where it would detect the real part alone."""
@@ -296,8 +294,6 @@ register(Engine)
 
 # The group of each parameter that is in one.
 PLACES = {name: group for group, cls in GROUPS.items() for name, _, _ in parameters(cls)}
-# What earlier versions had, and what it is now.
-EARLIER = {"device_seed": "device.seed", "photons_fs": "laser.power_w, from which the photons follow"}
 
 
 def every_parameter(engine: Engine) -> Iterator[tuple[str, str, Parameter, Any]]:
@@ -309,64 +305,8 @@ def every_parameter(engine: Engine) -> Iterator[tuple[str, str, Parameter, Any]]
             yield group, *row
 
 
-def grouped(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters in their groups, of a mapping that has them so, or all in one as earlier versions did.
-
-    There, `device_seed` was the device's `seed`, and `photons_fs` the photo-electrons of unit intensity, from
-    which `power_w` follows.
-
-    Raises: ValueError for a name that is unknown.
-    """
-    found: dict[str, Any] = {}
-    photons = None
-    for name, value in values.items():
-        name = {"device_seed": "seed"}.get(name, name)
-        if name == "photons_fs":
-            photons = value
-        elif name in PLACES:
-            found.setdefault(PLACES[name], {})[name] = value
-        elif name in GROUPS:
-            found[name] = found.get(name, {}) | dict(value)
-        else:
-            found[name] = value
-    if photons is not None:
-        receiver, device = found.get("receiver", {}), Device(**found.get("device", {}))
-        found.setdefault("laser", {})["power_w"] = _power(
-            photons,
-            found.get("frame_rate_hz", Engine.frame_rate_hz),
-            receiver.get("responsivity", Receiver.responsivity),
-            device.transmission,
-        )
-    return found
-
-
-def built(values: Mapping[str, Any]) -> Engine:
-    """The engine of a mapping of parameters in their groups.
-
-    Raises: ValueError for a name that is unknown, or a value that cannot be.
-    """
-    parts: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in GROUPS:
-            parts[name] = value
-            continue
-        known = [field for field, _, _ in parameters(GROUPS[name])]
-        if unknown := set(value) - set(known):
-            raise ValueError(
-                f"the {name} of an engine has no {', '.join(sorted(unknown))}; it has {', '.join(known)}"
-            )
-        parts[name] = GROUPS[name](**value)
-    engine = Engine().replace(**parts)
-    if engine.device.file is None:
-        return engine
-    try:
-        return Engine.from_file(engine.device.file, like=engine)
-    except ValueError as error:
-        raise ValueError(f"device.file={engine.device.file}: {error}") from error
-
-
-def _power(photons: Any, frame_rate_hz: Any, responsivity: Any, transmission: Any) -> Any:
-    """Watts that give so many photo-electrons in a pass."""
+def watts(photons: Any, frame_rate_hz: Any, responsivity: Any, transmission: Any = 1.0) -> Any:
+    """Watts that give so many photo-electrons in a pass; without a transmission, at the detectors."""
     return photons * frame_rate_hz * ELECTRON_C / responsivity / transmission
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fourier_attn.optics.groups import Device, Laser, Modulator, Receiver
-from fourier_attn.optics.parameters import Engine, built, every_parameter, grouped
+from fourier_attn.optics.parameters import Engine, every_parameter
+from fourier_attn.optics.reading import built, grouped
 
 
 class Preset(NamedTuple):
