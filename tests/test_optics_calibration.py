@@ -90,9 +90,7 @@ def test_a_measured_device_is_the_one_that_was_measured(tmp_path: Path) -> None:
     np.savez(path, transfer=transfer_matrix(chip), drive_table=leaking(10 ** (-30 / 20), 4097))
     measured = Engine.from_file(path, like=chip)
     x = normal(50, 4, 4)
-    np.testing.assert_allclose(
-        dft(x, measured, KEY), dft(x, chip, KEY), atol=1e-5
-    )  # 257 drives: 6e-4
+    np.testing.assert_allclose(dft(x, measured, KEY), dft(x, chip, KEY), atol=1e-5)  # 257 drives: 6e-4
     config = {"shape": (4, 4), "device": {"file": str(path)}}
     np.testing.assert_allclose(
         dft(x, build(config)), dft(x, Engine.from_file(path, like=Engine((4, 4)))), atol=1e-6
