@@ -49,7 +49,10 @@ def main(*words: str) -> int:
     asked = cluster.parameters() if on_slurm else {}
     parts = [] if on_slurm else shares(jobs or 1)
     directory = Path(options.directory)
-    runs = [Run(directory / grid.name(p), p, (*words, *grid.words(p))) for p in points]
+    runs = [
+        Run(program.program((*words, *grid.words(p), f"--workdir={directory / grid.name(p)}")), p)
+        for p in points
+    ]
     waiting = [run for run in runs if not results.is_finished(run.program.workdir)]
     for run in runs:
         print(f"{'run     ' if run in waiting else 'finished'}    {run.program}")
@@ -62,7 +65,7 @@ def main(*words: str) -> int:
         return 0
     if on_slurm:
         cluster.check()
-    received = run_on_slurm(waiting, asked, jobs) if on_slurm else run_here(waiting, parts)
+    received = run_on_slurm(waiting, asked, jobs) if on_slurm else run_here(iter(waiting), parts)
     rows = [results.row(run.program.workdir, run.point, run.code, run.error) for run in runs]
     results.write(directory, rows)
     print(f"{results.table(rows)}\nThe table is in {directory / results.FILE}")
@@ -87,11 +90,10 @@ def on_cpu() -> Iterator[None]:
 
 
 class Run:
-    """One point of the grid, in its directory."""
+    """One of several, in a directory of its own; a point of a grid, if there is one."""
 
-    def __init__(self, workdir: Path, point: Mapping[str, str], words: Sequence[str]):
-        self.point = point
-        self.program: Program = program.program((*words, f"--workdir={workdir}"))
+    def __init__(self, program: Program, point: Mapping[str, str] | None = None):
+        self.program, self.point = program, dict(point or {})
         self.code: int | None = None
         self.error = ""
 
@@ -99,27 +101,37 @@ class Run:
         """Notes how its job ended."""
         self.code = job.exit_code()
         self.error = job.error(0) if self.code else ""
+        self.announce()
+
+    def announce(self) -> None:
+        """Says how it ended."""
         print(
             f"{self.program.workdir.name}: " + (f"exit code {self.code}" if self.code else "done"), flush=True
         )
 
 
-def run_here(waiting: Sequence[Run], parts: Sequence[Share]) -> int:
-    """Runs all, one at once for each share of the machine; returns the signal that ended it, or 0."""
-    left = list(waiting)
+def run_here(waiting: Iterator[Run], parts: Sequence[Share]) -> int:
+    """Runs all, one at once for each share of the machine; returns the signal that ended it, or 0.
+
+    Args:
+      waiting: is asked for the next one when there is room for it.
+    """
     slots: list[tuple[Run, Running] | None] = [None] * len(parts)
+    ended = False
     with handing_on() as signals:
-        while any(slots) or (left and not signals.received):
+        while any(slots) or not (ended or signals.received):
             for i, slot in enumerate(slots):
                 if slot and slot[1].done():
                     slot[0].end(slot[1])
                     slots[i] = None
-                if slots[i] is None and left and not signals.received:
-                    run = left.pop(0)
+                run = None if slots[i] or ended or signals.received else next(waiting, None)
+                if run:
                     task = Task(run.program.command, (parts[i],), watched=True)
                     job = Running(task, run.program.output, GRACE)
                     signals.add(job)
                     slots[i] = (run, job)
+                elif slots[i] is None:
+                    ended = True
             time.sleep(POLL)
     return signals.received
 
@@ -145,6 +157,7 @@ def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None
             going = cluster.queued(jobs.values())
             for run in [run for run, job in jobs.items() if job not in going]:
                 run.code, run.error = cluster.ending(run.program.output, jobs.pop(run))
+                run.announce()
     if signals.received:
         print("The jobs go on; give the same command again to wait for them.")
     return signals.received

@@ -3,7 +3,9 @@
 import ctypes
 import dataclasses
 import fcntl
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -76,6 +78,7 @@ class Task:
                 abandoned = self.abandon(abandoned)
         ended = self.child.wait()
         code = ended if ended >= 0 else 128 - ended
+        atomic.write(self.usage_file(folder, rank), json.dumps(usage()) + "\n")
         atomic.write(self.code_file(folder, rank), f"{code}\n")
         if code and not self.watched:
             self.leave_to_slurm(folder, code)
@@ -160,6 +163,10 @@ class Task:
         """The exit code of a process that has ended."""
         return folder / f"{self.name}_{process}_code"
 
+    def usage_file(self, folder: Path, process: int) -> Path:
+        """What a process that has ended took."""
+        return folder / f"{self.name}_{process}_usage.json"
+
     def orders_file(self, folder: Path) -> Path:
         """Numbers of signals that the launcher hands on to every process, one in a line."""
         return folder / f"{self.name}_signals"
@@ -167,6 +174,13 @@ class Task:
     def lock_file(self, folder: Path) -> Path:
         """Locked by the launcher as long as it lives."""
         return folder / f"{self.name}_lock"
+
+
+def usage() -> dict[str, float]:
+    """What the command took that has been waited for. Units: seconds of all cores together; MiB."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    scale = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+    return {"cpu_seconds": spent.ru_utime + spent.ru_stime, "peak_memory_mib": spent.ru_maxrss / scale}
 
 
 def first(path: Path) -> bool:

@@ -1,0 +1,64 @@
+"""Small networks on IMDb that are alike in all but their mixer: what two CPU cores can repeat with seeds.
+
+`python -m fourier_attn.main --config=configs/imdb_small.py:attention`, or another of `MODELS`; all of them,
+with seeds, by `python -m fourier_attn.studies.imdb --tier=1`. Two blocks of width 64, 192 tokens, 20,000
+words, four epochs, the same dropout and the same optimiser for all. It is not the articles' recipe, which
+`configs/imdb_articles.py` has.
+
+Those on engines have sizes of their own, and a twin that is computed exactly.
+"""
+
+from fourier_attn.config import Config, default, fit_length
+
+# name -> mixer, its fields
+MODELS = {
+    "attention": ("attention", {"heads": 4}),
+    "circular-1d": ("circular", {"heads": 4}),
+    "circular-16x4": ("circular", {"heads": 4, "shape": (16, 4)}),
+    "circular-8x8": ("circular", {"heads": 4, "shape": (8, 8)}),
+    "circular-3x3": ("circular", {"heads": 4, "shape": (8, 8), "kernel": (3, 3), "boundary": "zero"}),
+    "hybrid": ("fourier", {"norm": "tokens"}),
+    "lambda": ("lambda", {}),
+    "fnet": ("fourier", {"norm": "tokens"}),
+    "linear": ("linear", {}),
+    "random": ("random", {}),
+    "identity": ("identity", {}),
+    "fnet-exact": ("fourier", {"norm": "tokens", "padding": "zero"}),
+    "fnet-engine": ("fourier", {"norm": "tokens"}),
+    "circular-3x3-exact": ("circular", {"shape": (6, 6), "heads": 2, "kernel": (3, 3), "boundary": "zero"}),
+    "circular-3x3-engine": ("circular", {"shape": (6, 6), "heads": 2, "kernel": (3, 3), "boundary": "zero"}),
+    "lambda-exact": ("lambda", {}),
+    "lambda-engine": ("lambda", {}),
+}
+ENGINES = {
+    "fnet-engine": "chip_11x11",
+    "circular-3x3-engine": "demonstrator_5x5",
+    "lambda-engine": "chip_11x11",
+}
+
+
+def get_config(name: str = "fnet") -> Config:
+    if name not in MODELS:
+        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    mixer, fields = MODELS[name]
+    hybrid = name == "hybrid"
+    config = default(mixer, "imdb", engine=ENGINES.get(name), others=("attention",) if hybrid else ())
+    config.model.mixer.update(fields)
+    config.data.vocab, config.data.length, config.data.buckets = 20_000, 192, (128,)
+    config.model.depth, config.model.d, config.model.mlp = 2, 64, 256
+    if hybrid:
+        config.model.others.attention.heads = 4
+        config.model.layout = ("fourier", "attention")
+    if name.startswith("fnet-"):  # 4 x 8^2 tokens
+        config.data.length, config.data.buckets = 256, ()
+    if name == "fnet-engine":
+        config.model.mixer.engine.shape = (8, 8)
+    if name.startswith(("circular-3x3-", "lambda-")):
+        config.data.length, config.data.buckets = 128, ()
+        config.data.train_examples, config.model.depth = 4000, 1
+    if name.startswith("circular-3x3-"):  # four tiles of 3 x 3 useful pixels
+        config.model.d, config.model.mlp = 36, 144
+    config.model.positions = config.data.length
+    config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.2
+    config.train.epochs, config.train.patience = 4, 0
+    return fit_length(config)

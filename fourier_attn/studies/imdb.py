@@ -1,0 +1,177 @@
+"""The evidence: networks that are alike in all but their mixer, with seeds, each trained once.
+
+    python -m fourier_attn.studies.imdb --tier=1 --list
+    python -m fourier_attn.studies.imdb --tier=1 --budget_hours=2
+    python -m fourier_attn.studies.report --results=results/imdb
+
+A cell is a model of the tier with a seed; its run has a directory of its own in --runs, where it goes on after
+an interruption, and leaves one file in --results when it is done. Cells that have their file are not trained
+again, on whatever machine it was written.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from absl import flags
+
+from fourier_attn import command, data
+from fourier_attn.data.tfds import prepared
+from fourier_attn.studies import suite
+from fourier_attn.studies.ledger import Ledger, finding
+from fourier_attn.studies.suite import Cell
+from fourier_attn.train import workdir
+from fourier_attn.train.finished import finished
+from fourier_attn.train.writer import read_lines
+from launch import cluster, sweep
+from launch.devices import shares
+from launch.program import TRAINING, Program
+
+HOUR = 3600.0
+
+
+def define_flags() -> None:
+    cluster.define_flags()
+    flags.adopt_module_key_flags(cluster)
+    flags.DEFINE_enum("tier", "1", list(suite.MODELS), "which cells")
+    flags.DEFINE_list("only", [], "models of the tier; all if none is named")
+    flags.DEFINE_float("budget_hours", None, "core-hours; no cell is begun that is expected to exceed them")
+    flags.DEFINE_string("results", "results/imdb", "directory for what is found")
+    flags.DEFINE_string("runs", "runs/imdb", "directory of the runs")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
+    flags.DEFINE_bool("list", False, "say what is done, what is left and what it will cost; train nothing")
+    flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each cell")
+    flags.DEFINE_integer("jobs", None, "cells at once; default 1 on this machine, all on SLURM")
+
+
+class CellRun(sweep.Run):
+    """A cell's run; what it has found is kept as soon as it is done."""
+
+    def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str]):
+        directory = runs / cell.name
+        line = (sys.executable, "-m", TRAINING, *cell.words, *words, f"--workdir={directory}")
+        super().__init__(Program(line, directory))
+        self.cell, self.ledger = cell, ledger
+
+    def announce(self) -> None:
+        if self.code:
+            print(f"{self.cell.name}: exit code {self.code}: {self.error}", flush=True)
+            return
+        self.collect()
+
+    def collect(self) -> None:
+        """Keeps what a finished run has found."""
+        found = finding(self.cell, self.program.workdir)
+        test = found["test"].get(found["metric"])
+        print(f"{self.cell.name}: {found['metric']} {test:.4f}, {self.ledger.write(found)}", flush=True)
+
+
+def main() -> int:
+    options = flags.FLAGS
+    chosen = suite.cells(options.tier, options.only)
+    ledger, runs = Ledger(Path(options.results)), Path(options.runs)
+    scale = pace(chosen, ledger)
+    if options.list:
+        print("\n".join(listed(chosen, ledger, runs, scale)))
+        return 0
+    for line in ledger.put_aside():
+        print(f"aside       {line}", flush=True)
+    left = [cell for cell in chosen if cell.name not in ledger.findings]
+    check_budget(left, scale, options.budget_hours)
+    for task in sorted({workdir_task(cell) for cell in left}):
+        row = data.TASKS[task]
+        prepared(row.dataset, options.data_dir, row.builder)
+    words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
+    cell_runs = [CellRun(cell, runs, ledger, words) for cell in left]
+    waiting = affordable([run for run in cell_runs if not collected(run)], scale, options.budget_hours)
+    if options.executor == "slurm":
+        cluster.check()
+        received = sweep.run_on_slurm(list(waiting), cluster.parameters(), options.jobs)
+    else:
+        received = sweep.run_here(waiting, shares(options.jobs or 1))
+    print("\n".join(listed(chosen, ledger, runs, pace(chosen, ledger))))
+    if received:
+        return 128 + received
+    return int(any(run.code for run in cell_runs))
+
+
+def workdir_task(cell: Cell) -> str:
+    """The task of a cell's configuration."""
+    file, _, argument = cell.config.partition(":")
+    return "imdb" if file in (suite.SMALL, suite.ARTICLES) else argument.partition("-")[0]
+
+
+def collected(run: CellRun) -> bool:
+    """Whether a cell's run had been finished before, so that only its file was missing."""
+    if not (run.program.workdir / "config.json").exists() or finished(run.program.workdir) is None:
+        return False
+    run.collect()
+    return True
+
+
+def pace(cells: Sequence[Cell], ledger: Ledger) -> float:
+    """How many times longer finished cells took than was expected of them; 1 where there is none."""
+    pairs = [(ledger.findings[c.name]["cpu_seconds"], c) for c in cells if c.name in ledger.findings]
+    taken = [(seconds, cell) for seconds, cell in pairs if seconds]
+    expected = HOUR * sum(cell.core_hours for _, cell in taken)
+    return sum(seconds for seconds, _ in taken) / expected if taken else 1.0
+
+
+def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> None:
+    """Checks that the budget is enough for one cell. Raises: ValueError."""
+    if budget is None or not left:
+        return
+    cheapest = min(left, key=lambda cell: cell.core_hours)
+    if scale * cheapest.core_hours > budget:
+        raise ValueError(
+            f"budget_hours={budget:g} is less than the cheapest cell left needs: {cheapest.name}, some "
+            f"{scale * cheapest.core_hours:.2f} core-hours; give at least that"
+        )
+
+
+def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> Iterator[CellRun]:
+    """Those that the budget is expected to suffice for, one after the other."""
+    spent = 0.0
+    for run in runs:
+        cost = scale * run.cell.core_hours
+        if budget is not None and spent + cost > budget:
+            continue
+        spent += cost
+        print(f"cell        {run.cell}", flush=True)
+        yield run
+
+
+def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> Iterator[str]:
+    """A line for each cell, with what it cost or will cost, and the sums."""
+    spent = left = 0.0
+    for cell in cells:
+        found = ledger.findings.get(cell.name)
+        if found:
+            hours = (found["cpu_seconds"] or 0) / HOUR
+            spent += hours
+            value = found["test"].get(found["metric"])
+            yield f"done     {hours:6.2f} core-h   {cell.name:<36}{found['metric']} {value:.4f}"
+        else:
+            hours = scale * cell.core_hours
+            left += hours
+            yield f"{state(runs / cell.name):<9}{hours:6.2f} core-h   {cell.name}"
+    for path, why in ledger.aside.items():
+        yield f"aside    {path} {why}"
+    done = sum(cell.name in ledger.findings for cell in cells)
+    yield (
+        f"{done} of {len(cells)} cells done in {spent:.1f} core-hours; the others take some {left:.1f}, "
+        f"at {scale:.2f} times the estimates"
+    )
+
+
+def state(directory: Path) -> str:
+    """Of a cell without a file: "left", or how far its run has come."""
+    if not (directory / "config.json").exists():
+        return "left"
+    steps = max((line["step"] for line in read_lines(directory)), default=0)
+    return f"{100 * steps / workdir.load(directory).optim.steps:.0f} %"
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

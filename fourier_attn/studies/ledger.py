@@ -1,0 +1,145 @@
+"""What finished cells have found: one JSON file each, with a hash, so that nothing is trained twice."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourier_attn import data, provenance
+from fourier_attn.studies import collect
+from fourier_attn.studies.suite import Cell
+from fourier_attn.train import workdir
+from fourier_attn.train.finished import finished
+from fourier_attn.train.writer import read_lines
+
+Finding = dict[str, Any]
+RUN_OWN = ("step", "examples_per_s", "data_wait")  # of a line of metrics, what says nothing about the network
+
+
+def finding(cell: Cell, directory: Path) -> Finding:
+    """What a finished run has found, as its cell's file says it.
+
+    Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
+      the answer to each test example is right, packed; `cpu_seconds` and `peak_memory_mib` of all the processes
+      that worked on it, as far as they could tell (`counted` of `processes`).
+    Raises: ValueError for a run that is not finished, or was made with other knobs.
+    """
+    check_knobs(cell, directory)
+    row, lines = collect.row(directory), read_lines(directory)
+    facts, task = workdir.record(directory), workdir.load(directory).data.task
+    epochs: dict[int, dict[str, Any]] = {}
+    for line in lines:
+        if line["split"] in ("train", "validation") and line["epoch"] == int(line["epoch"]):
+            values = {name: value for name, value in line.items() if name not in (*RUN_OWN, "split", "epoch")}
+            epochs.setdefault(int(line["epoch"]), {})[line["split"]] = values
+    return {
+        "cell": cell.name,
+        "tier": cell.tier,
+        "model": cell.model,
+        **{key: row[key] for key in ("config", "task", "metric", "mixer", "knobs", "seed", "split_seed")},
+        **{key: row[key] for key in ("parameters", "seconds", "test", "validation")},
+        "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
+        "right": pack(answered_right(directory)) if data.TASKS[task].labels else None,
+        **usage(directory),
+        **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
+        "fingerprints": facts["fingerprints"],
+    }
+
+
+def check_knobs(cell: Cell, directory: Path) -> None:
+    """Checks that a run in a cell's directory is finished and has its seeds. Raises: ValueError."""
+    if finished(directory) is None:
+        raise ValueError(f"{directory} is not finished; the same command goes on with it")
+    there = workdir.load(directory)
+    if (there.seed, there.data.split_seed) != (cell.seed, cell.split_seed):
+        raise ValueError(f"{directory} has other seeds than {cell.name}; move it away")
+
+
+def answered_right(directory: Path) -> np.ndarray:
+    """Of each test example, in the order of the data set, whether the answer is right."""
+    lines = (directory / "predictions.jsonl").read_text().splitlines()
+    return np.array([line["label"] == line["prediction"] for line in map(json.loads, lines)])
+
+
+def usage(directory: Path) -> dict[str, Any]:
+    """What the processes of a run took, from the files beside it that their launcher wrote."""
+    folder = directory.with_name(f"{directory.name}.launch")
+    taken = [json.loads(path.read_text()) for path in sorted(folder.glob("*_usage.json"))]
+    return {
+        "processes": len(list(folder.glob("*_lock"))),
+        "counted": len(taken),
+        "cpu_seconds": round(sum(each["cpu_seconds"] for each in taken), 1) if taken else None,
+        "peak_memory_mib": round(max(each["peak_memory_mib"] for each in taken)) if taken else None,
+    }
+
+
+def pack(bits: np.ndarray) -> dict[str, Any]:
+    """Booleans as text, eight to a byte."""
+    return {"examples": len(bits), "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}
+
+
+def unpack(packed: Mapping[str, Any]) -> np.ndarray:
+    octets = np.frombuffer(base64.b64decode(packed["bits"]), np.uint8)
+    return np.unpackbits(octets, count=packed["examples"]).astype(bool)
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """Of all that a file says but for the digest itself."""
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+class Ledger:
+    """The files of finished cells in a directory.
+
+    What is half-written, edited by hand, or no file of a cell, is left out and named in `aside`.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.findings: dict[str, Finding] = {}
+        self.aside: dict[Path, str] = {}
+        for path in sorted((directory / "cells").glob("*.json")):
+            try:
+                found = read(path)
+            except ValueError as error:
+                self.aside[path] = str(error)
+                continue
+            self.findings[found["cell"]] = found
+
+    def put_aside(self) -> list[str]:
+        """Renames the files that cannot be used, so that their cells can be trained; says what it did."""
+        said = []
+        for path, why in self.aside.items():
+            kept = path.with_name(f"{path.name}.aside")
+            path.replace(kept)
+            said.append(f"{path} {why}; it is now {kept.name}")
+        self.aside = {}
+        return said
+
+    def write(self, found: Finding) -> Path:
+        """Keeps what a cell has found."""
+        path = self.directory / "cells" / f"{found['cell']}.json"
+        found = json.loads(json.dumps(found))
+        provenance.write(path, found | {"sha256": digest(found)})
+        self.findings[found["cell"]] = found
+        return path
+
+
+def read(path: Path) -> Finding:
+    """A cell's file. Raises: ValueError that says what is wrong with it."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot be read ({error})") from error
+    if not isinstance(found, dict) or not {"cell", "sha256", "test", "epochs"} <= found.keys():
+        raise ValueError("is no file of a finished cell")
+    if found["sha256"] != digest(found):
+        raise ValueError("was changed after it was written (its hash is another)")
+    if found["cell"] != path.stem:
+        raise ValueError(f"belongs to the cell {found['cell']}")
+    return found

@@ -1,0 +1,140 @@
+"""Which networks the evidence consists of: cells, each a configuration and a seed, in tiers."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
+SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One network to train: a model of a tier, a seed, and what it is expected to cost.
+
+    Args:
+      model: its name in reports.
+      config: file with its argument, as --config takes it.
+      seed: of weights, dropout and order; `split_seed`, which validation reviews are held out.
+      knobs: further ones that are set.
+      core_hours: an estimate, before anything was measured.
+    """
+
+    tier: str
+    model: str
+    config: str
+    seed: int
+    split_seed: int
+    core_hours: float
+    knobs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of its directory and its file; the split is named where it is not the seed's."""
+        split = "" if self.split_seed == self.seed else f"-split{self.split_seed}"
+        return f"{self.tier}-{self.model}-{self.seed}{split}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of the training command."""
+        knobs = {"seed": str(self.seed), "data.split_seed": str(self.split_seed), **dict(self.knobs)}
+        return (f"--config={self.config}", *(f"--config.{name}={value}" for name, value in knobs.items()))
+
+    def __str__(self) -> str:
+        return shlex.join(("python", "-m", "fourier_attn.main", *self.words))
+
+
+@dataclass(frozen=True)
+class Model:
+    """Cells that differ in seeds alone. Args: as `Cell` has them; `core_hours` of one seed."""
+
+    name: str
+    core_hours: float
+    config: str
+    seeds: int = 3
+    knobs: tuple[tuple[str, str], ...] = ()
+
+
+def small(name: str, core_hours: float, seeds: int = 3) -> Model:
+    return Model(name, core_hours, f"{SMALL}:{name}", seeds)
+
+
+def article(name: str, core_hours: float, seeds: int = 1) -> Model:
+    return Model(name, core_hours, f"{ARTICLES}:{name}", seeds)
+
+
+def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
+    """A trial of settings, which is judged on validation; of the test set it reads one review."""
+    rates = ("dropout", "mixer_dropout", "token_dropout")
+    knobs = (
+        ("optim.learning_rate", rate),
+        *((f"model.{knob}", dropout) for knob in rates),
+        ("data.test_examples", "1"),
+    )
+    return Model(f"{name},rate={rate},dropout={dropout}", core_hours, f"{SMALL}:{name}", 1, knobs)
+
+
+MODELS: dict[str, tuple[Model, ...]] = {
+    "settings": (
+        *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
+        *(trial("lambda", 0.15, rate, "0.2") for rate in ("5e-4", "1e-3")),
+        *(trial("attention", 0.56, rate, "0.2") for rate in ("5e-4", "1e-3")),
+    ),
+    "1": (
+        small("identity", 0.10, 5),
+        small("fnet", 0.11, 5),
+        small("random", 0.11, 5),
+        small("linear", 0.13, 5),
+        small("lambda", 0.15, 5),
+        small("circular-3x3-exact", 0.01),
+        small("lambda-exact", 0.03),
+        small("fnet-exact", 0.14),
+        small("circular-3x3-engine", 0.26),
+        small("circular-8x8", 0.34),
+        small("circular-16x4", 0.34),
+        small("circular-1d", 0.34),
+        small("hybrid", 0.34),
+        small("fnet-engine", 0.35),
+        small("lambda-engine", 0.37),
+        small("circular-3x3", 0.41),
+        small("attention", 0.56),
+    ),
+    "2": (
+        article("fnet", 1.3, 3),
+        article("lambda", 1.5, 3),
+        article("circular-1d", 6.2),
+        article("attention", 6.0),
+        article("circular-11x11", 5.1),
+        article("circular-16x8", 5.9),
+        article("circular-3x3", 7.0),
+    ),
+}
+# Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
+APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
+    "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))
+}
+
+
+def cells(tier: str, only: Iterable[str] = ()) -> list[Cell]:
+    """Those of a tier, the cheapest first, the first seed of all before the second of any.
+
+    Args:
+      only: names of models; none: all.
+    Raises: ValueError for a name that is unknown.
+    """
+    if tier not in MODELS:
+        raise ValueError(f"tier={tier!r} is unknown; choose one of {', '.join(MODELS)}")
+    known, chosen = [model.name for model in MODELS[tier]], list(only)
+    if unknown := [name for name in chosen if name not in known]:
+        raise ValueError(f"only={unknown[0]!r} is no model of tier {tier}; it has {', '.join(known)}")
+    found = [cell for cell in _every(tier) if not chosen or cell.model in chosen]
+    return sorted(found, key=lambda cell: (cell.seed != cell.split_seed, cell.seed, cell.core_hours))
+
+
+def _every(tier: str) -> Iterator[Cell]:
+    for model in MODELS[tier]:
+        first = SETTINGS_SEED if tier == "settings" else 0
+        pairs = [(seed, seed) for seed in range(first, first + model.seeds)]
+        name, apart = APART.get(tier, ("", ()))
+        for seed, split in (*pairs, *(apart if model.name == name else ())):
+            yield Cell(tier, model.name, model.config, seed, split, model.core_hours, model.knobs)
