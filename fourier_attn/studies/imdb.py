@@ -4,9 +4,9 @@
     python -m fourier_attn.studies.imdb --tier=1 --budget_hours=2
     python -m fourier_attn.studies.report --results=results/imdb
 
-A cell is a model of the tier with a seed; its run has a directory of its own in --runs, where it goes on after
-an interruption, and leaves one file in --results when it is done. Cells that have their file are not trained
-again, on whatever machine it was written.
+A cell is a model of the tier with a seed; its run has a directory of its own in --runs, where it goes on
+after an interruption, and leaves one file in --results when it is done. Cells that have their file are not
+trained again, on whatever machine it was written.
 """
 
 import sys

@@ -24,8 +24,8 @@ def finding(cell: Cell, directory: Path) -> Finding:
     """What a finished run has found, as its cell's file says it.
 
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
-      the answer to each test example is right, packed; `cpu_seconds` and `peak_memory_mib` of all the processes
-      that worked on it, as far as they could tell (`counted` of `processes`).
+      the answer to each test example is right, packed; `cpu_seconds` and `peak_memory_mib` of all the
+      processes that worked on it, as far as they could tell (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other knobs.
     """
     check_knobs(cell, directory)

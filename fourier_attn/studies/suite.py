@@ -71,7 +71,7 @@ def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
         *((f"model.{knob}", dropout) for knob in rates),
         ("data.test_examples", "1"),
     )
-    return Model(f"{name},rate={rate},dropout={dropout}", core_hours, f"{SMALL}:{name}", 1, knobs)
+    return Model(f"{name}-rate-{rate}-dropout-{dropout}", core_hours, f"{SMALL}:{name}", 1, knobs)
 
 
 MODELS: dict[str, tuple[Model, ...]] = {
