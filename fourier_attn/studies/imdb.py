@@ -78,8 +78,7 @@ def main() -> int:
         print(f"aside       {line}", flush=True)
     left = [cell for cell in chosen if cell.name not in ledger.findings]
     check_budget(left, scale, options.budget_hours)
-    for task in sorted({workdir_task(cell) for cell in left}):
-        row = data.TASKS[task]
+    for row in {cell.task: data.TASKS[cell.task] for cell in left}.values():
         prepared(row.dataset, options.data_dir, row.builder)
     words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
     cell_runs = [CellRun(cell, runs, ledger, words) for cell in left]
@@ -93,12 +92,6 @@ def main() -> int:
     if received:
         return 128 + received
     return int(any(run.code for run in cell_runs))
-
-
-def workdir_task(cell: Cell) -> str:
-    """The task of a cell's configuration."""
-    file, _, argument = cell.config.partition(":")
-    return "imdb" if file in (suite.SMALL, suite.ARTICLES) else argument.partition("-")[0]
 
 
 def collected(run: CellRun) -> bool:

@@ -16,8 +16,9 @@ class Cell:
       model: its name in reports.
       config: file with its argument, as --config takes it.
       seed: of weights, dropout and order; `split_seed`, which validation reviews are held out.
-      knobs: further ones that are set.
       core_hours: an estimate, before anything was measured.
+      knobs: further ones that are set.
+      task: of the configuration.
     """
 
     tier: str
@@ -27,6 +28,7 @@ class Cell:
     split_seed: int
     core_hours: float
     knobs: tuple[tuple[str, str], ...] = ()
+    task: str = "imdb"
 
     @property
     def name(self) -> str:
@@ -53,6 +55,7 @@ class Model:
     config: str
     seeds: int = 3
     knobs: tuple[tuple[str, str], ...] = ()
+    task: str = "imdb"
 
 
 def small(name: str, core_hours: float, seeds: int = 3) -> Model:
@@ -74,7 +77,15 @@ def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
     return Model(f"{name}-rate-{rate}-dropout-{dropout}", core_hours, f"{SMALL}:{name}", 1, knobs)
 
 
+def toy(name: str) -> Model:
+    """A rehearsal on synthetic reviews, which says nothing about the models."""
+    knobs = {"data.train_examples": "640", "data.eval_examples": "200", "data.test_examples": "200"}
+    knobs |= {"model.depth": "1", "train.epochs": "2"}
+    return Model(name, 0.005, f"configs/{name}.py", 2, tuple(knobs.items()), "reviews")
+
+
 MODELS: dict[str, tuple[Model, ...]] = {
+    "toy": (toy("identity"), toy("fnet")),
     "settings": (
         *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
         *(trial("lambda", 0.15, rate, "0.2") for rate in ("5e-4", "1e-3")),
@@ -137,4 +148,4 @@ def _every(tier: str) -> Iterator[Cell]:
         pairs = [(seed, seed) for seed in range(first, first + model.seeds)]
         name, apart = APART.get(tier, ("", ()))
         for seed, split in (*pairs, *(apart if model.name == name else ())):
-            yield Cell(tier, model.name, model.config, seed, split, model.core_hours, model.knobs)
+            yield Cell(tier, model.name, model.config, seed, split, model.core_hours, model.knobs, model.task)

@@ -1,0 +1,252 @@
+"""The report on the evidence: python -m fourier_attn.studies.report --results=results/imdb
+
+report.md and its figures, from the files of finished cells alone. Cells that are not finished, or were
+trained by different code, are an error unless --partial is given; the report then says so.
+"""
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+
+from fourier_attn import atomic, command
+from fourier_attn.studies import report_figures, statistics, suite
+from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
+from fourier_attn.studies.ledger import Finding, Ledger, unpack
+from fourier_attn.studies.markdown import machine, table
+
+HOUR = 3600.0
+# What the articles give, of their own network and recipe: validation accuracy, one network each.
+PUBLISHED = {
+    "attention": "83",
+    "circular-1d": "84",
+    "circular-16x8": "very close to 1-D",
+    "circular-11x11": "very close to 1-D",
+    "circular-3x3": "a bit above 84, on their engine",
+    "lambda": "a bit above 84, on their engine",
+}
+TITLES = {
+    "1": "Tier 1: small networks, alike in all but their mixer",
+    "2": "Tier 2: the articles' network, trained for fewer epochs",
+    "toy": "A rehearsal on synthetic reviews: these numbers say nothing",
+    "settings": "Settings tried, on validation reviews that no cell holds out",
+}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("results", "results/imdb", "directory with the files of finished cells")
+    flags.DEFINE_bool("partial", False, "report on what there is; the report names what is missing")
+
+
+def main() -> None:
+    directory = Path(flags.FLAGS.results)
+    ledger = Ledger(directory)
+    if not ledger.findings:
+        raise ValueError(
+            f"results={directory} has no finished cell; python -m fourier_attn.studies.imdb makes them"
+        )
+    notes = list(missing(ledger)) + list(mixed(ledger.findings.values()))
+    notes += [f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()]
+    if notes and not flags.FLAGS.partial:
+        raise ValueError(f"{notes[0]} --partial reports on what there is, and says so")
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    atomic.write(directory / "report.md", "\n".join(report(ledger, directory, notes)) + "\n")
+    print(f"written to {directory / 'report.md'}")
+
+
+def missing(ledger: Ledger) -> Iterator[str]:
+    """Cells of tiers that have begun and are not finished, by tier."""
+    for tier in tiers(ledger):
+        left = [cell.name for cell in suite.cells(tier) if cell.name not in ledger.findings]
+        if left:
+            count = f"{len(left)} of {len(suite.cells(tier))} cells"
+            yield f"Tier {tier} is not complete: {count} are not yet run ({', '.join(left)})."
+
+
+def mixed(findings: Iterable[Finding]) -> Iterator[str]:
+    """That cells of a tier were trained by different code, and which."""
+    codes: dict[str, dict[str, list[str]]] = {}
+    for found in findings:
+        facts = found["fingerprints"].get("code", {})
+        code = ", ".join(f"{name} {value}" for name, value in sorted(facts.items()))
+        codes.setdefault(found["tier"], {}).setdefault(code, []).append(found["cell"])
+    for tier, versions in codes.items():
+        if len(versions) > 1:
+            listed = "; ".join(f"{', '.join(cells)}: {code}" for code, cells in versions.items())
+            yield f"Tier {tier} was trained by {len(versions)} versions of the code ({listed})."
+
+
+def tiers(ledger: Ledger) -> list[str]:
+    """Those with a finished cell, in the order of the suite."""
+    there = {found["tier"] for found in ledger.findings.values()}
+    return [tier for tier in suite.MODELS if tier in there]
+
+
+def grouped(ledger: Ledger, tier: str) -> dict[str, list[Finding]]:
+    """The findings of a tier whose seeds vary together, by model, in the order of the suite."""
+    groups: dict[str, list[Finding]] = {}
+    for cell in suite.cells(tier):
+        found = ledger.findings.get(cell.name)
+        if found and cell.seed == cell.split_seed:
+            groups.setdefault(cell.model, []).append(found)
+    return {model.name: groups[model.name] for model in suite.MODELS[tier] if model.name in groups}
+
+
+def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
+    """Of models with at least two seeds, whether each answer is right: seeds x examples."""
+    return {
+        name: np.array([unpack(found["right"]) for found in findings])
+        for name, findings in groups.items()
+        if len(findings) > 1
+    }
+
+
+def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[str]:
+    """The lines of report.md; draws the figures beside it."""
+    yield "# Networks with seeds\n"
+    yield "Made by `python -m fourier_attn.studies.report` from the files in `cells/`; no number is typed.\n"
+    yield from (f"- {note}" for note in notes)
+    for tier in tiers(ledger):
+        groups = grouped(ledger, tier)
+        yield f"\n## {TITLES[tier]}\n"
+        if tier == "settings":
+            yield settings_table(groups)
+            name = report_figures.expected(groups, directory)
+            yield f"![expected best validation accuracy over hours]({name})\n"
+            continue
+        yield accuracy_table(groups)
+        yield provenance_line(groups)
+        yield from figures(groups, directory, tier)
+        verdicts = judge(COMPARISONS.get(tier, ()), answers(groups))
+        if verdicts:
+            yield "\n### Comparisons\n"
+            yield comparison_table(verdicts)
+            yield f"![differences with 95 % intervals]({report_figures.forest(verdicts, directory, tier)})\n"
+        yield from components(ledger, groups, tier)
+
+
+def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """A line for each model, the best first."""
+    lines = []
+    for name, findings in sorted(groups.items(), key=lambda item: -statistics_mean(item[1])):
+        right = np.array([unpack(found["right"]) for found in findings])
+        values = [100 * found["test"]["accuracy"] for found in findings]
+        low, high = statistics.mean_interval(right)
+        best = [100 * max(found["validation"]) for found in findings]
+        last = [100 * found["validation"][-1] for found in findings]
+        without = [
+            100 * f["test"]["accuracy_without_in_train"]
+            for f in findings
+            if "accuracy_without_in_train" in f["test"]
+        ]
+        hours = [found["cpu_seconds"] / HOUR for found in findings if found["cpu_seconds"]]
+        memory = [found["peak_memory_mib"] for found in findings if found["peak_memory_mib"]]
+        lines.append(
+            [
+                f"`{name}`",
+                ", ".join(f"{value:.2f}" for value in values),
+                f"{np.mean(values):.2f}",
+                f"{statistics.spread(values):.2f}" if len(values) > 1 else "",
+                f"{100 * low:.2f} to {100 * high:.2f}",
+                f"{np.mean(without):.2f}" if without else "",
+                f"{np.mean(best):.2f}",
+                f"{np.mean(last):.2f}",
+                f"{findings[0]['parameters']:,}",
+                f"{np.mean(hours):.2f}" if hours else "",
+                f"{np.max(memory):,.0f}" if memory else "",
+                PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
+            ]
+        )
+    head = ["model", "test accuracy of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
+    head += ["validation, best epoch", "last epoch", "parameters", "core-hours a seed", "peak memory, MiB"]
+    return table([*head, "the articles (validation)"], lines)
+
+
+def statistics_mean(findings: Sequence[Finding]) -> float:
+    return float(np.mean([found["test"]["accuracy"] for found in findings]))
+
+
+def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    lines = [
+        [
+            f"`{name}`",
+            f"{100 * max(found['validation']):.2f}",
+            f"{100 * found['validation'][-1]:.2f}",
+            hours(found),
+        ]
+        for name, findings in groups.items()
+        for found in findings
+    ]
+    return table(["trial", "validation, best epoch, %", "last epoch, %", "core-hours"], lines)
+
+
+def hours(found: Finding) -> str:
+    return f"{found['cpu_seconds'] / HOUR:.2f}" if found["cpu_seconds"] else ""
+
+
+def comparison_table(verdicts: Sequence[Verdict]) -> str:
+    lines = [
+        [
+            str(v.comparison.claim),
+            str(v.comparison),
+            f"{100 * v.difference.mean:+.2f}",
+            f"{100 * v.difference.low:+.2f} to {100 * v.difference.high:+.2f}",
+            f"{v.p:.4f}",
+            f"{v.adjusted:.4f}",
+            v.words,
+        ]
+        for v in verdicts
+    ]
+    return table(
+        ["claim", "written down beforehand", "difference, points", "95 %", "p", "p (Holm)", "verdict"], lines
+    )
+
+
+def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """Where the cells were trained, in small print."""
+    origins = {
+        f"{machine(found['hardware'])}; commit {(found['commit'] or 'unknown')[:9]}; {found['date'][:10]}"
+        for findings in groups.values()
+        for found in findings
+    }
+    return "".join(f"\n<sub>{origin}</sub>\n" for origin in sorted(origins))
+
+
+def figures(groups: Mapping[str, Sequence[Finding]], directory: Path, tier: str) -> Iterator[str]:
+    yield f"![validation accuracy over epochs]({report_figures.curves(groups, directory, tier)})\n"
+    yield f"![accuracy over cost]({report_figures.costs(groups, directory, tier)})\n"
+
+
+def components(ledger: Ledger, groups: Mapping[str, Sequence[Finding]], tier: str) -> Iterator[str]:
+    """Standard deviations over seeds and splits, together and apart, of the model that has both."""
+    if tier not in suite.APART:
+        return
+    model, _ = suite.APART[tier]
+    every = [found for found in ledger.findings.values() if (found["tier"], found["model"]) == (tier, model)]
+    kinds = {
+        "seed and split together": [f for f in every if f["seed"] == f["split_seed"]],
+        "seed alone (split 0)": [f for f in every if f["split_seed"] == 0],
+        "split alone (seed 0)": [f for f in every if f["seed"] == 0],
+    }
+    lines = [
+        [kind, str(len(chosen)), f"{statistics.spread([100 * f['test']['accuracy'] for f in chosen]):.2f}"]
+        for kind, chosen in kinds.items()
+        if len(chosen) > 1
+    ]
+    if not lines or model not in groups:
+        return
+    examples = groups[model][0]["test"]["examples"]
+    accuracy = statistics_mean(groups[model])
+    error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
+    yield f"\n### What varies, of `{model}`\n"
+    yield table(["what differs", "networks", "SD of test accuracy, points"], lines)
+    yield f"\nOne standard error of {examples:,} test reviews is {error:.2f} points, and theirs are the same.\n"
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))
