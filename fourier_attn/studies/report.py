@@ -244,7 +244,7 @@ def components(ledger: Ledger, groups: Mapping[str, Sequence[Finding]], tier: st
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield f"\n### What varies, of `{model}`\n"
     yield table(["what differs", "networks", "SD of test accuracy, points"], lines)
-    yield f"\nOne standard error of {examples:,} test reviews is {error:.2f} points, and theirs are the same.\n"
+    yield f"\nOne standard error of {examples:,} test reviews, the same for all, is {error:.2f} points.\n"
 
 
 if __name__ == "__main__":

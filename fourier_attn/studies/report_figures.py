@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fourier_attn.studies import statistics
 from fourier_attn.studies.bands import draw_band
@@ -22,12 +23,12 @@ def curves(groups: Groups, directory: Path, tier: str) -> str:
     lines, marks = ("-", "--", ":"), "os^"
     for i, (name, findings) in enumerate(groups.items()):
         length = min(len(found["validation"]) for found in findings)
-        epochs = [entry["epoch"] for entry in findings[0]["epochs"][:length]]
+        epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
         values = [[found["validation"][epoch] for found in findings] for epoch in range(length)]
         style = {"linestyle": lines[i // 10 % 3], "marker": marks[i // 10 % 3]}
         draw_band(axes, epochs, values, label=f"{name} ({len(findings)})", **style)
     axes.set(xlabel="epoch", ylabel="validation accuracy, %")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5), title="model (seeds)")
     axes.grid(alpha=0.3)
     return save(figure, directory, f"curves-{tier}.png")

@@ -115,13 +115,13 @@ def mean_interval(right: np.ndarray) -> tuple[float, float]:
     Args:
       right: seeds x examples (bool).
     """
-    (seeds, examples), mean, quantile = right.shape, float(right.mean()), norm.ppf(0.975)
+    (seeds, examples), mean, quantile = right.shape, float(right.mean()), float(norm.ppf(0.975))
     if seeds == 1:
         half = quantile * math.sqrt(mean * (1 - mean) / examples)
         return mean - half, mean + half
     of_examples = max(0.0, right.mean(0).var() - interaction(right) / seeds) / examples
     of_seeds = right.mean(1).var(ddof=1) / seeds
-    half = math.sqrt(t.ppf(0.975, seeds - 1) ** 2 * of_seeds + quantile**2 * of_examples)
+    half = math.sqrt(float(t.ppf(0.975, seeds - 1)) ** 2 * of_seeds + quantile**2 * of_examples)
     return mean - half, mean + half
 
 

@@ -1,0 +1,120 @@
+"""Intervals and comparisons, held to data whose truth is known."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from fourier_attn.studies import statistics, suite
+from fourier_attn.studies.comparisons import COMPARISONS, Comparison, judge
+from fourier_attn.studies.statistics import difference, expected_best, holm, mean_interval
+
+LOGIT_GAP = 0.1
+
+
+def networks(rng: np.random.Generator, seeds: int, shift: float, easy: np.ndarray, deviation: float):
+    """Answers of networks: right where an example is easy enough for this one, at this moment."""
+    each = shift + deviation * rng.normal(size=(seeds, 1))
+    return easy + each + 0.7 * rng.normal(size=(seeds, len(easy))) > 0
+
+
+def experiments(seeds: int, deviation: float, shift: float = 0.0, count: int = 200):
+    rng = np.random.default_rng(1)
+    for _ in range(count):
+        easy = 2 + 1.5 * rng.normal(size=2000)
+        yield networks(rng, seeds, shift, easy, deviation), networks(rng, seeds, 0.0, easy, deviation)
+
+
+@pytest.mark.parametrize(("seeds", "deviation"), [(3, 0.0), (3, 0.05), (5, 0.05)])
+def test_intervals_cover_and_false_positives_keep_to_their_rate(seeds: int, deviation: float) -> None:
+    """200 experiments: 95 % are 190 with a deviation of 3.1, 5 % are 10; bounds are 4 deviations away."""
+    found = [difference(a, b, draws=500) for a, b in experiments(seeds, deviation)]
+    covered = sum(d.low <= 0 <= d.high for d in found)
+    assert covered >= 178
+    assert sum(d.above(0.0) < 0.05 for d in found) <= 22
+    assert any(d.low > 0 or d.high < 0 for d in found)  # no interval that is always wide enough
+
+
+def test_a_known_difference_is_found_and_covered() -> None:
+    rng = np.random.default_rng(2)
+    easy = 2 + 1.5 * rng.normal(size=400_000)
+    truth = networks(rng, 1, LOGIT_GAP, easy, 0).mean() - networks(rng, 1, 0.0, easy, 0).mean()
+    found = [difference(a, b, draws=500) for a, b in experiments(5, 0.02, LOGIT_GAP)]
+    assert sum(d.low <= truth <= d.high for d in found) >= 178
+    assert sum(d.above(-0.01) < 0.05 for d in found) > 150  # a is better, so it is not worse
+    assert sum(d.above(truth + 0.01) < 0.05 for d in found) <= 22
+
+
+def test_an_accuracy_s_interval_covers() -> None:
+    rng = np.random.default_rng(3)
+    truth = networks(rng, 200, 0.0, 2 + 1.5 * rng.normal(size=20_000), 0.1).mean()
+    intervals = [mean_interval(a) for a, _ in experiments(3, 0.1)]
+    assert 178 <= sum(low <= truth <= high for low, high in intervals) < 200
+    one = [mean_interval(a[:1]) for a, _ in experiments(1, 0.0)]
+    exact = networks(rng, 50, 0.0, 2 + 1.5 * rng.normal(size=50_000), 0.0).mean()
+    assert 178 <= sum(low <= exact <= high for low, high in one) < 200
+
+
+def test_luck_of_single_answers_is_counted_once() -> None:
+    """Answers that depend on nothing: what remains of the examples' part is below 1 % of the seeds'."""
+    right = np.random.default_rng(6).random((3, 50_000)) < 0.8
+    low, high = mean_interval(right)
+    seeds = student.ppf(0.975, 2) * right.mean(1).std(ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose((high - low) / 2, seeds, rtol=0.01)
+
+
+def test_draws_have_the_variance_of_theory() -> None:
+    """Seeds: s^2 / S; examples: the variance of their mean. 100,000 draws: 0.5 %, bounds at 6 times it."""
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=4)
+    moved = statistics.seeds_drawn(values, rng, 100_000)
+    np.testing.assert_allclose(moved.var(), values.var(ddof=1) / 4, rtol=0.03)
+    right = rng.integers(0, 4, size=50) / 3
+    moved = statistics.examples_drawn(right, rng, 100_000)
+    np.testing.assert_allclose(moved.var(), right.var() / 50, rtol=0.03)
+    np.testing.assert_allclose(moved.mean(), 0, atol=6 * right.std() / np.sqrt(50 * 100_000))
+
+
+def test_holm_by_hand() -> None:
+    found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+    assert found == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+    assert list(found) == ["a", "b", "c", "d"]
+    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
+
+
+def test_expected_best_is_the_mean_over_all_draws() -> None:
+    values = [0.8, 0.7, 0.9]
+    best = [np.mean([max(c) for c in itertools.product(values, repeat=n)]) for n in (1, 2, 3)]
+    np.testing.assert_allclose(expected_best(values), best, rtol=1e-12)
+
+
+def test_verdicts() -> None:
+    rng = np.random.default_rng(5)
+    easy = 2 + 1.5 * rng.normal(size=10_000)
+    right = {
+        "plain": networks(rng, 5, 0.0, easy, 0.0),
+        "same": networks(rng, 5, 0.0, easy, 0.0),
+        "good": networks(rng, 5, 0.5, easy, 0.0),
+        "bad": networks(rng, 5, -0.5, easy, 0.0),
+        "wild": networks(rng, 2, 0.0, easy, 0.5),
+    }
+    claims = tuple(Comparison(1, name, "plain") for name in ("same", "good", "bad", "wild"))
+    claims += (Comparison(2, "good", "plain", better=True), Comparison(3, "absent", "plain"))
+    found = judge(claims, right)
+    assert [v.words for v in found] == ["not worse", "better", "worse", "undecided", "better"]
+    assert all(v.adjusted >= v.p for v in found)
+    alone = judge(claims[:1], right)
+    assert alone[0].adjusted == alone[0].p < found[0].adjusted  # those that are absent count
+
+
+def test_one_seed_is_refused() -> None:
+    two = np.ones((2, 5), bool)
+    with pytest.raises(ValueError, match="1 seed tells nothing"):
+        difference(two, two[:1])
+
+
+def test_comparisons_are_of_models_of_their_tier() -> None:
+    for tier, claims in COMPARISONS.items():
+        models = {model.name for model in suite.MODELS[tier]}
+        assert {name for claim in claims for name in (claim.model, claim.against)} <= models

@@ -1,0 +1,173 @@
+"""The suite of networks: its cells, the files of what they found, and all of it once on synthetic reviews."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, run_here
+
+from fourier_attn.studies import imdb, ledger, report, suite
+from fourier_attn.studies.comparisons import COMPARISONS
+from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
+
+# by which ml_collections reads a configuration
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
+
+@pytest.mark.parametrize("count", [1, 8, 13, 25_000])
+def test_answers_are_packed_without_loss(count: int) -> None:
+    right = np.random.default_rng(0).random(count) < 0.8
+    packed = pack(right)
+    assert len(packed["bits"]) <= count / 6 + 4  # 6 bits in each letter, filled up to 4 of them
+    np.testing.assert_array_equal(unpack(json.loads(json.dumps(packed))), right)
+
+
+def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
+    for tier in suite.MODELS:
+        cells = suite.cells(tier)
+        assert len({cell.name for cell in cells}) == len(cells)
+        together = [cell for cell in cells if cell.seed == cell.split_seed]
+        for seed in {cell.seed for cell in together}:
+            costs = [cell.core_hours for cell in together if cell.seed == seed]
+            assert costs == sorted(costs)
+    with pytest.raises(ValueError, match=r"only='nobody' is no model of tier 1; it has identity, "):
+        suite.cells("1", ["nobody"])
+
+
+def written(directory: Path, name: str = "toy-fnet-0", **more: object) -> Path:
+    cell = next(cell for cell in suite.cells("toy") if cell.name == name)
+    facts = {"cell": name, "tier": "toy", "model": cell.model, "metric": "accuracy", "cpu_seconds": 18.0}
+    facts |= {"epochs": [], "test": {"accuracy": 0.5}, "fingerprints": {}, **more}
+    return Ledger(directory).write(facts)
+
+
+def test_a_file_that_was_edited_is_noticed_and_put_aside(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    assert Ledger(tmp_path).findings["toy-fnet-0"]["test"] == {"accuracy": 0.5}
+    path.write_text(path.read_text().replace("0.5", "0.9"))
+    edited = Ledger(tmp_path)
+    assert not edited.findings
+    assert "hash" in edited.aside[path]
+    assert "it is now toy-fnet-0.json.aside" in edited.put_aside()[0]
+    assert not path.exists()
+    assert not Ledger(tmp_path).aside
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"cell": "toy-fn', "cannot be read"),
+        ("[]", "is no file of a finished cell"),
+        ('{"rows": []}', "is no file of a finished cell"),
+    ],
+)
+def test_half_written_and_foreign_files_are_named(text: str, why: str, tmp_path: Path) -> None:
+    written(tmp_path, "toy-identity-0")
+    path = tmp_path / "cells" / "toy-fnet-0.json"
+    path.write_text(text)
+    there = Ledger(tmp_path)
+    assert list(there.findings) == ["toy-identity-0"]
+    assert why in there.aside[path]
+
+
+def test_a_file_under_another_name_is_no_finding(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.rename(path.with_name("toy-fnet-1.json"))
+    assert not Ledger(tmp_path).findings
+
+
+def test_the_pace_is_that_of_finished_cells(tmp_path: Path) -> None:
+    written(tmp_path, cpu_seconds=2 * 3600 * 0.005)
+    assert imdb.pace(suite.cells("toy"), Ledger(tmp_path)) == pytest.approx(2)
+    assert imdb.pace(suite.cells("1"), Ledger(tmp_path)) == 1
+
+
+def test_a_budget_below_the_cheapest_cell(tmp_path: Path) -> None:
+    code, _, error = run_here(imdb, "--tier=1", "--budget_hours=0.001", f"--results={tmp_path}")
+    assert code == 2
+    assert "the cheapest cell left needs: 1-circular-3x3-exact-0" in error
+    assert error.count("\n") == 1
+
+
+def test_an_affordable_suite_stays_within_its_budget(tmp_path: Path) -> None:
+    runs = [imdb.CellRun(cell, tmp_path, Ledger(tmp_path), ()) for cell in suite.cells("1")]
+    chosen = list(imdb.affordable(runs, 2.0, 1.0))
+    assert 2 * sum(run.cell.core_hours for run in chosen) <= 1.0
+    assert len(chosen) > 3
+    assert list(imdb.affordable(runs, 2.0, None)) == runs
+
+
+def test_data_that_are_not_there(tmp_path: Path) -> None:
+    words = ["--tier=1", f"--results={tmp_path / 'a'}", f"--data_dir={tmp_path / 'none'}"]
+    code, _, error = run_here(imdb, *words, f"--runs={tmp_path / 'runs'}")
+    assert code == 2
+    assert "python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR" in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
+    code, _, error = run_here(report, f"--results={tmp_path}")
+    assert (code, "has no finished cell" in error) == (2, True)
+    written(tmp_path)
+    code, _, error = run_here(report, f"--results={tmp_path}")
+    assert code == 2
+    assert "3 of 4 cells are not yet run (toy-identity-0, toy-identity-1, toy-fnet-1)" in error
+
+
+def test_a_report_does_not_pass_over_different_code() -> None:
+    def found(cell: str, source: str) -> ledger.Finding:
+        return {"cell": cell, "tier": "1", "fingerprints": {"code": {"source": source}}}
+
+    assert not list(report.mixed([found("a", "x"), found("b", "x")]))
+    (said,) = report.mixed([found("a", "x"), found("b", "y"), found("c", "x")])
+    assert "2 versions of the code (a, c: source x; b: source y)" in said
+
+
+def test_comparisons_are_written_down() -> None:
+    """The text that was committed before any test set was read says what the code compares."""
+    text = (ROOT / "results" / "imdb" / "comparisons.md").read_text()
+    assert all(f"{claim}" in text for claim in COMPARISONS["1"])
+
+
+@pytest.mark.slow
+def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
+    """Two models, two seeds: stopped within the second cell, it goes on; the report stands on its files."""
+    directories = [f"--runs={tmp_path / 'runs'}", f"--results={tmp_path / 'results'}"]
+    command = [sys.executable, "-m", "fourier_attn.studies.imdb", "--tier=toy", *directories]
+    first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    cells, began = tmp_path / "results" / "cells", time.monotonic()
+    second = tmp_path / "runs" / "toy-fnet-0" / "config.json"
+    while not second.exists():
+        assert first.poll() is None, first.communicate()
+        assert time.monotonic() - began < 300
+        time.sleep(0.2)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(120) == 128 + signal.SIGTERM
+    assert [path.stem for path in cells.glob("*.json")] == ["toy-identity-0"]
+    before = (cells / "toy-identity-0.json").read_bytes()
+    listed = subprocess.run([*command, "--list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "1 of 4 cells done" in listed
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 cells done" in done.stdout
+    assert (cells / "toy-identity-0.json").read_bytes() == before  # not trained twice
+    resumed = json.loads((cells / "toy-fnet-0.json").read_text())
+    assert resumed["processes"] == resumed["counted"] == 2
+    assert resumed["sha256"] == digest(resumed)
+    assert len(resumed["epochs"]) == 2
+    assert resumed["cpu_seconds"] > 1
+    assert resumed["peak_memory_mib"] > 50
+    right = unpack(resumed["right"])
+    assert right.mean() == pytest.approx(resumed["test"]["accuracy"])
+    code, _, error = run_here(report, directories[1])
+    assert (code, error) == (0, "")
+    text = (tmp_path / "results" / "report.md").read_text()
+    assert "`fnet` is better than `identity`" in text
+    for name in ("curves-toy.png", "costs-toy.png", "forest-toy.png"):
+        assert (tmp_path / "results" / name).stat().st_size > 5_000
+        assert f"({name})" in text
