@@ -11,13 +11,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fourier_attn.knobs import Knob, at_least, at_most, check, one_of, positive, rate, texts, unusable
+from fourier_attn.layers import initial
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.embed import TokenEmbedding
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
-from fourier_attn.layers.heads import SMALL, Features, Head, Pretraining, mean
+from fourier_attn.layers.heads import Features, Head, Pretraining, mean
+from fourier_attn.layers.initial import CHOICES as INITIALIZERS
+from fourier_attn.layers.initial import SMALL
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolution
@@ -48,10 +51,14 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 # What makes the head, from the model part of the configuration.
 HEADS: dict[str, Callable[[Any], Callable[..., nn.Module]]] = {
-    "classes": lambda c: partial(Head, c["classes"]),  # of the sequence
-    "score": lambda c: partial(Head, 0),  # one number, of the sequence or of each of several choices
-    "tokens": lambda c: partial(Head, c["classes"], "tokens"),  # classes of each token
-    "spans": lambda c: partial(Head, 2, "tokens"),  # of each token as the first and the last of an answer
+    "classes": lambda c: partial(Head, c["classes"], initializer=c["initializer"]),  # of the sequence
+    "score": lambda c: partial(
+        Head, 0, initializer=c["initializer"]
+    ),  # one number, of the sequence or of each of several choices
+    "tokens": lambda c: partial(Head, c["classes"], "tokens", c["initializer"]),  # classes of each token
+    "spans": lambda c: partial(
+        Head, 2, "tokens", c["initializer"]
+    ),  # of each token as the first and the last of an answer
     "pretraining": lambda c: partial(Pretraining, norm_eps=c["norm_eps"]),
     "mlm": lambda c: partial(Pretraining, norm_eps=c["norm_eps"], nsp=False),
     "nsp": lambda c: partial(Pretraining, norm_eps=c["norm_eps"], mlm=False),
@@ -78,6 +85,15 @@ KNOBS = {
         '"mean" of the real tokens, or "first": tanh of a map of the first one',
         one_of("mean", "first"),
     ),
+    "masked": Knob(
+        True,
+        "whether mixers and the mean know what is padding; the articles' listing does not say it to them",
+    ),
+    "initializer": Knob(
+        "fan_in",
+        'of tables and dense layers: "fan_in", or "torch", see `layers.initial`; mixers have their own',
+        one_of(*INITIALIZERS),
+    ),
     "head": Knob("classes", "a run sets its task's", one_of(*HEADS)),
     "dropout": Knob(0.0, "rate, after the embedding and after every MLP", rate),
     "mixer_dropout": Knob(0.0, "rate, after every mixer (FNet: none)", rate),
@@ -93,6 +109,16 @@ KNOBS = {
 }
 
 
+ENCODER = (
+    "mlp",
+    "activation",
+    "norm_eps",
+    "dropout",
+    "mixer_dropout",
+    "initializer",
+)  # of these, as they are
+
+
 class Block(nn.Module):
     """One post-norm block: x = LN(x + mix(x)), then x = LN(x + MLP(x)).
 
@@ -102,6 +128,7 @@ class Block(nn.Module):
       activation: "relu" (the articles) or "gelu" (tanh form, FNet).
       norm_eps: added to the variance in the normalisations.
       mixer_dropout, dropout: rates after the mixer and after the MLP.
+      initializer: of the MLP, see `fourier_attn.layers.initial.dense`.
       dtype: of the computation; parameters and normalisation statistics are float32.
     Masking: handed to the mixer; the rest works on each token alone.
     """
@@ -112,6 +139,7 @@ class Block(nn.Module):
     norm_eps: float = 1e-5
     mixer_dropout: float = 0.0
     dropout: float = 0.0
+    initializer: str = "fan_in"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -123,8 +151,9 @@ class Block(nn.Module):
         norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
         mixed = self.mixer(dtype=self.dtype, name="mixer")(x, mask=mask, train=train)
         x = norm(name="mixer_norm")(x + drop(self.mixer_dropout)(mixed))
-        hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in")(x))
-        output = dense(x.shape[-1], name="mlp_out")(hidden)
+        begin = partial(initial.dense, self.initializer)
+        hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))
+        output = dense(x.shape[-1], name="mlp_out", **begin(self.mlp))(hidden)
         return norm(name="mlp_norm")(x + drop(self.dropout)(output))
 
 
@@ -134,7 +163,7 @@ class Encoder(nn.Module):
     Args:
       embed: makes the embedding, whose parameters stand in the encoder's own scope.
       mixers: makes each block's mixer.
-      mlp, activation, norm_eps, mixer_dropout, dtype: see `Block`.
+      mlp, activation, norm_eps, mixer_dropout, initializer, dtype: see `Block`.
       dropout: rate after the embedding and after every MLP.
     Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
       tied, or None.
@@ -148,6 +177,7 @@ class Encoder(nn.Module):
     norm_eps: float = 1e-5
     dropout: float = 0.0
     mixer_dropout: float = 0.0
+    initializer: str = "fan_in"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -171,6 +201,7 @@ class Encoder(nn.Module):
                 self.norm_eps,
                 self.mixer_dropout,
                 self.dropout,
+                self.initializer,
                 self.dtype,
                 name=f"block_{layer}",
             )
@@ -184,7 +215,8 @@ class Model(nn.Module):
         pooled = (sum_i m_i x_i) / sum_i m_i        pooling "mean": of the real tokens
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
 
-    The articles' listing averages over all positions, padding included.
+    With masked=False nothing is told what is padding, and the mean is over all positions, as in the articles'
+    listing.
 
     Inputs may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
 
@@ -197,6 +229,7 @@ class Model(nn.Module):
     encoder: Callable[..., Encoder]
     head: Callable[..., nn.Module]
     pooling: str = "mean"
+    masked: bool = True
     axes: int = 1
 
     @nn.compact
@@ -213,7 +246,7 @@ class Model(nn.Module):
             return a if a is None else a.reshape(-1, a.shape[-1])
 
         lead = inputs.shape[: inputs.ndim - self.axes]
-        examples, mask = inputs.reshape(-1, *inputs.shape[len(lead) :]), flat(mask)
+        examples, mask = inputs.reshape(-1, *inputs.shape[len(lead) :]), flat(mask if self.masked else None)
         x, table = self.encoder(name="encoder")(examples, types=flat(types), mask=mask, train=train)
         x = x.astype(jnp.float32)
         pooled = self.pool(x, mask)
@@ -239,10 +272,10 @@ def build(config: Any) -> Model:
         Encoder,
         embed=embed,
         mixers=_mixers(config),
-        **{key: config[key] for key in ("mlp", "activation", "norm_eps", "dropout", "mixer_dropout")},
+        **{key: config[key] for key in ENCODER},
         dtype=jnp.dtype(config["dtype"]),
     )
-    return Model(encoder, HEADS[config["head"]](config), config["pooling"], embedding.axes)
+    return Model(encoder, HEADS[config["head"]](config), config["pooling"], config["masked"], embedding.axes)
 
 
 def engines(network: Model) -> list[tuple[Engine, ...]]:

@@ -161,7 +161,7 @@ def test_the_row_fits_what_tfds_has(tmp_path: Path) -> None:
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project after everything that docs/extending.md says."""
     root = tmp_path_factory.mktemp("extended")
-    for room in ("fourier_attn", "configs", "tests"):
+    for room in ("fourier_attn", "configs", "launch", "tests"):
         shutil.copytree(ROOT / room, root / room, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
     for file in blocks(EXTENDING, "python"):

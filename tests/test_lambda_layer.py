@@ -16,6 +16,7 @@ from fourier_attn.layers.lambdas import LambdaLayer, article_lambda
         ({}, 128, 20_528 + 16 + 128),
         ({"heads": 4, "u": 2, "norm": "none"}, 8, 8 * 64 + 8 * 32 + 8 * 4 + 3 * 16 * 2),
         ({"context": 0, "length": 20, "norm": "none"}, 128, 20_480 + 39 * 16),
+        ({"context": 0, "length": 20, "table": "pairs", "norm": "none"}, 128, 20_480 + 20 * 20 * 16),
         ({"context": 0, "length": 20, "causal": True, "norm": "none"}, 128, 20_480 + 20 * 16),
     ],
 )
@@ -50,6 +51,21 @@ def test_the_articles_preset() -> None:
     for p in jax.tree.leaves(params):
         assert -0.5 <= p.min() < -0.4
         assert 0.4 < p.max() <= 0.5
+
+
+def test_a_table_of_pairs_that_depends_on_the_distance_alone_is_a_relative_one() -> None:
+    n, t, x = 7, 5, normal(2, 5, 6)
+    fields = {"k": 3, "context": 0, "length": n}
+    relative, pairs = LambdaLayer(**fields), LambdaLayer(**fields, table="pairs")
+    p = jax.jit(relative.init)(jax.random.key(1), x)["params"]
+    distance = np.arange(n) - np.arange(n)[:, None] + n - 1  # m - n, from 0 on
+    q = p | {"position": p["position"][distance]}
+    np.testing.assert_allclose(
+        pairs.apply({"params": q}, x), relative.apply({"params": p}, x), atol=2e-6
+    )  # float32
+    free = jax.jit(pairs.init)(jax.random.key(2), x)["params"]
+    cut = free | {"position": free["position"].at[t:].set(9.0).at[:, t:].set(9.0)}
+    np.testing.assert_array_equal(pairs.apply({"params": cut}, x), pairs.apply({"params": free}, x))
 
 
 def test_a_mirrored_image_and_table_mirror_the_result() -> None:
@@ -87,6 +103,8 @@ def test_a_causal_layer_on_a_sequence_shorter_than_its_context() -> None:
         ({"k": 1}, "k=1 and d / heads \\* u = 4 must exceed 1"),
         ({"norm": "batch"}, "norm='batch' is unknown"),
         ({"initializer": "zeros"}, "initializer='zeros' is unknown"),
+        ({"table": "pairs"}, "table='pairs' needs context=0"),
+        ({"table": "dense"}, "table='dense' is unknown"),
         ({"causal": True, "grid": (2, 3)}, "an image has no order"),
     ],
 )

@@ -118,6 +118,40 @@ def test_classifier_is_the_equations() -> None:
     np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
+def test_without_masks_the_mean_is_over_all_positions() -> None:
+    network, ids = build(small("attention", masked=False)), tokens()
+    params, mask = filled(network, ids), jnp.arange(9)[None] < jnp.array([[5], [4]])
+    apply = jax.jit(network.apply)
+    np.testing.assert_array_equal(apply(params, ids, mask=mask), apply(params, ids))
+    masked = jax.jit(build(small("attention")).apply)
+    np.testing.assert_array_equal(apply(params, ids), masked(params, ids))
+    assert np.abs(apply(params, ids, mask=mask) - masked(params, ids, mask=mask)).max() > 1e-3
+
+
+def test_initial_values_of_pytorch() -> None:
+    """Tables N(0, 1); weights and biases U(-b, b), b^2 = 1 / inputs, so of variance b^2 / 3."""
+    c = config.default("attention")
+    with c.unlocked():
+        c.model.update(
+            {"depth": 1, "d": 64, "mlp": 256, "positions": 512, "vocab": 2000, "initializer": "torch"}
+        )
+        c.model.mixer.heads, c.model.mixer.initializer = 4, "torch"
+    params = jax.jit(build(c.model).init)(jax.random.key(0), jnp.zeros((1, 4), jnp.int32))["params"]
+    encoder = params["encoder"]
+    np.testing.assert_allclose(encoder["tokens"]["embedding"].std(), 1, rtol=0.02)
+    np.testing.assert_allclose(encoder["positions"].std(), 1, rtol=0.02)
+    block = encoder["block_0"]
+    dense = {"mlp_in": (block["mlp_in"], 64), "mlp_out": (block["mlp_out"], 256)}
+    dense |= {name: (block["mixer"][name], 64) for name in ("query", "key", "value")}
+    dense |= {"out": (block["mixer"]["out"], 256), "head": (params["head"]["output"], 64)}
+    for name, (layer, inputs) in dense.items():
+        kernel, bound = np.asarray(layer["kernel"]), inputs**-0.5
+        assert 0.9 * bound < np.abs(kernel).max() <= bound, name
+        np.testing.assert_allclose(kernel.std(), bound / 3**0.5, rtol=0.02 if kernel.size > 1000 else 0.15)
+        if "bias" in layer:
+            assert 0 < np.abs(layer["bias"]).max() <= bound, name
+
+
 @pytest.mark.parametrize("name", MIXERS)
 def test_content_of_padding_has_no_influence(name: str) -> None:
     network, ids = build(small(name)), tokens()

@@ -24,6 +24,20 @@ def test_words_are_lower_cased_and_keep_punctuation() -> None:
     assert (tokenizer.token_to_id("[PAD]"), tokenizer.token_to_id("[UNK]")) == (0, 1)
 
 
+def test_whitespace_alone_keeps_punctuation_and_marks() -> None:
+    tokenizer = fit("whitespace", TEXTS, 100)
+    assert tokenizer.encode(TEXTS[0]).tokens == [
+        "a",
+        "great",
+        "film,",
+        "wasn't",
+        "it?<br",
+        "/><br",
+        "/>great!",
+    ]
+    assert (tokenizer.token_to_id("[PAD]"), tokenizer.token_to_id("[UNK]")) == (0, 1)
+
+
 def test_the_most_frequent_words_are_kept() -> None:
     tokenizer = fit("words", TEXTS, 5)
     assert set(tokenizer.get_vocab()) == {"[PAD]", "[UNK]", "a", "film", "great"}

@@ -14,6 +14,7 @@ from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import TASKS, Task, check_task, read
 from fourier_attn.data.text import (
+    WORDS,
     check_kind,
     copy_tokenizer,
     encode,
@@ -204,7 +205,7 @@ def check(config: Any) -> None:
     check_kind(config["tokenizer"], config["vocab"])
     pretraining = config["task"] == "pretraining"
     separated = pretraining or len(TASKS[config["task"]].texts) > 1
-    if separated and config["tokenizer"] in ("words", "bytes"):
+    if separated and config["tokenizer"] in (*WORDS, "bytes"):
         raise ValueError(
             f"data.tokenizer={config['tokenizer']!r} has no [SEP], which task {config['task']!r} needs; "
             "use 'bpe'"

@@ -17,7 +17,7 @@ KNOBS = {
     "dir": Knob("", 'where TFDS keeps its data sets; "": TFDS\'s own default'),
     "tokenizer": Knob(
         "words",
-        '"words", "unigram" or "bpe", lower-cased and fitted on train; "bytes"; or the path of a file',
+        '"words", "whitespace", "unigram" or "bpe", lower-cased and fitted on train; "bytes"; or a file',
     ),
     "vocab": Knob(50_000, "at most so many words or pieces of words, the most frequent ones", at_least(1)),
     "fit_examples": Knob(

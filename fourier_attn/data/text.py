@@ -12,7 +12,8 @@ from fourier_attn import atomic
 from fourier_attn.data import tokenizer_checks
 from fourier_attn.data.sources import files
 
-KINDS = ("words", "bytes", "bpe", "unigram")
+KINDS = ("words", "whitespace", "bytes", "bpe", "unigram")
+WORDS = ("words", "whitespace")
 # of a subword tokenizer, with FNet's ids: 0 to 6
 SUBWORD_TOKENS = ["<unk>", "<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[MASK]"]
 LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
@@ -46,16 +47,18 @@ def special(tokenizer: Any) -> Special:
     return Special(pad, unknown, find("<s>"), find("</s>"), find("[CLS]"), find("[SEP]"), find("[MASK]"))
 
 
-def words(texts: Iterable[str], vocab: int) -> Tokenizer:
-    """Fits a word-level tokenizer: lower case, words and punctuation apart, the `vocab` most frequent.
+def words(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
+    """Fits a word-level tokenizer: lower case, the `vocab` most frequent words.
+
+    "words" has words and punctuation apart, and no marks of line breaks; "whitespace" splits at white space
+    alone, as torchtext did for the articles, so that "film." and "film" are two words.
 
     Ids: padding 0, unknown 1.
     """
-    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace("<br />", " "), normalizers.Lowercase()]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer, apart = Tokenizer(models.WordLevel(unk_token="[UNK]")), kind == "words"
+    breaks = [normalizers.Replace("<br />", " ")] if apart else []
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), *breaks, normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace() if apart else pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab, special_tokens=["[PAD]", "[UNK]"], show_progress=False
     )
@@ -113,7 +116,8 @@ def fit(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
     check_kind(kind, vocab)
     if kind == "bytes":
         return utf8()
-    tokenizer = words(texts, vocab) if kind == "words" else subwords(kind, texts, vocab)
+    fitted = words if kind in WORDS else subwords
+    tokenizer = fitted(kind, texts, vocab)
     tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
     return tokenizer
 
@@ -127,7 +131,7 @@ def check_kind(kind: str, vocab: int) -> None:
             f"data.tokenizer={kind!r} is unknown; choose one of {', '.join(KINDS)}, or name a file "
             "(tokenizer.json, or a SentencePiece .model)"
         )
-    least = 3 if kind in ("words", "bytes") else len(SUBWORD_TOKENS) + 1
+    least = 3 if kind in (*WORDS, "bytes") else len(SUBWORD_TOKENS) + 1
     if vocab < least:
         raise ValueError(f"data.vocab={vocab} must be at least {least}: special tokens and one word")
 

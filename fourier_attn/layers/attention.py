@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers import initial
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -25,6 +26,7 @@ class Attention(nn.Module):
         divides it, k = d / h, as is usual.
       bias: of queries, keys and values, as in BERT.
       dropout: rate of the softmax weights, in training.
+      initializer: of the projections, see `fourier_attn.layers.initial.dense`.
       implementation: see `fourier_attn.ops.attention.attention`.
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
@@ -36,6 +38,7 @@ class Attention(nn.Module):
     head_width: str = "full"
     bias: bool = False
     dropout: float = 0.0
+    initializer: str = "fan_in"
     implementation: str = "xla"
     dtype: jnp.dtype = jnp.dtype("float32")
 
@@ -50,12 +53,17 @@ class Attention(nn.Module):
             )
         if self.head_width not in ("full", "split"):
             raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
+        if self.initializer not in initial.CHOICES:
+            raise ValueError(
+                f"initializer={self.initializer!r} is unknown; choose one of {', '.join(initial.CHOICES)}"
+            )
         k = d if self.head_width == "full" else d // self.heads
 
         dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
 
         def project(name: str) -> Float[Array, "b t h k"]:
-            return dense((self.heads, k), use_bias=self.bias, name=name)(x)
+            begin = initial.dense(self.initializer, d)
+            return dense((self.heads, k), use_bias=self.bias, name=name, **begin)(x)
 
         y = attention(
             project("query"),
@@ -66,4 +74,5 @@ class Attention(nn.Module):
             dropout=self.dropout,
             dropout_key=self.make_rng("dropout") if train and self.dropout else None,
         )
-        return dense(d, axis=(-2, -1), name="out")(y)
+        begin = initial.dense(self.initializer, self.heads * k)
+        return dense(d, axis=(-2, -1), name="out", **begin)(y)

@@ -6,7 +6,8 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-SMALL = nn.initializers.normal(0.02)
+from fourier_attn.layers import initial
+from fourier_attn.layers.initial import SMALL
 
 
 def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Array, "b d"]:
@@ -23,16 +24,19 @@ class Head(nn.Module):
     Args:
       outputs: number of them; 0: there is one, without an axis of its own.
       of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c).
+      initializer: see `fourier_attn.layers.initial.dense`.
     """
 
     outputs: int
     of: str = "pooled"
+    initializer: str = "fan_in"
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
     ) -> Float[Array, "b ..."]:
-        y = nn.Dense(self.outputs or 1, name="output")(pooled if self.of == "pooled" else x)
+        begin = initial.dense(self.initializer, x.shape[-1])
+        y = nn.Dense(self.outputs or 1, name="output", **begin)(pooled if self.of == "pooled" else x)
         return y if self.outputs else y[..., 0]
 
 

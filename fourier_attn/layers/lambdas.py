@@ -13,7 +13,7 @@ from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_position_lambda
 
-NORMS, INITIALIZERS = ("layer", "none"), ("fan_in", "uniform")
+NORMS, INITIALIZERS, TABLES = ("layer", "none"), ("fan_in", "uniform"), ("relative", "pairs")
 
 
 class LambdaLayer(nn.Module):
@@ -33,6 +33,8 @@ class LambdaLayer(nn.Module):
       context: taps r of the position table, odd unless causal; with `grid`, r by r. 0 is the whole
         of `length` (or `grid`).
       length: positions that a global table is made for, used where `context` is 0 and there is no grid.
+      table: "relative" has an entry for each distance, the taps above; "pairs" has one for each pair of
+        positions, (length, length), from which the paper starts; it goes with context=0 and no grid.
       grid: (rows, cols) for an image; () for a sequence.
       causal: position n sees m <= n only; the taps are then the last r positions.
       norm: "layer" normalises each query head and each value (LayerNorm with a scale); "none" does not. The
@@ -57,6 +59,7 @@ class LambdaLayer(nn.Module):
     u: int = 1
     context: int = 3
     length: int = 512
+    table: str = "relative"
     grid: tuple[int, ...] = ()
     causal: bool = False
     norm: str = "layer"
@@ -98,7 +101,8 @@ class LambdaLayer(nn.Module):
         # One axis: over two, the derivative of the norm is more than twice as slow on CPU.
         value = norm("value_norm", value.reshape(b, t, -1)).reshape(value.shape)
         taps = self._taps()
-        scale = nn.initializers.normal((self.k * math.prod(taps)) ** -0.5)
+        summed = self.length if self.table == "pairs" else math.prod(taps)
+        scale = nn.initializers.normal((self.k * summed) ** -0.5)
         position = self.param("position", _centred if uniform else scale, (*taps, self.k, self.u))
         position, grid = position.astype(self.dtype), tuple(self.grid) or None
         engine, noise = select_engine(self, train)
@@ -106,7 +110,7 @@ class LambdaLayer(nn.Module):
             query,
             key,
             value,
-            (position[-t:] if self.causal else position) if engine is None else None,
+            self._cut(position, t) if engine is None else None,
             grid=grid,
             causal=self.causal,
             mask=mask,
@@ -118,7 +122,15 @@ class LambdaLayer(nn.Module):
             )
         return y.reshape(b, t, d)
 
+    def _cut(self, position: Array, t: int) -> Array:
+        """What a sequence shorter than the table needs of it."""
+        if self.table == "pairs":
+            return position[:t, :t]
+        return position[-t:] if self.causal else position
+
     def _taps(self) -> tuple[int, ...]:
+        if self.table == "pairs":
+            return (self.length, self.length)
         if self.context:
             return (self.context,) * (len(self.grid) or 1)
         if self.causal:
@@ -144,7 +156,13 @@ class LambdaLayer(nn.Module):
                 f"k={self.k} and d / heads * u = {width} must exceed 1, since norm='layer' makes a single "
                 "number zero; use norm='none'"
             )
-        for field, choices in (("norm", NORMS), ("initializer", INITIALIZERS)):
+        self._check_options()
+
+    def _check_options(self) -> None:
+        pairs = self.table == "pairs"
+        if pairs and (self.context or self.grid or self.causal or self.engine or self.eval_engine):
+            raise ValueError("table='pairs' needs context=0, no grid, causal=False and no engine; set these")
+        for field, choices in (("norm", NORMS), ("initializer", INITIALIZERS), ("table", TABLES)):
             if getattr(self, field) not in choices:
                 raise ValueError(
                     f"{field}={getattr(self, field)!r} is unknown; choose one of {', '.join(choices)}"

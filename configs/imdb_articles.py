@@ -1,0 +1,48 @@
+"""The articles' network on IMDb: six blocks of width 128 (121 for 11 x 11), 512 words, eight heads.
+
+The string argument is MODEL or MODEL-listing, for example `configs/imdb_articles.py:lambda-listing`:
+
+    MODEL           AdamW, batches of 32 in buckets, dropout and three epochs, which two CPU cores can pay for
+    MODEL-listing   as the articles have it, for a GPU: Adam at 1e-4, batches of 4, a warm-up over 10,000
+                    examples, 20 epochs; words split at white space, PyTorch's initial values, no dropout,
+                    and nothing that is told what is padding: the mean is over all positions
+
+They give validation accuracies of 83 % for attention, 84 % for circular attention in 1-D, "very close" ones
+in 2-D, and a bit above 84 % on their engine for 3 x 3 kernels and for lambda layers, one network each.
+"""
+
+from fourier_attn.config import Config, default
+
+# name -> mixer, its fields
+MODELS = {
+    "attention": ("attention", {"heads": 8}),
+    "circular-1d": ("circular", {"heads": 8}),
+    "circular-16x8": ("circular", {"heads": 8, "shape": (16, 8)}),
+    "circular-11x11": ("circular", {"heads": 8, "shape": (11, 11)}),
+    "circular-3x3": ("circular", {"heads": 8, "shape": (16, 8), "kernel": (3, 3), "boundary": "zero"}),
+    "lambda": ("lambda", {"heads": 1, "context": 3}),
+    "fnet": ("fourier", {"norm": "tokens"}),
+}
+
+
+def get_config(argument: str = "lambda") -> Config:
+    name, listing = argument.removesuffix("-listing"), argument.endswith("-listing")
+    if name not in MODELS:
+        raise ValueError(
+            f"model={name!r} is unknown; choose one of {', '.join(MODELS)}, or one with -listing"
+        )
+    mixer, fields = MODELS[name]
+    config = default(mixer, "imdb", recipe="articles" if listing else "default")
+    config.model.mixer.update(fields)
+    if name == "circular-11x11":
+        config.model.d, config.model.mlp = 121, 484
+    if not listing:
+        config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.3
+        config.train.patience = 0
+        return config
+    config.data.tokenizer, config.model.initializer, config.model.masked = "whitespace", "torch", False
+    if name == "attention":
+        config.model.mixer.initializer = "torch"
+    if name == "lambda":  # their listing: U(-0.5, 0.5), nothing normalised
+        config.model.mixer.norm, config.model.mixer.initializer = "none", "uniform"
+    return config

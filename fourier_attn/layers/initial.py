@@ -1,0 +1,32 @@
+"""Initial values: Flax's, or those of PyTorch's modules, with which the articles' listings begin."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+CHOICES = ("fan_in", "torch")
+SMALL = nn.initializers.normal(0.02)
+
+
+def dense(initializer: str, inputs: int) -> dict[str, Any]:
+    """What to give to a dense layer with so many inputs.
+
+    "fan_in": weights are normal, cut at two deviations, with variance 1 / inputs, and biases 0. "torch": both
+    are U(-1 / sqrt(inputs), 1 / sqrt(inputs)), as in torch.nn.Linear.
+    """
+    if initializer == "fan_in":
+        return {}
+    bound = inputs**-0.5
+
+    def uniform(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return {"kernel_init": uniform, "bias_init": uniform}
+
+
+def table(initializer: str) -> nn.initializers.Initializer:
+    """Of a table of vectors: normal, with deviation 0.02, or 1 as in torch.nn.Embedding."""
+    return SMALL if initializer == "fan_in" else nn.initializers.normal(1.0)
