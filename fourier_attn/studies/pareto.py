@@ -61,6 +61,7 @@ class Choice(NamedTuple):
 def define_flags() -> None:
     flags.DEFINE_string("workdir", None, "directory of a trained run")
     flags.DEFINE_string("engine", None, "preset to start from instead of the run's own engine")
+    flags.DEFINE_list("shape", [], "rows,columns of the aperture, instead of the engine's")
     flags.DEFINE_list("prefer", list(PREFER), "plans: with fewer passes, with less error")
     flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters")
     flags.DEFINE_list("slices", ["1", "2"], "passes for the digits of a number")
@@ -93,6 +94,8 @@ def main() -> None:
         )
     base = finder.engine or presets.preset("chip_11x11")
     base = base if options.engine is None else presets.preset(options.engine)
+    if options.shape:
+        base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
     rows = [row | {"part": "searched"} for row in search(finder, base, choices, prices)]
