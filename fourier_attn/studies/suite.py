@@ -89,7 +89,6 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "settings": (
         *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
         *(trial("lambda", 0.15, rate, "0.3") for rate in ("5e-4", "1e-3")),
-        *(trial("attention", 0.56, rate, "0.3") for rate in ("5e-4", "1e-3")),
     ),
     "1": (
         small("identity", 0.10, 5),
