@@ -123,6 +123,19 @@ def sweep(x: jax.Array) -> int:
     return count[0]
 
 
+# What a pass is measured without, to see what takes its time.
+WITHOUT = {
+    "levels of amplitude and phase": {"dac_bits_amp": None, "dac_bits_phase": None},
+    "levels at the detectors": {"adc_bits": None},
+    "noise of phases and amplitudes": {
+        "phase_noise_rms": None,
+        "amp_noise_rms": None,
+        "drive_noise_rms": None,
+    },
+    "extinction": {"extinction_db": None, "compensated": False},
+}
+
+
 def parts(rounds: int) -> list[dict[str, Any]]:
     shape, key = (DRAWS, APERTURES, 11, 11), jax.random.key(1)
     ours = jax.jit(partial(draws.normal, shape=shape, dtype=jnp.float32))
@@ -135,7 +148,17 @@ def parts(rounds: int) -> list[dict[str, Any]]:
         many = jax.jit(device.stages)
         sides = {"ours": partial(one, field, engine), "stages": partial(many, field, engine)}
         rows.append(ratio(f"static device of {side} x {side}, 1,024: one matrix / its stages", sides, rounds))
-    return rows
+    return rows + [without(what, off, rounds) for what, off in WITHOUT.items()]
+
+
+def without(what: str, off: dict[str, Any], rounds: int) -> dict[str, Any]:
+    """A whole pass against one that lacks an effect."""
+    chip, x, key = PRESETS["chip_11x11"].engine, light(APERTURES, 11, 11), jax.random.key(1)
+    sides = {
+        "ours": lambda: optical_dft2(x, chip, key),
+        "without": lambda: optical_dft2(x, chip.replace(**off), key),
+    }
+    return ratio(f"chip_11x11 / without {what}", sides, rounds)
 
 
 def train(rounds: int) -> list[dict[str, Any]]:
