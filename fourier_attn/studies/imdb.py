@@ -18,7 +18,7 @@ from absl import flags
 from fourier_attn import command, data
 from fourier_attn.data.tfds import prepared
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import Ledger, finding
+from fourier_attn.studies.ledger import Ledger, finding, score
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
@@ -62,8 +62,9 @@ class CellRun(sweep.Run):
     def collect(self) -> None:
         """Keeps what a finished run has found."""
         found = finding(self.cell, self.program.workdir)
-        test = found["test"].get(found["metric"])
-        print(f"{self.cell.name}: {found['metric']} {test:.4f}, {self.ledger.write(found)}", flush=True)
+        print(
+            f"{self.cell.name}: {found['metric']} {score(found):.4f}, {self.ledger.write(found)}", flush=True
+        )
 
 
 def main() -> int:
@@ -142,8 +143,7 @@ def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> I
         if found:
             hours = (found["cpu_seconds"] or 0) / HOUR
             spent += hours
-            value = found["test"].get(found["metric"])
-            yield f"done     {hours:6.2f} core-h   {cell.name:<36}{found['metric']} {value:.4f}"
+            yield f"done     {hours:6.2f} core-h   {cell.name:<36}{found['metric']} {score(found):.4f}"
         else:
             hours = scale * cell.core_hours
             left += hours

@@ -3,14 +3,15 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fourier_attn import data, provenance
-from fourier_attn.studies import collect
+from fourier_attn import provenance
+from fourier_attn.studies import collect, statistics
+from fourier_attn.studies.bands import band
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
@@ -24,13 +25,14 @@ def finding(cell: Cell, directory: Path) -> Finding:
     """What a finished run has found, as its cell's file says it.
 
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
-      the answer to each test example is right, packed; `cpu_seconds` and `peak_memory_mib` of all the
-      processes that worked on it, as far as they could tell (`counted` of `processes`).
+      the answer to each test example is right, packed, or None where that is not public; `cpu_seconds` and
+      `peak_memory_mib` of all the processes that worked on it, as far as they could tell (`counted` of
+      `processes`).
     Raises: ValueError for a run that is not finished, or was made with other knobs.
     """
     check_knobs(cell, directory)
     row, lines = collect.row(directory), read_lines(directory)
-    facts, task = workdir.record(directory), workdir.load(directory).data.task
+    facts = workdir.record(directory)
     epochs: dict[int, dict[str, Any]] = {}
     for line in lines:
         if line["split"] in ("train", "validation") and line["epoch"] == int(line["epoch"]):
@@ -43,11 +45,24 @@ def finding(cell: Cell, directory: Path) -> Finding:
         **{key: row[key] for key in ("config", "task", "metric", "mixer", "knobs", "seed", "split_seed")},
         **{key: row[key] for key in ("parameters", "seconds", "test", "validation")},
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
-        "right": pack(answered_right(directory)) if data.TASKS[task].labels else None,
+        "right": pack(answered_right(directory)) if row["metric"] in row["test"] else None,
         **usage(directory),
         **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
         "fingerprints": facts["fingerprints"],
     }
+
+
+def score(found: Finding) -> float:
+    """The metric on test, or where its labels are not public, on validation after the last epoch."""
+    return found["test"].get(found["metric"], found["validation"][-1])
+
+
+def interval(findings: Sequence[Finding]) -> tuple[float, float]:
+    """95 % interval of a model's score, over seeds, and examples where single answers are known."""
+    if findings[0]["right"]:
+        return statistics.mean_interval(np.array([unpack(found["right"]) for found in findings]))
+    mean, half = band([score(found) for found in findings])
+    return mean - half, mean + half
 
 
 def check_knobs(cell: Cell, directory: Path) -> None:

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from fourier_attn.studies import statistics
 from fourier_attn.studies.bands import draw_band
 from fourier_attn.studies.comparisons import MARGIN, Verdict
-from fourier_attn.studies.ledger import Finding, unpack
+from fourier_attn.studies.ledger import Finding, interval, score
 
 HOUR = 3600.0
 Groups = Mapping[str, Sequence[Finding]]
@@ -40,11 +40,10 @@ def costs(groups: Groups, directory: Path, tier: str) -> str:
     both = figure.subplots(1, 2, sharey=True)
     for axes, label in zip(both, ("core-hours of a seed", "parameters"), strict=True):
         for i, (name, findings) in enumerate(groups.items()):
-            right = np.array([unpack(found["right"]) for found in findings])
-            low, high = statistics.mean_interval(right)
+            low, high = interval(findings)
             place = np.mean([found["cpu_seconds"] or np.nan for found in findings]) / HOUR
             place = findings[0]["parameters"] if label == "parameters" else place
-            mean = 100 * right.mean()
+            mean = 100 * np.mean([score(found) for found in findings])
             bars = [[mean - 100 * low], [100 * high - mean]]
             color = f"C{i % 10}"
             axes.errorbar(

@@ -119,6 +119,26 @@ MODELS: dict[str, tuple[Model, ...]] = {
         article("circular-3x3", 7.0),
     ),
 }
+MODELS["sst2"] = tuple(
+    Model(name, core_hours, f"configs/sst2_small.py:{name}", task="sst2")
+    for name, core_hours in {
+        "identity": 0.05,
+        "fnet": 0.06,
+        "lambda": 0.08,
+        "circular-1d": 0.2,
+        "attention": 0.2,
+    }.items()
+)
+MODELS["bytes"] = tuple(
+    Model(name, core_hours, f"configs/imdb_bytes.py:{name}", 1)
+    for name, core_hours in {
+        "fnet": 3.0,
+        "linear": 3.7,
+        "lambda": 4.0,
+        "long_conv": 4.0,
+        "attention": 8.0,
+    }.items()
+)
 # Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
 APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
     "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))

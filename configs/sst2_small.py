@@ -1,0 +1,29 @@
+"""The small networks of `configs/imdb_small.py` on SST-2: `configs/sst2_small.py:MODEL`, see `MODELS`.
+
+Labels of SST-2's test split are not public: what counts is the accuracy on its validation split after the
+last epoch, so that nothing is chosen on it.
+"""
+
+from fourier_attn.config import Config, default
+
+MODELS = {
+    "attention": ("attention", {"heads": 4}),
+    "circular-1d": ("circular", {"heads": 4}),
+    "lambda": ("lambda", {}),
+    "fnet": ("fourier", {"norm": "tokens"}),
+    "identity": ("identity", {}),
+}
+
+
+def get_config(name: str = "fnet") -> Config:
+    if name not in MODELS:
+        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    mixer, fields = MODELS[name]
+    config = default(mixer, "sst2")
+    config.model.mixer.update(fields)
+    config.data.tokenizer, config.data.vocab = "words", 20_000
+    config.data.length, config.data.buckets = 64, (16, 32)
+    config.model.positions, config.model.depth, config.model.d, config.model.mlp = 64, 2, 64, 256
+    config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.3
+    config.train.epochs, config.train.patience = 4, 0
+    return config
