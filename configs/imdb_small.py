@@ -59,6 +59,6 @@ def get_config(name: str = "fnet") -> Config:
     if name.startswith("circular-3x3-"):  # four tiles of 3 x 3 useful pixels
         config.model.d, config.model.mlp = 36, 144
     config.model.positions = config.data.length
-    config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.2
+    config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.3
     config.train.epochs, config.train.patience = 4, 0
     return fit_length(config)

@@ -128,6 +128,8 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             yield "\n### Comparisons\n"
             yield comparison_table(verdicts)
             yield f"![differences with 95 % intervals]({report_figures.forest(verdicts, directory, tier)})\n"
+        if tier == "1":
+            yield "\nAll have the rate and the dropout that FNet's trials chose; another mixer may prefer others.\n"
         yield from components(ledger, groups, tier)
 
 
