@@ -4,6 +4,7 @@ report.md and its figures, from the files of finished cells alone. Cells that ar
 trained by different code, are an error unless --partial is given; the report then says so.
 """
 
+import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ from fourier_attn import atomic, command
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
 from fourier_attn.studies.ledger import Finding, Ledger, interval, score, unpack
-from fourier_attn.studies.markdown import machine, table
+from fourier_attn.studies.markdown import Row, machine, table
+from fourier_attn.studies.trained import by_bits
 
 HOUR = 3600.0
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
@@ -129,7 +131,8 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             yield comparison_table(verdicts)
             yield f"![differences with 95 % intervals]({report_figures.forest(verdicts, directory, tier)})\n"
         if tier == "1":
-            yield "\nAll have the rate and the dropout that FNet's trials chose; another mixer may prefer others.\n"
+            yield from swept(directory)
+            yield "\nAll have the rate and the dropout that FNet's trials chose; others may prefer others.\n"
         yield from components(ledger, groups, tier)
 
 
@@ -168,6 +171,29 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     head = ["model", f"{split} accuracy of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
     head += ["validation, best epoch", "last epoch", "parameters", "core-hours a seed", "peak memory, MiB"]
     return table([*head, "the articles (validation)"], lines)
+
+
+def swept(directory: Path) -> Iterator[str]:
+    """What sweeps over bits, noise and devices have found, where there are files of studies.robustness."""
+    for path in sorted(directory.glob("robustness-*.json")):
+        document = json.loads(path.read_text())
+        yield f"\n### Accuracy over bits and noise: {path.stem.removeprefix('robustness-')}\n"
+        yield f"Mean over devices, by `{document['command']}`:\n"
+        yield by_bits(document["rows"])
+        yield f"\n![accuracy over bits and noise]({path.stem}.png)\n"
+        yield from devices(document["rows"])
+
+
+def devices(rows: Sequence[Row]) -> Iterator[str]:
+    """By how much devices differ, each with draws of its own, for each run with the engine's noise."""
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if (row["run"], row.get("noise")) == (run, 1.0)]
+        each = [
+            statistics.spread([100 * row["accuracy"] for row in mine if row["bits"] == bits])
+            for bits in sorted({row["bits"] for row in mine})
+        ]
+        if each:
+            yield f"- SD over devices and noise, `{run}`: {np.mean(each):.2f} points, in the mean over bits."
 
 
 def mean_score(findings: Sequence[Finding]) -> float:

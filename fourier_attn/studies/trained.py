@@ -128,7 +128,11 @@ def accuracies(row: Row) -> list[float]:
 def robustness(results: Results, name: str) -> str:
     """Mean accuracy over devices by bits, for each run and strength of noise."""
     document = results.document(name)
-    rows = document["rows"]
+    return by_bits(document["rows"]) + notes({name: document})
+
+
+def by_bits(rows: list[Row]) -> str:
+    """The same, of the rows of one sweep."""
     bits = sorted({row["bits"] for row in rows if "bits" in row})
     lines = []
     for run in dict.fromkeys(row["run"] for row in rows):
@@ -142,4 +146,4 @@ def robustness(results: Results, name: str) -> str:
                 cells.append(f"{100 * statistics.mean(found):.2f}" if found else NOT_RUN)
             lines.append([run, f"{noise:g} times the engine's", *cells, ""])
     head = ["run", "noise", *(f"{b} bit" for b in bits), "exact"]
-    return table(head, lines) + notes({name: document})
+    return table(head, lines)
