@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.sources import reviews
+from fourier_attn.data.sources import listops, reviews
 from fourier_attn.data.sources.glue import GLUE
 from fourier_attn.data.tfds import Examples, prepared, read_split
 from fourier_attn.knobs import Knob, at_least, check, rising, share, texts
@@ -88,6 +88,13 @@ TASKS = {
         },
     ),
     "imdb": Task("imdb_reviews", ("negative", "positive")),  # the articles' sizes are the knobs' defaults
+    "listops": Task(
+        "short_list_ops",
+        listops.LABELS,
+        builder=listops.builder,
+        validations=("validation",),
+        defaults={"data.tokenizer": "whitespace", "data.length": 512, "data.buckets": (256, 384)},
+    ),
     "pretraining": Task(
         "",
         ("in order", "swapped"),
