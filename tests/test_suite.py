@@ -116,7 +116,7 @@ def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
     written(tmp_path)
     code, _, error = run_here(report, f"--results={tmp_path}")
     assert code == 2
-    assert "3 of 4 cells are not yet run (toy-identity-0, toy-identity-1, toy-fnet-1)" in error
+    assert "3 of 4 cells are not yet run (identity 2, fnet 1)" in error
 
 
 def test_a_report_does_not_pass_over_different_code() -> None:

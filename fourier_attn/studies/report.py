@@ -7,6 +7,7 @@ trained by different code, are an error unless --partial is given; the report th
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -65,10 +66,11 @@ def main() -> None:
 def missing(ledger: Ledger) -> Iterator[str]:
     """Cells of tiers that have begun and are not finished, by tier."""
     for tier in tiers(ledger):
-        left = [cell.name for cell in suite.cells(tier) if cell.name not in ledger.findings]
+        left = Counter(cell.model for cell in suite.cells(tier) if cell.name not in ledger.findings)
         if left:
-            count = f"{len(left)} of {len(suite.cells(tier))} cells"
-            yield f"Tier {tier} is not complete: {count} are not yet run ({', '.join(left)})."
+            count = f"{left.total()} of {len(suite.cells(tier))} cells"
+            listed = ", ".join(f"{model} {number}" for model, number in left.items())
+            yield f"Tier {tier} is not complete: {count} are not yet run ({listed})."
 
 
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
