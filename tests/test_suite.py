@@ -13,6 +13,7 @@ from conftest import ROOT, run_here
 
 from fourier_attn.studies import imdb, ledger, report, suite
 from fourier_attn.studies.comparisons import COMPARISONS
+from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
 
 # by which ml_collections reads a configuration
@@ -110,6 +111,13 @@ def test_data_that_are_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
+        imdb.check_start(tmp_path / suite.PRETRAINED)
+    assert {cell.start for cell in suite.cells("glue")} == {"", suite.PRETRAINED}
+    assert suite.PRETRAINED in {cell.name for cell in suite.cells("pretrain")}
+
+
 def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
     code, _, error = run_here(report, f"--results={tmp_path}")
     assert (code, "has no finished cell" in error) == (2, True)
@@ -132,6 +140,21 @@ def test_comparisons_are_written_down() -> None:
     """The text that was committed before any test set was read says what the code compares."""
     text = (ROOT / "results" / "imdb" / "comparisons.md").read_text()
     assert all(f"{claim}" in text for claim in COMPARISONS["1"])
+
+
+def test_glue_is_averaged_as_the_paper_does() -> None:
+    def found(task: str, **metrics: float | None) -> ledger.Finding:
+        return {"task": task, "epochs": [{"epoch": 1, "validation": {}}, {"epoch": 2, "validation": metrics}]}
+
+    groups = {
+        "mrpc-a": [found("mrpc", accuracy=0.7, f1=0.8), found("mrpc", accuracy=0.72, f1=0.8)],
+        "cola-a": [found("cola", accuracy=0.68, matthews=0.1)],
+        "stsb-a": [found("stsb", spearman=None, pearson=None)],
+        "stsb-b": [found("stsb", spearman=0.8, pearson=0.1), found("stsb", spearman=None, pearson=0.1)],
+    }
+    lines = glue_table(groups).splitlines()
+    assert lines[2] == "| a | 75.5 ± 0.7 (2) | 68.0 (1) | failed | 71.8 (2 tasks) |"
+    assert lines[3] == "| b | not yet run | not yet run | 80.0 (1, 1 failed) | 80.0 (1 tasks) |"
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from absl import flags
 from fourier_attn import atomic, command
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
+from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Finding, Ledger, interval, score, unpack
 from fourier_attn.studies.markdown import Row, machine, table
 from fourier_attn.studies.trained import by_bits
@@ -36,6 +37,8 @@ TITLES = {
     "2": "Tier 2: the articles' network, trained for fewer epochs",
     "toy": "A rehearsal on synthetic reviews: these numbers say nothing",
     "sst2": "SST-2: accuracy on validation after the last epoch, which nothing was chosen on",
+    "pretrain": "Pre-training: accuracy on masked tokens",
+    "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
     "settings": "Settings tried, on validation reviews that no cell holds out",
 }
@@ -123,6 +126,10 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             yield settings_table(groups)
             name = report_figures.expected(groups, directory)
             yield f"![expected best validation accuracy over hours]({name})\n"
+            continue
+        if tier == "glue":
+            yield glue_table(groups)
+            yield provenance_line(groups)
             continue
         yield accuracy_table(groups)
         yield provenance_line(groups)
