@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from conftest import ROOT, run_here
 
-from fourier_attn.studies import imdb, ledger, report, suite
+from configs import imdb_small
+from fourier_attn.optics import components, cost, plan, presets
+from fourier_attn.studies import imdb, ledger, projection, report, suite
 from fourier_attn.studies.comparisons import COMPARISONS
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
@@ -194,3 +196,14 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     for name in ("curves-toy.png", "costs-toy.png", "forest-toy.png"):
         assert (tmp_path / "results" / name).stat().st_size > 5_000
         assert f"({name})" in text
+
+
+def test_joules_of_an_example_are_those_of_its_transforms() -> None:
+    """Two layers of FNet on 4 x 8^2 tokens of 8^2 features; an exact network has none."""
+    found = projection.example_joules(imdb_small.get_config("fnet-engine"), projection.Options())
+    engine = presets.preset("chip_11x11").replace(shape=(8, 8))
+    frames = 2 * plan("fourier_mix", (1, 256, 64), engine).frames
+    for corner in ("low", "typical", "high"):
+        spent = cost.energy(engine, frames, prices=components.prices(corner, components.library()))
+        assert found[corner] == pytest.approx(spent.total, rel=1e-6)
+    assert projection.example_joules(imdb_small.get_config("fnet"), projection.Options()) is None

@@ -6,6 +6,7 @@ trained by different code, are an error unless --partial is given; the report th
 
 import json
 import math
+import runpy
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Finding, Ledger, interval, score, unpack
 from fourier_attn.studies.markdown import Row, machine, table
+from fourier_attn.studies.projection import Options, example_joules
 from fourier_attn.studies.trained import by_bits
 
 HOUR = 3600.0
@@ -173,12 +175,14 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 f"{findings[0]['parameters']:,}",
                 f"{np.mean(hours):.2f}" if hours else "",
                 f"{np.max(memory):,.0f}" if memory else "",
+                joules(findings[0]),
                 PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
             ]
         )
     split = "test" if next(iter(groups.values()))[0]["right"] else "validation"
     head = ["model", f"{split} accuracy of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
     head += ["validation, best epoch", "last epoch", "parameters", "core-hours a seed", "peak memory, MiB"]
+    head += ["engine, J an example (low to high)"]
     return table([*head, "the articles (validation)"], lines)
 
 
@@ -207,6 +211,14 @@ def devices(rows: Sequence[Row]) -> Iterator[str]:
 
 def mean_score(findings: Sequence[Finding]) -> float:
     return float(np.mean([score(found) for found in findings]))
+
+
+def joules(found: Finding) -> str:
+    """What the engine takes for an example, typically and with parts at their best and worst: an estimate."""
+    file, _, argument = found["config"].partition(":")
+    get_config = runpy.run_path(file)["get_config"]
+    spent = example_joules(get_config(*[argument] if argument else []), Options())
+    return f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else ""
 
 
 def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
