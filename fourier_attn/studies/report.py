@@ -41,6 +41,7 @@ TITLES = {
     "sst2": "SST-2: accuracy on validation after the last epoch, which nothing was chosen on",
     "pretrain": "Pre-training: accuracy on masked tokens",
     "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
+    "listops": "ListOps, shortened to at most 512 tokens",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
     "settings": "Settings tried, on validation reviews that no cell holds out",
 }
@@ -134,6 +135,7 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             yield provenance_line(groups)
             continue
         yield accuracy_table(groups)
+        yield f"\n{cost_table(groups)}"
         yield provenance_line(groups)
         yield from figures(groups, directory, tier)
         verdicts = judge(COMPARISONS.get(tier, ()), answers(groups))
@@ -151,17 +153,8 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     """A line for each model, the best first."""
     lines = []
     for name, findings in sorted(groups.items(), key=lambda item: -mean_score(item[1])):
-        values = [100 * score(found) for found in findings]
-        low, high = interval(findings)
-        best = [100 * max(found["validation"]) for found in findings]
-        last = [100 * found["validation"][-1] for found in findings]
-        without = [
-            100 * f["test"]["accuracy_without_in_train"]
-            for f in findings
-            if "accuracy_without_in_train" in f["test"]
-        ]
-        hours = [found["cpu_seconds"] / HOUR for found in findings if found["cpu_seconds"]]
-        memory = [found["peak_memory_mib"] for found in findings if found["peak_memory_mib"]]
+        values, (low, high) = [100 * score(found) for found in findings], interval(findings)
+        tests = [found["test"] for found in findings]
         lines.append(
             [
                 f"`{name}`",
@@ -169,21 +162,40 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 f"{np.mean(values):.2f}",
                 f"{statistics.spread(values):.2f}" if len(values) > 1 else "",
                 "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}",
-                f"{np.mean(without):.2f}" if without else "",
-                f"{np.mean(best):.2f}",
-                f"{np.mean(last):.2f}",
-                f"{findings[0]['parameters']:,}",
-                f"{np.mean(hours):.2f}" if hours else "",
-                f"{np.max(memory):,.0f}" if memory else "",
-                joules(findings[0]),
+                averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100),
+                averaged([max(found["validation"]) for found in findings], "{:.2f}", 100),
+                averaged([found["validation"][-1] for found in findings], "{:.2f}", 100),
                 PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
             ]
         )
     split = "test" if next(iter(groups.values()))[0]["right"] else "validation"
     head = ["model", f"{split} accuracy of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
-    head += ["validation, best epoch", "last epoch", "parameters", "core-hours a seed", "peak memory, MiB"]
-    head += ["engine, J an example (low to high)"]
-    return table([*head, "the articles (validation)"], lines)
+    return table([*head, "validation, best epoch", "last epoch", "the articles (validation)"], lines)
+
+
+def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """What each model takes; means over seeds."""
+    lines = []
+    for name, findings in groups.items():
+        speed = [entry["train"].get("examples_per_s") for found in findings for entry in found["epochs"]]
+        lines.append(
+            [
+                f"`{name}`",
+                f"{findings[0]['parameters']:,}",
+                averaged([found["cpu_seconds"] for found in findings], "{:.2f}", 1 / HOUR),
+                averaged(speed, "{:.0f}"),
+                averaged([found["peak_memory_mib"] for found in findings], "{:,.0f}"),
+                joules(findings[0]),
+            ]
+        )
+    head = ["model", "parameters", "core-hours a seed", "examples a second in training"]
+    return table([*head, "peak memory, MiB", "engine, J an example (low to high)"], lines)
+
+
+def averaged(values: Sequence[float | None], form: str, scale: float = 1.0) -> str:
+    """The mean of those that are known, in words."""
+    known = [value for value in values if value is not None]
+    return form.format(scale * np.mean(known)) if known else ""
 
 
 def swept(directory: Path) -> Iterator[str]:

@@ -150,6 +150,16 @@ MODELS["bytes"] = tuple(
         "attention": 8.0,
     }.items()
 )
+MODELS["listops"] = tuple(
+    Model(name, core_hours, f"configs/listops.py:{name}", task="listops")
+    for name, core_hours in {
+        "identity": 0.3,
+        "fnet": 0.35,
+        "linear": 0.45,
+        "lambda": 0.5,
+        "attention": 1.5,
+    }.items()
+)
 # Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
 APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
     "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))
