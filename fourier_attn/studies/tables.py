@@ -30,7 +30,7 @@ from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
-from fourier_attn.studies.trained import padding, robustness, runs, summary
+from fourier_attn.studies.trained import evidence, padding, robustness, runs
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
@@ -38,7 +38,7 @@ OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
-    "summary": partial(summary, reviews="reviews-cpu", imdb="imdb"),
+    "evidence": partial(evidence, name="imdb", tier="1"),
     "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(
