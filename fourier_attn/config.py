@@ -199,9 +199,9 @@ def device_files(config: Config) -> dict[str, str]:
     found = {}
     for layer, mixer in layers.items():
         for name in ENGINES:
-            engine = mixer.get(name)
-            if isinstance(engine, ConfigDict) and engine.device.file is not None:
-                found[f"model.{layer}.{name}.device.file"] = engine.device.file
+            file = mixer[name].device.file if isinstance(mixer.get(name), ConfigDict) else None
+            if file is not None:
+                found[f"model.{layer}.{name}.device.file"] = file
     return found
 
 

@@ -76,8 +76,9 @@ def main() -> None:
     ]
     heads = ("phases, rad", "detection", "photons", "passes", "residual", "predicted", "hidden", "corrected")
     print("".join(f"{head:>12}" for head in heads) + "   dB")
-    for device, detection, number in product(hidden, options.detections, photons):
-        rows.append(compare(device.replace(detection=detection), number, options.probes))
+    devices = [device.replace(detection=name) for device, name in product(hidden, options.detections)]
+    for device, number in [(device, number) for device in devices for number in photons]:
+        rows.append(compare(device, number, options.probes))
         cells = list(rows[-1].values())
         print(f"{cells[0]:>12g}{cells[2]:>12}{cells[3]:>12g}{cells[5]:>12}", end="")
         print("".join(f"{cell:>12.2f}" for cell in cells[6:]))
