@@ -1,12 +1,14 @@
 """Ranges of converters: calibrated from batches, stored with the weights, and nearly the best there are."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import final_state, shrink
 from ml_collections import ConfigDict
-from optical import KEY, dft, exact, made, snr, waves
+from optical import KEY, QUICK, dft, exact, made, snr, waves
 
 from fourier_attn import config, model, predict, train
 from fourier_attn.optics import Engine
@@ -113,9 +115,13 @@ def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
     network = model.build(c.model)
     batch = {"inputs": jnp.arange(96).reshape(2, 48) % 50, "mask": jnp.ones((2, 48), bool)}
     keys = {"params": jax.random.key(0), "noise": jax.random.key(1)}
-    params = network.init(keys, batch["inputs"])["params"]
-    empty = network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
-    assert np.isnan(empty).all()  # before they are calibrated
+    params = jax.jit(network.init, compiler_options=QUICK)(keys, batch["inputs"])["params"]
+
+    @partial(jax.jit, compiler_options=QUICK)
+    def applied(params):
+        return network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
+
+    assert np.isnan(applied(params)).all()  # before they are calibrated
     watcher, other = Watcher(network), batch | {"inputs": batch["inputs"][:, :1] + 0 * batch["inputs"]}
     ranges = [watcher.look(params, order)[0] for order in ([batch, other], [other, batch], [other])]
     assert ranges[0] == ranges[1]  # all batches count
@@ -123,15 +129,14 @@ def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
     params = watcher.calibrate(params, [batch])[0]
     blocks = [params["encoder"][f"block_{i}"]["mixer"]["adc_full_scale"] for i in (0, 1)]
     assert blocks[0] != blocks[1]
-    y = network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
-    assert np.isfinite(y).all()
+    assert np.isfinite(applied(params)).all()
 
     def loss(params):
         return jnp.sum(
             network.apply({"params": params}, batch["inputs"], train=True, rngs={"noise": KEY}) ** 2
         )
 
-    grads = jax.grad(loss)(params)["encoder"]["block_0"]["mixer"]
+    grads = jax.jit(jax.grad(loss), compiler_options=QUICK)(params)["encoder"]["block_0"]["mixer"]
     assert (grads["adc_full_scale"], grads["dac_full_scale"]) == (0, 0)
     del params["encoder"]["block_1"]["mixer"]["adc_full_scale"]
     with pytest.raises(ValueError, match="encoder/block_1/mixer has no adc_full_scale, which adc_range="):
