@@ -49,7 +49,8 @@ def test_a_hidden_device_is_predicted() -> None:
     model = calibrate(hidden, KEY, photons=5e4)
     x = normal(500, 6, 6)
     assert abs(snr(dft(x, model, KEY), exact(x)) - snr(dft(x, hidden, KEY), exact(x))) < 0.3
-    unknown = preset("chip_11x11").replace(shape=(6, 6))
+    unknown = hidden.replace(static_phase_rms=0.02, static_gain_rms=0.01, crosstalk_db=-40.0)
+    unknown = unknown.replace(shift_pitch=(0.0, 0.0), defocus_rad=0.0)  # one program with the hidden one
     assert abs(snr(dft(x, unknown, KEY), exact(x)) - snr(dft(x, hidden, KEY), exact(x))) > 10
 
 
