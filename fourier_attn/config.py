@@ -193,6 +193,18 @@ def mixers(config: Config) -> tuple[Config, ...]:
     return (config.model.mixer, *config.model.others.values())
 
 
+def device_files(config: Config) -> dict[str, str]:
+    """The files of measured devices that the mixers' engines are read from, by the names of their knobs."""
+    layers = {"mixer": config.model.mixer} | {f"others.{k}": v for k, v in config.model.others.items()}
+    found = {}
+    for layer, mixer in layers.items():
+        for name in ENGINES:
+            file = mixer[name].device.file if isinstance(mixer.get(name), ConfigDict) else None
+            if file is not None:
+                found[f"model.{layer}.{name}.device.file"] = file
+    return found
+
+
 def fit_length(config: Config) -> Config:
     """Gives mixers that have a length of their own the model's number of positions."""
     for mixer in mixers(config):

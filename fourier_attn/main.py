@@ -26,7 +26,9 @@ def define_flags() -> None:
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
     flags.DEFINE_integer("process_id", None, "which of them this is")
     flags.DEFINE_list(
-        "allow_drift", [], "what may differ from the beginning of a run that goes on: data, tokenizer, code"
+        "allow_drift",
+        [],
+        "what may differ from the beginning of a run that goes on: data, tokenizer, device, code",
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import atomic, command
+from fourier_attn.studies.calibrate import recovered, tuned
 from fourier_attn.studies.compiled import (
     compiled_lengths,
     compiled_methods,
@@ -25,6 +26,7 @@ from fourier_attn.studies.compiled import (
     compiled_training,
 )
 from fourier_attn.studies.engines import kinds, parameters, presets
+from fourier_attn.studies.examination import beside
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.plans import compared
@@ -67,6 +69,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "components": parts,
     "pareto-fnet": partial(over_joules, name="pareto-fnet"),
     "pareto-circular": partial(over_joules, name="pareto-circular"),
+    "calibration": partial(recovered, name="calibrate"),
+    "calibration-reviews": partial(tuned, name="calibrate-reviews"),
+    "examination": partial(beside, name="examination"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import atomic, provenance
-from fourier_attn.config import Config, from_dict
+from fourier_attn.config import Config, device_files, from_dict
 
 MACHINE = ("data.dir", "train.mesh")  # what another machine may have otherwise
 # Set by the run itself. The mixers' `lengths` are, too.
@@ -25,7 +25,7 @@ FOUND = (
     "model.mixer.lengths",
 )
 FREE = (*MACHINE, *FOUND)  # what two parts of a run may have otherwise
-DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
+DRIFT = ("data", "tokenizer", "device", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.
 COMMANDS = ("studies/", "main.py", "command.py", "predict.py", "data/prepare.py", "pretrained/convert.py")
@@ -142,8 +142,16 @@ def code_fingerprint() -> dict[str, str]:
     return {"source": digest.hexdigest()[:16], **provenance.versions()}
 
 
+def device_fingerprint(config: Config) -> dict[str, str]:
+    """A hash of each file of a measured device that the configuration names."""
+    found = {}
+    for name, path in device_files(config).items():
+        found[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    return found
+
+
 def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> list[str]:
-    """Checks that data, tokenizer and code are those with which the run began; returns what is not.
+    """Checks that data, tokenizer, devices and code are those with which the run began; returns what is not.
 
     Raises: ValueError that names what is not, unless it is among `allowed`.
     """
@@ -158,7 +166,7 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
 
 
 def check_same(first: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Checks that this process has the data, the tokenizer and the code of process 0.
+    """Checks that this process has the data, the tokenizer, the devices and the code of process 0.
 
     Raises: ValueError that names what is another one.
     """
