@@ -25,7 +25,8 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     """
     if data_dir is not None:
         config.data.dir = data_dir
-    load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
+    if config.model.inputs == "tokens":
+        load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
     return data.load(config.data, directory=directory)
 
 

@@ -1,0 +1,14 @@
+"""A vision transformer (Dosovitskiy et al., arXiv 2010.11929): patches, pre-norm blocks, attention.
+
+The string argument is the task: fashion_mnist, mnist or cifar10.
+
+`python -m fourier_attn.main --config=configs/vit.py:fashion_mnist`. Not yet run to the end.
+"""
+
+from fourier_attn.config import Config, default
+
+
+def get_config(task: str = "fashion_mnist") -> Config:
+    config = default("attention", task)
+    config.model.mixer.heads, config.model.mixer.head_width = 4, "split"
+    return config
