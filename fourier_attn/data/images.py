@@ -1,10 +1,18 @@
 """Batches of images, augmented as they are drawn: a batch is a pure function of (seed, step)."""
 
+import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from fourier_attn.data.batches import Batch
+from fourier_attn.data.sources import files
+
+FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
+PIXELS = 2**26  # of an image file; a photograph has up to 2**25
+COLOURS = {1: "L", 3: "RGB"}  # Pillow's names, by channels
 
 
 class Augmentation(NamedTuple):
@@ -140,3 +148,40 @@ def statistics(images: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]
         means.append(round(mean, 6))
         deviations.append(round(float(np.average((values - mean) ** 2, weights=count)) ** 0.5, 6))
     return tuple(means), tuple(deviations)
+
+
+def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
+    """The image in a file, scaled to (rows, cols, channels), bytes.
+
+    A grey image becomes one of three equal colours where these are asked for.
+
+    Raises: ValueError for a file that is no image, is cut off or too large, and for other channels.
+    """
+    try:
+        with files.open_regular(path, path) as file, warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", Image.DecompressionBombWarning
+            )  # for which there is our own limit
+            with Image.open(file, formats=FORMATS) as opened:
+                if opened.width * opened.height > PIXELS:
+                    raise ValueError(f"it has {opened.width} x {opened.height} pixels, more than {PIXELS:,}")
+                return _scaled(opened, image)
+    except Exception as error:  # Pillow raises a dozen kinds for a damaged file
+        raise ValueError(
+            f"image={path} cannot be used ({str(error)[:200] or type(error).__name__}); "
+            f"give a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file"
+        ) from error
+
+
+def _scaled(opened: Image.Image, image: tuple[int, ...]) -> np.ndarray:
+    rows, cols, channels = image
+    if channels not in COLOURS:
+        raise ValueError(f"the network takes images with {channels} channels, which no file has")
+    plain = opened.convert("RGB") if opened.mode == "P" and "transparency" not in opened.info else opened
+    if plain.mode not in COLOURS.values() or (plain.mode == "RGB" and channels == 1):
+        raise ValueError(
+            f"its pixels are {plain.mode}, and the network takes {COLOURS[channels]}: convert it first"
+        )
+    plain = plain.convert(COLOURS[channels])
+    scaled = plain if plain.size == (cols, rows) else plain.resize((cols, rows), Image.Resampling.BICUBIC)
+    return np.asarray(scaled).reshape(image)

@@ -126,11 +126,15 @@ TASKS = {
         },
     ),
     "imdb": Task("imdb_reviews", ("negative", "positive")),  # the articles' sizes are the knobs' defaults
-    "mnist": _images("mnist", idx.DIGITS, (28, 28, 1)),
-    "fashion_mnist": _images("fashion_mnist", idx.CLOTHES, (28, 28, 1)),
+    "mnist": _images("mnist", idx.DIGITS, (28, 28, 1), builder=idx.builder("mnist")),
+    "fashion_mnist": _images("fashion_mnist", idx.CLOTHES, (28, 28, 1), builder=idx.builder("fashion_mnist")),
     # batch 5 is held out, since not everybody has all of the test images
     "cifar10": _images(
-        "cifar10", cifar.LABELS, (32, 32, 3), held={"batch_5": ("train_40000", "train_50000")}
+        "cifar10",
+        cifar.LABELS,
+        (32, 32, 3),
+        builder=cifar.builder,
+        held={"batch_5": ("train_40000", "train_50000")},
     ),
     "pretraining": Task(
         "",

@@ -118,7 +118,8 @@ def prepared(
         download = tfds.download.DownloadConfig(force_checksums_validation=True)
         builder.download_and_prepare(download_config=download)
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or make:
+        local = not builder.url_infos  # nothing was to be downloaded
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:
             raise ValueError(
                 f"the data set {dataset} cannot be written to {builder.data_path} ({error}); "
                 "name another directory (--config.data.dir or TFDS_DATA_DIR)"

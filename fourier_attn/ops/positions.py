@@ -88,9 +88,7 @@ def interpolate(
         return table
     extra = table.shape[0] - math.prod(source)
     if extra < 0 or len(source) != len(target):
-        raise ValueError(
-            f"a table of {table.shape[0]} rows has no place for each of {source}, or of {target}"
-        )
+        raise ValueError(f"a table of {table.shape[0]} rows does not fit the grids {source} and {target}")
     image = table[extra:].reshape(*source, -1)
     resized = jax.image.resize(image, (*target, table.shape[-1]), "linear", antialias=False)
     return jnp.concatenate([table[:extra], resized.reshape(-1, table.shape[-1])])

@@ -24,7 +24,8 @@ def token_convolve(
     if math.prod(axes) != t or filter.ndim != len(axes):
         raise ValueError(f"grid={grid} must have t = {t} tokens, and a filter of {filter.shape} as many axes")
     if any(r % 2 == 0 for r in filter.shape):
-        raise ValueError(f"filter has taps={filter.shape}; make them odd, so that it has a centre")
+        taps = " x ".join(map(str, filter.shape))
+        raise ValueError(f"filter has r={taps} taps; make it odd, so that it has a centre")
     reach = [r // 2 for r in filter.shape]
     image = x.reshape(*x.shape[:-2], *axes, x.shape[-1])
     lead = x.ndim - 2

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow_datasets as tfds
 
 from fourier_attn.data.sources import files, idx
+from fourier_attn.data.tfds import tfds_builder
 
 LABELS = (
     "airplane",
@@ -39,6 +41,21 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
         train = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
         found = {"train": train, "test": _binary(folder, "test_batch")}
     return {split: _examples(images, labels, split, folder) for split, (images, labels) in found.items()}
+
+
+def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """Makes the TFDS builder of cifar10, which reads here what it has downloaded.
+
+    (TFDS's own reading needs TensorFlow.)
+    """
+    made: Any = tfds_builder("cifar10", data_dir)
+
+    def generators(downloads: Any) -> dict[str, Iterator]:
+        archive = downloads.download_and_extract(made._cifar_info.url)
+        return splits(made, Path(archive))
+
+    made._split_generators = generators
+    return made
 
 
 def _examples(images: np.ndarray, labels: np.ndarray, split: str, folder: Path) -> Iterator[tuple[int, dict]]:
