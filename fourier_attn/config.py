@@ -4,6 +4,7 @@ The rooms below own their knobs: data its `KNOBS` and each task its defaults, th
 the fields of its layer, an engine its parameters. Those of the optimiser and of the training stand here.
 """
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,6 +91,8 @@ RECIPES: dict[str, Mapping[str, Any]] = {
     },
 }
 
+# What tables and weights were made for: of weights to start from, they stay.
+IMAGES = ("image", "pixel_mean", "pixel_deviation")
 # Knobs that had another name, or values that had, in configurations of earlier runs.
 RENAMED = {"init": "init_from", "merge": "combine_heads"}
 RENAMED_VALUES = {("method", "merged"): "fused"}
@@ -213,6 +216,22 @@ def fit_length(config: Config) -> Config:
     return config
 
 
+def fit_grid(config: Config) -> Config:
+    """Gives mixers that can use a grid, and have none, that of the patches, where inputs are images.
+
+    Those with a length get the number of patches.
+    """
+    grid = model.grid(config.model)
+    if not grid:
+        return config
+    for mixer in mixers(config):
+        if "grid" in mixer and not mixer.grid:
+            mixer.grid = grid
+        if "length" in mixer:
+            mixer.length = math.prod(grid) + config.model.class_token
+    return config
+
+
 def fitted(config: Config, splits: data.Splits) -> Config:
     """The configuration with what the data determine: inputs, vocabulary, head, classes, lengths, steps.
 
@@ -225,11 +244,20 @@ def fitted(config: Config, splits: data.Splits) -> Config:
             f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
             f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
         )
-    config.model.update(splits.model)
+    found = dict(splits.model)
+    if config.init_from and "image" in found:
+        if found["image"][2] != config.model.image[2]:
+            raise ValueError(
+                f"init_from={config.init_from} is for images with {config.model.image[2]} channels, "
+                f"and those of data.task={config.data.task} have {found['image'][2]}"
+            )
+        found = {name: value for name, value in found.items() if name not in IMAGES}
+    config.model.update(found)
     (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
     if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
         raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
     config.optim.steps = len(splits.train)
+    fit_grid(config)
     for mixer in mixers(config):
         if "lengths" in mixer:
             mixer.lengths = splits.lengths

@@ -230,7 +230,7 @@ def test_reading_a_run_leaves_an_unfinished_save_alone(toy_run: Path, tmp_path: 
 def test_deviation_without_the_texts_in_train_is_shown() -> None:
     result = {"accuracy": 0.9, "accuracy_std": 0.01, "in_train": 2}
     result |= {"accuracy_without_in_train": 0.8, "accuracy_without_in_train_std": 0.02}
-    line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 texts that are also in train)"
+    line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 examples that are also in train)"
     assert summary(result | {"loss": 0.1}) == line
 
 

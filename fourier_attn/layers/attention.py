@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.layers import initial
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.positions import places, rotate
 
 
 class Attention(nn.Module):
@@ -28,6 +29,8 @@ class Attention(nn.Module):
       dropout: rate of the softmax weights, in training.
       initializer: of the projections, see `fourier_attn.layers.initial.dense`.
       implementation: see `fourier_attn.ops.attention.attention`.
+      grid: (rows, cols) of an image, which `rotary` then knows; () for a sequence.
+      rotary: queries and keys are rotated by their places, see `fourier_attn.ops.positions.rotate`.
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
     Raises: ValueError where heads do not divide a split width, or for an unknown option.
@@ -40,6 +43,8 @@ class Attention(nn.Module):
     dropout: float = 0.0
     initializer: str = "fan_in"
     implementation: str = "xla"
+    grid: tuple[int, ...] = ()
+    rotary: bool = False
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -65,10 +70,14 @@ class Attention(nn.Module):
             begin = initial.dense(self.initializer, d)
             return dense((self.heads, k), use_bias=self.bias, name=name, **begin)(x)
 
+        query, key, value = (project(name) for name in ("query", "key", "value"))
+        if self.rotary:
+            where = places(x.shape[-2], tuple(self.grid))
+            query, key = rotate(query, where), rotate(key, where)
         y = attention(
-            project("query"),
-            project("key"),
-            project("value"),
+            query,
+            key,
+            value,
             mask=mask,
             implementation=self.implementation,
             dropout=self.dropout,

@@ -15,12 +15,15 @@ from fourier_attn import atomic, provenance
 from fourier_attn.config import Config, device_files, from_dict
 
 MACHINE = ("data.dir", "train.mesh")  # what another machine may have otherwise
-# Set by the run itself. The mixers' `lengths` are, too.
+# Set by the run itself, as the mixers' `lengths` are, and their `grid` where it was empty.
 FOUND = (
     "model.vocab",
     "model.classes",
     "model.head",
     "model.inputs",
+    "model.image",
+    "model.pixel_mean",
+    "model.pixel_deviation",
     "optim.steps",
     "model.mixer.lengths",
 )
@@ -57,7 +60,7 @@ def check(workdir: Path, config: Config) -> None:
     there, given = flat(load(workdir).to_dict()), flat(json.loads(json.dumps(config.to_dict())))
     there = {key: list(value) if isinstance(value, tuple) else value for key, value in there.items()}
     differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
-    if differing := [key for key in differing if key not in FREE]:
+    if differing := [key for key in differing if key not in FREE and not _fitted(key, given)]:
         listed = "; ".join(
             f"{key} is {there.get(key)!r} there, {given.get(key)!r} now" for key in differing[:5]
         )
@@ -66,6 +69,12 @@ def check(workdir: Path, config: Config) -> None:
             f"workdir={workdir} was made by another configuration: {listed}{more}.  "
             "Name a new workdir, or give its values"
         )
+
+
+def _fitted(key: str, given: Mapping[str, Any]) -> bool:
+    """Whether a mixer's knob was left to the run."""
+    images, name = given.get("model.inputs") == "patches", key.rpartition(".")[2]
+    return images and ((name == "grid" and not given.get(key)) or name == "length")
 
 
 def clear(workdir: Path) -> None:
