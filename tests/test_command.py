@@ -114,7 +114,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.model.mixer.name=attention"],
-        "mixer 'attention' has no engine, eval_engine, lengths, method, norm, padding, prefer; it has heads",
+        "mixer 'attention' has no engine, eval_engine, features, lengths, method, norm, padding, prefer; ",
     ),
     (
         MAIN,
