@@ -162,9 +162,9 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 f"{np.mean(values):.2f}",
                 f"{statistics.spread(values):.2f}" if len(values) > 1 else "",
                 "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}",
-                averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100),
-                averaged([max(found["validation"]) for found in findings], "{:.2f}", 100),
-                averaged([found["validation"][-1] for found in findings], "{:.2f}", 100),
+                averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
+                averaged([max(found["validation"]) for found in findings], "{:.2f}", 100.0),
+                averaged([found["validation"][-1] for found in findings], "{:.2f}", 100.0),
                 PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
             ]
         )
