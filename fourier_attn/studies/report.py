@@ -192,7 +192,7 @@ def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     return table([*head, "peak memory, MiB", "engine, J an example (low to high)"], lines)
 
 
-def averaged(values: Sequence[float | None], form: str, scale: float = 1.0) -> str:
+def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0) -> str:
     """The mean of those that are known, in words."""
     known = [value for value in values if value is not None]
     return form.format(scale * np.mean(known)) if known else ""
