@@ -42,11 +42,11 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
     """
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
-    splits, task = load(config, directory, data_dir), data.TASKS[config.data.task]
+    splits, task = load(config, directory, data_dir), data.task_of(config.data)
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     found = {}
     for name, batches in splits.evals.items():
-        if batches.labels.min() >= 0:
+        if not data.hidden(batches.labels):
             judged = compute_metrics(
                 task, *evaluate_split(eval_step, params, batches, title=name), batches.labels
             )
@@ -73,7 +73,7 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
         raise ValueError(
             f"the task {config.data.task!r} is about images; give --image=FILE instead of a text"
         )
-    task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
+    task, tokenizer = data.task_of(config.data), load_tokenizer(tokenizer_file(directory))
     if (text_pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
         raise ValueError(
             f"the task {config.data.task!r} is about {len(task.texts)} text(s); give --text"
@@ -103,7 +103,7 @@ def predict_image(directory: str | Path, image: str | Path) -> list[tuple[str, f
     config, network, params = restore(directory)
     if config.model.inputs != "patches":
         raise ValueError(f"the task {config.data.task!r} is about texts; give --text instead of --image")
-    task = data.TASKS[config.data.task]
+    task = data.task_of(config.data)
     pixels = read_image(Path(image), tuple(config.model.image))
     batch = ImageBatches(pixels[None], np.zeros(1, np.int32), batch=1)[0]
     _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)

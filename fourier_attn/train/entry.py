@@ -62,10 +62,20 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         processes.agree(take)
         stop = stack.enter_context(StopSignals())
         try:
-            return Run(start, directory, stop, allow_drift).finish()
+            return _begun(start, directory, stop, allow_drift).finish()
         except Interrupted:
             tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
             raise
+
+
+def _begun(start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str]) -> Run:
+    """The run, ready to train; where its data cannot be used, nothing is left of it."""
+    try:
+        return Run(start, directory, stop, allow_drift)
+    except ValueError:
+        if processes.lead():
+            workdir.undo(directory)
+        raise
 
 
 def check(config: Config) -> None:

@@ -53,7 +53,7 @@ def load(settings: Config, directory: Path) -> Start:
         check_file(settings.data.tokenizer)
     if not settings.init_from:
         return Start(settings)
-    images = data.TASKS[settings.data.task].inputs != "tokens"
+    images = data.task_of(settings.data).inputs != "tokens"
     if begun and (images or tokenizer_file(directory).exists()) and names(directory):
         return Start(adopt(settings, workdir.load(directory).model.to_dict()))
     source = Path(settings.init_from)
@@ -81,7 +81,7 @@ def load(settings: Config, directory: Path) -> Start:
     if images != (part.inputs != "tokens"):
         raise ValueError(
             f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
-            f"{data.TASKS[settings.data.task].inputs}; name other weights"
+            f"{data.task_of(settings.data).inputs}; name other weights"
         )
     params, head = _with_head(settings, part, params, task)
     tokenizer = None if given or images else tokenizer_file(source)
@@ -90,7 +90,7 @@ def load(settings: Config, directory: Path) -> Start:
 
 def _with_head(settings: Config, part: Config, params: Any, task: str) -> tuple[Any, str]:
     """The parameters with their head if it answers the same question, and a note that says so."""
-    head, classes = data.TASKS[settings.data.task].head, max(len(data.TASKS[settings.data.task].labels), 1)
+    head, classes = data.task_of(settings.data).head, max(len(data.task_of(settings.data).labels), 1)
     if head == "pretraining":
         same = part.head == head
     else:
