@@ -1,7 +1,7 @@
 """Predictor, from texts to answers, against the evaluation loop, on rows that are ready:
 `python -m benchmarks.predictor [--data_dir=DIR]`.
 
-10,000 reviews of IMDb's test split, the sizes of configs/fnet.py:imdb, weights as they are drawn.
+Reviews of IMDb's test split (10,000, or --count), the sizes of configs/fnet.py:imdb, weights as drawn.
 """
 
 import sys
@@ -19,17 +19,17 @@ from fourier_attn.data.text import load_tokenizer, tokenizer_file
 from fourier_attn.predict import Predictor
 from fourier_attn.train.evaluate import evaluate_split
 
-COUNT = 10_000
-
 
 def define_flags() -> None:
     flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
+    flags.DEFINE_integer("count", 10_000, "reviews")
     flags.DEFINE_integer("rounds", 5, "of both sides, one after the other")
 
 
 def main() -> None:
     c = fnet.get_config("imdb")
-    c.data.dir, c.data.test_examples, c.data.eval_examples = flags.FLAGS.data_dir, COUNT, 1
+    c.data.dir, c.data.test_examples = flags.FLAGS.data_dir, flags.FLAGS.count
+    c.data.train_examples, c.data.eval_examples = 5_000, 1
     with tempfile.TemporaryDirectory() as directory:
         splits = data.load(c.data, directory=Path(directory))
         tokenizer = load_tokenizer(tokenizer_file(Path(directory)))

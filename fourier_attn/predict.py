@@ -14,10 +14,11 @@ from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
 from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
-from fourier_attn.model import Model
+from fourier_attn.model import Model, build
+from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
-from fourier_attn.train.init_from import restore
+from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step, make_forward
 
@@ -51,11 +52,17 @@ class Predictor:
 
     @classmethod
     def load(cls, directory: str | Path, batch: int = 0) -> "Predictor":
-        """The best weights of the run in `directory`. Raises: ValueError for a run that cannot be used."""
+        """The best weights of the run in `directory`, or in a folder in Hugging Face's form.
+
+        Raises: ValueError for one that cannot be used.
+        """
         directory = Path(directory).resolve()
-        config, network, params = restore(directory)
-        texts = config.model.inputs == "tokens"
-        tokenizer = load_tokenizer(tokenizer_file(directory)) if texts else None
+        if (directory / "model.safetensors").exists() and not is_run(directory):
+            config, params, file = folder.load(directory)
+            network = build(config.model)
+        else:
+            (config, network, params), file = restore(directory), tokenizer_file(directory)
+        tokenizer = load_tokenizer(file) if config.model.inputs == "tokens" else None
         return cls(config, network, jax.device_put(params), tokenizer, batch)
 
     def __call__(self, inputs: Sequence[Any], text_pairs: Sequence[str] | None = None) -> list[Answer]:

@@ -45,6 +45,7 @@ COMMANDS = (
     "predict.py",
     "stream.py",
     "export.py",
+    "exported.py",
     "data/prepare.py",
     "pretrained/convert.py",
 )
