@@ -5,6 +5,7 @@ this package. safetensors: the weights alone. huggingface: a folder with weights
 """
 
 import contextlib
+import importlib.util
 import json
 import shutil
 import sys
@@ -159,13 +160,10 @@ def main() -> None:
 
 def needs_flatbuffers() -> None:
     """Raises: ValueError where jax.export's files cannot be written."""
-    try:
-        import flatbuffers
-    except ImportError as error:
+    if not importlib.util.find_spec("flatbuffers"):
         raise ValueError(
             "programs need the package flatbuffers; install it (pip install 'fourier_attn[export]')"
-        ) from error
-    del flatbuffers
+        )
 
 
 if __name__ == "__main__":

@@ -135,6 +135,15 @@ def read(config: Any) -> Own:
     return _limited(config, read, columns, names)
 
 
+def look(config: Any) -> None:
+    """Checks that the tables are there, and the columns of their first rows. Raises: ValueError."""
+    columns = _columns(config)
+    for split in SPLITS[1:]:
+        first = next(tables.rows(Path(config[split])), None) if config[split] else None
+        if first is not None:
+            _check_columns(Path(config[split]), split, columns, first.values)
+
+
 def _limited(config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...]) -> Own:
     seen, notes = np.unique(read["train"].letters), []
     for split in SPLITS[1:]:

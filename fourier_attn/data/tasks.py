@@ -2,16 +2,25 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 
+from fourier_attn.data import own
 from fourier_attn.data.columns import find_columns
-from fourier_attn.data.own import SPLITS
 from fourier_attn.data.sources import cifar, folders, idx, listops, reviews
 from fourier_attn.data.sources.glue import GLUE
-from fourier_attn.data.tfds import Examples, Pictures, class_names, prepared, read_pictures, read_split
+from fourier_attn.data.tfds import (
+    Examples,
+    Pictures,
+    class_names,
+    prepared,
+    read_pictures,
+    read_split,
+    tfds_builder,
+)
 from fourier_attn.knobs import Knob, at_least, check, one_of, rising, share, texts
 
 KNOBS = {
@@ -265,7 +274,7 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
     features: Any = builder.info.features
     columns = find_columns(config, tuple(features), f"the data set {config['dataset']}")
     splits = tuple(builder.info.splits)
-    names = {split: config[split] or (split if split in splits else "") for split in SPLITS}
+    names = {split: config[split] or (split if split in splits else "") for split in own.SPLITS}
     if not names["train"] or not names["test"]:
         raise ValueError(
             f"the data set {config['dataset']} has the splits {', '.join(splits)}; name those to use, "
@@ -273,6 +282,16 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
         )
     labels = class_names(builder, columns.label)
     return columns._asdict() | names | {"labels": tuple(config["labels"]) or labels}
+
+
+def look(config: Any) -> None:
+    """Checks, before a run begins, that own data are there, without reading them. Raises: ValueError."""
+    if config["task"] == "files":
+        own.look(config)
+    if config["task"] == "image_files":
+        folders.classes(Path(config["train"]))
+    if config["task"] == "tfds":
+        tfds_builder(config["dataset"], config["dir"] or None)
 
 
 def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:

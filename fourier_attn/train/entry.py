@@ -10,6 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
+from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.train import init_from, memory, processes, sharding, workdir
 from fourier_attn.train.evaluate import summary
@@ -42,6 +43,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         if start.config is not config:
             check(start.config)
         workdir.check(directory, start.config)
+        data.look(start.config.data)
         return start
 
     with contextlib.ExitStack() as stack:

@@ -16,7 +16,7 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
 
     Raises: ValueError that names folder or file and the cure.
     """
-    names = tuple(config["labels"]) or _classes(Path(config["train"]))
+    names = tuple(config["labels"]) or classes(Path(config["train"]))
     found = {
         split: _images(Path(config[split]), names, config["image_size"]) for split in SPLITS if config[split]
     }
@@ -40,7 +40,8 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
     return limited, {"labels": names}, tuple(notes)
 
 
-def _classes(folder: Path) -> tuple[str, ...]:
+def classes(folder: Path) -> tuple[str, ...]:
+    """The names of the folders in a folder, sorted. Raises: ValueError for fewer than two."""
     if not folder.is_dir():
         raise ValueError(f"data.train={folder} is no folder; name one that has a folder for each class")
     names = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."))
