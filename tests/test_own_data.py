@@ -250,6 +250,25 @@ def test_parquet_and_arrow_are_read(tmp_path: Path) -> None:
         assert rows == values.to_pylist()
 
 
+def test_a_folder_of_a_split_is_read_with_its_classes(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path / "train"
+    folder.mkdir()
+    for number in (0, 1):
+        values = pyarrow.table({"text": texts(20)[number::2], "label": [number] * 10})
+        parquet.write_table(values, folder / f"data-{number}.parquet")
+    features = {"text": {"dtype": "string"}, "label": {"names": ["bad", "good"]}}
+    (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
+    found = own.read(knobs(folder))
+    assert found.labels == ("bad", "good")
+    for part in found.parts.values():
+        np.testing.assert_array_equal(part.labels, part.rows >= 10)
+    with pytest.raises(ValueError, match="is a folder without .parquet or .arrow files"):
+        own.read(knobs(tmp_path))
+
+
 def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fourier_attn.data import tasks
     from fourier_attn.data.sources import reviews

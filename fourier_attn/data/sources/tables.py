@@ -46,6 +46,8 @@ def rows(path: Path) -> Iterator[Row]:
     """
     if not path.exists():
         raise ValueError(f"{path} does not exist; name a table")
+    if path.is_dir():
+        return _folder(path)
     end = kind(path)
     if end in (".parquet", ".arrow"):
         return _columnar(path, end)
@@ -53,12 +55,45 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def fingerprint(path: Path) -> str:
-    """The name of a file and a hash of its bytes."""
-    with files.open_regular(path, path) as file:
-        digest = hashlib.sha256()
-        while piece := file.read(2**20):
-            digest.update(piece)
+    """The name of a table and a hash of its bytes."""
+    digest = hashlib.sha256()
+    for part in _parts(path) if path.is_dir() else [path]:
+        with files.open_regular(part, path) as file:
+            while piece := file.read(2**20):
+                digest.update(piece)
     return f"{path.name} {digest.hexdigest()[:16]}"
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files of a folder that are the parts of a table."""
+    found = sorted(path for path in folder.iterdir() if path.suffix in (".parquet", ".arrow"))
+    if not found:
+        raise ValueError(
+            f"{folder} is a folder without .parquet or .arrow files; name a table, or the folder of one split"
+        )
+    return found
+
+
+def _folder(folder: Path) -> Iterator[Row]:
+    """A folder as Hugging Face's `datasets` writes one for a split; its classes by their names."""
+    names = _class_names(folder / "dataset_info.json")
+    for part in _parts(folder):
+        for where, values in _columnar(part, part.suffix):
+            for column, known in names.items():
+                number = values.get(column)
+                if isinstance(number, int) and 0 <= number < len(known):
+                    values[column] = known[number]
+            yield Row(where, values)
+
+
+def _class_names(path: Path) -> dict[str, list[str]]:
+    if not path.exists():
+        return {}
+    try:
+        features = json.loads(path.read_text(encoding="utf-8"))["features"]
+        return {name: feature["names"] for name, feature in features.items() if "names" in feature}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no description of a data set ({error}); write it again") from error
 
 
 def _separated(path: Path, end: str) -> Iterator[Row]:
