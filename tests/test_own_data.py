@@ -18,7 +18,7 @@ from fourier_attn import config, data, main, train
 from fourier_attn.data import own
 from fourier_attn.data.sources import tables
 from fourier_attn.data.text import encode, load_tokenizer
-from fourier_attn.train import workdir
+from fourier_attn.train import init_from, workdir
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 WORDS = ("fine", "poor", "long", "short", "bright")
@@ -198,6 +198,22 @@ def test_a_run_keeps_its_classes_and_refuses_changed_files(tmp_path: Path) -> No
     lose_the_end(tmp_path / "run")
     with pytest.raises(ValueError, match=r"began with other data \(data.files.train a.csv"):
         train.run(first, tmp_path / "run")
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_head_is_kept_where_the_classes_are_named(tmp_path: Path) -> None:
+    rows = [(t, "xy"[i % 2]) for i, t in enumerate(texts(60))]
+    c = toy(table(tmp_path / "a.csv", ("text", "label"), rows))
+    c.train.epochs = 1
+    train.run(c, tmp_path / "run")
+    c.init_from = str(tmp_path / "run")
+    start = init_from.load(c, tmp_path / "next")
+    assert "head" not in start.params
+    assert "data.labels=('x', 'y') would keep it" in start.notes[-1]
+    c.data.labels = ("x", "y")
+    assert "head" in init_from.load(c, tmp_path / "next").params
+    c.data.labels = ("y", "x")
+    assert "head" not in init_from.load(c, tmp_path / "next").params
 
 
 def test_nothing_is_written_for_bad_data(tmp_path: Path) -> None:
