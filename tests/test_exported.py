@@ -69,7 +69,7 @@ def test_pairs_buckets_and_seeds_are_exported(tmp_path: Path) -> None:
     c.train.epochs, c.train.seeds = 1, 2
     train.run(config.fit_length(c), tmp_path / "run")
     export.export(tmp_path / "run", tmp_path / "out")
-    texts, pairs = ["a 3 b", "a b " * 30, "a"], ["c 5", "d e", "e " * 40]
+    texts, pairs = ["a 3 b", "a b " * 30, "a", "a [SEP] b"], ["c 5", "d e", "e " * 40, "[PAD]"]
     expected = [list(a["probabilities"].values()) for a in Predictor.load(tmp_path / "run")(texts, pairs)]
     np.testing.assert_allclose(standalone(tmp_path / "out", texts, pairs), expected, atol=1e-5)
     with pytest.raises(ValueError, match="exists and is not overwritten"):
