@@ -297,14 +297,23 @@ def matrix_table(results: Results, name: str) -> str:
 def property_table(results: Results, name: str) -> str:
     """Of each layer, its sizes, symmetries and cost, beside what the chapter says."""
     document = results.document(name)
-    head = ["layer", "lengths", "parameters", "translation", "cyclic", "permutation", "operations", "growth"]
+    head = [
+        "layer",
+        "lengths",
+        "parameters",
+        "translation",
+        "cyclic",
+        "permutation",
+        "10⁶ operations",
+        "growth",
+    ]
     lines = [
         [
             f"`{row['layer']}`",
             row["lengths"],
-            f"{row['growth']} = {row['parameters']:,}" if row["parameters"] else "0",
+            row["growth"] if row["growth"].isdigit() else f"{row['growth']} = {row['parameters']:,}",
             *(exact(row[kind]) for kind in ("translation", "cyclic", "permutation")),
-            f"{row['operations']:.2g}",
+            f"{row['operations'] / 1e6:.2g}",
             f"t^{row['power_of_t']:.1f}" if row["operations"] else "",
             CHAPTER.get(row["layer"], ""),
         ]
@@ -315,7 +324,9 @@ def property_table(results: Results, name: str) -> str:
 
 def exact(residual: float) -> str:
     """A residual, and whether it is rounding alone."""
-    return f"**yes** ({residual:.0e})" if residual < NONE else f"no ({residual:.2g})"
+    if residual < NONE:
+        return f"**yes** ({residual:.0e})" if residual else "**yes** (0)"
+    return f"no ({residual:.2g})"
 
 
 if __name__ == "__main__":

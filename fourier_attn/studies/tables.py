@@ -27,6 +27,7 @@ from fourier_attn.studies.compiled import (
 from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
+from fourier_attn.studies.matrices import matrix_table, property_table
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
@@ -69,6 +70,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "pareto-circular": partial(over_joules, name="pareto-circular"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
+    "matrices": partial(matrix_table, name="matrices"),
+    "properties": partial(property_table, name="matrices"),
 }
 
 
