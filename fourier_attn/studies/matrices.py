@@ -235,7 +235,7 @@ def operations(make: Callable[[int], Any]) -> dict[str, float]:
 def weights(make: Callable[[int], Any]) -> np.ndarray:
     """What the layer's one head applies to the values of its tokens, at the same x: (t, t)."""
     layer, x = make(T), example(T, D)[None]
-    return np.asarray(attention_weights(layer, layer.init(jax.random.key(0), x), x)[0, 0].T)
+    return np.asarray(attention_weights(layer, layer.init(jax.random.key(0), x), x)[0, 0])
 
 
 def draw(
