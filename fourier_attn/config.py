@@ -4,6 +4,7 @@ The rooms below own their knobs: data its `KNOBS` and each task its defaults, th
 the fields of its layer, an engine its parameters. Those of the optimiser and of the training stand here.
 """
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,6 +91,8 @@ RECIPES: dict[str, Mapping[str, Any]] = {
     },
 }
 
+# What tables and weights were made for: of weights to start from, they stay.
+IMAGES = ("image", "pixel_mean", "pixel_deviation")
 # Knobs that had another name, or values that had, in configurations of earlier runs.
 RENAMED = {"init": "init_from", "merge": "combine_heads"}
 RENAMED_VALUES = {("method", "merged"): "fused"}
@@ -193,11 +196,39 @@ def mixers(config: Config) -> tuple[Config, ...]:
     return (config.model.mixer, *config.model.others.values())
 
 
+def device_files(config: Config) -> dict[str, str]:
+    """The files of measured devices that the mixers' engines are read from, by the names of their knobs."""
+    layers = {"mixer": config.model.mixer} | {f"others.{k}": v for k, v in config.model.others.items()}
+    found = {}
+    for layer, mixer in layers.items():
+        for name in ENGINES:
+            file = mixer[name].device.file if isinstance(mixer.get(name), ConfigDict) else None
+            if file is not None:
+                found[f"model.{layer}.{name}.device.file"] = file
+    return found
+
+
 def fit_length(config: Config) -> Config:
     """Gives mixers that have a length of their own the model's number of positions."""
     for mixer in mixers(config):
         if "length" in mixer:
             mixer.length = config.model.positions
+    return config
+
+
+def fit_grid(config: Config) -> Config:
+    """Gives mixers that can use a grid, and have none, that of the patches, where inputs are images.
+
+    Those with a length get the number of patches.
+    """
+    grid = model.grid(config.model)
+    if not grid:
+        return config
+    for mixer in mixers(config):
+        if "grid" in mixer and not mixer.grid:
+            mixer.grid = grid
+        if "length" in mixer:
+            mixer.length = math.prod(grid) + config.model.class_token
     return config
 
 
@@ -213,11 +244,20 @@ def fitted(config: Config, splits: data.Splits) -> Config:
             f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
             f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
         )
-    config.model.update(splits.model)
+    found = dict(splits.model)
+    if config.init_from and "image" in found:
+        if found["image"][2] != config.model.image[2]:
+            raise ValueError(
+                f"init_from={config.init_from} is for images with {config.model.image[2]} channels, "
+                f"and those of data.task={config.data.task} have {found['image'][2]}"
+            )
+        found = {name: value for name, value in found.items() if name not in IMAGES}
+    config.model.update(found)
     (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
     if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
         raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
     config.optim.steps = len(splits.train)
+    fit_grid(config)
     for mixer in mixers(config):
         if "lengths" in mixer:
             mixer.lengths = splits.lengths

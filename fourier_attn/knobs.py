@@ -80,6 +80,17 @@ def rising(value: Any) -> str | None:
     return None if numbers and list(value) == sorted(set(value)) else "must be positive and rise"
 
 
+def sizes(value: Any) -> str | None:
+    """Whole positive numbers; or none."""
+    whole = all(type(item) is int and 0 < item <= LARGEST for item in value)
+    return None if whole else "must hold whole positive numbers"
+
+
+def numbers(value: Any) -> str | None:
+    """Finite numbers from 0 to 1; or none."""
+    return None if all(type(n) in (int, float) and 0 <= n <= 1 for n in value) else "must lie between 0 and 1"
+
+
 def texts(value: Any) -> str | None:
     """Some texts; or none."""
     return None if all(isinstance(item, str) for item in value) else "must hold names in quotes"

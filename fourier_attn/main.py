@@ -1,4 +1,7 @@
-"""The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...]."""
+"""The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...].
+
+With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run.
+"""
 
 import os
 import sys
@@ -22,11 +25,14 @@ def define_flags() -> None:
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
     flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
+    flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
     flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
     flags.DEFINE_integer("process_id", None, "which of them this is")
     flags.DEFINE_list(
-        "allow_drift", [], "what may differ from the beginning of a run that goes on: data, tokenizer, code"
+        "allow_drift",
+        [],
+        "what may differ from the beginning of a run that goes on: data, tokenizer, device, code",
     )
 
 
@@ -64,8 +70,20 @@ def main() -> None:
             means = [name for name in names if not name.endswith(("_seeds", "_std"))]
             print(split, *(f"{name} {show(values, name)}" for name in means))
     else:
-        for answer, value in predict.predict(directory, flags.FLAGS.text or "", flags.FLAGS.text_pair):
+        for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
+
+
+def judged(directory: Path) -> list[tuple[str, float]]:
+    """The answers to what is to be judged: an image, or a text."""
+    from fourier_attn import predict
+
+    text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
+    if image is None:
+        return predict.predict(directory, text or "", text_pair)
+    if text is not None or text_pair is not None:
+        raise ValueError("--image and --text exclude each other; give one of them")
+    return predict.predict_image(directory, image)
 
 
 def given_config() -> Any:

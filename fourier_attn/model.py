@@ -1,4 +1,4 @@
-"""The one model: an embedding, post-norm blocks around mixers, a vector of the sequence, a head."""
+"""The one model: an embedding, blocks around mixers, a vector of the sequence, a head."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,12 +10,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fourier_attn.knobs import Knob, at_least, at_most, check, one_of, positive, rate, texts, unusable
+from fourier_attn.knobs import (
+    Knob,
+    at_least,
+    at_most,
+    check,
+    numbers,
+    one_of,
+    positive,
+    rate,
+    sizes,
+    texts,
+    unusable,
+)
 from fourier_attn.layers import initial
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.embed import TokenEmbedding
+from fourier_attn.layers.embed import POSITIONS, PatchEmbedding, TokenEmbedding
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.heads import Features, Head, Pretraining, mean
@@ -41,11 +53,12 @@ MIXERS: dict[str, type[nn.Module]] = {
     "token_conv": TokenConvolution,
 }
 
-EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding}
+EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": nn.relu,
     "gelu": partial(nn.gelu, approximate=True),
+    "gelu_erf": partial(nn.gelu, approximate=False),
 }
 
 
@@ -72,18 +85,43 @@ KNOBS = {
     "classes": Knob(2, "of the head; a run sets its task's number", at_least(1)),
     "types": Knob(0, "rows of the table of types, which tell segments apart; 0: none", at_least(0, "none")),
     "positions": Knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1)),
+    "positions_kind": Knob(
+        "learned",
+        'codes of positions: "learned", "sinusoidal" (added), "concatenated" (the chapter\'s sines, '
+        'appended), "rotary" (in attention), or "none"',
+        one_of(*POSITIONS),
+    ),
+    "position_width": Knob(16, 'features of the codes of "concatenated", which are part of d', at_least(1)),
+    "image": Knob(
+        (), "rows, columns and channels of an image; a run sets its data's, unless weights have one", sizes
+    ),
+    "patch": Knob(4, "rows and columns of a patch, in pixels", at_least(1)),
+    "stride": Knob(0, "pixels from a patch to the next; 0: `patch`", at_least(0, "the patch's size")),
+    "pad_image": Knob(False, "whether zeros fill an image up where patches do not divide it"),
+    "pixel_mean": Knob((), "of each channel, from 0 to 1; a run sets that of its train split", numbers),
+    "pixel_deviation": Knob((), "of each channel, from 0 to 1; set likewise", numbers),
+    "class_token": Knob(False, "whether a learned vector stands before the patches (ViT)"),
     "depth": Knob(6, "blocks", at_least(1, most=1_000)),
     "d": Knob(128, "model width", at_least(1)),
     "emb": Knob(
         0, "width of the tables, normalised and projected to d (BERT, FNet); 0: d", at_least(0, "none")
     ),
     "mlp": Knob(512, "hidden width of the MLP", at_least(1)),
-    "activation": Knob("relu", '"relu" (the articles) or "gelu" (tanh form, FNet)', one_of(*ACTIVATIONS)),
+    "activation": Knob(
+        "relu",
+        '"relu" (the articles), "gelu" (tanh form, FNet) or "gelu_erf" (exact, ViT)',
+        one_of(*ACTIVATIONS),
+    ),
+    "norm_position": Knob(
+        "post",
+        '"post": after each sum (the articles, FNet), or "pre": before each sublayer and at the end (ViT)',
+        one_of("post", "pre"),
+    ),
     "norm_eps": Knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", at_most(1.0, positive)),
     "pooling": Knob(
         "mean",
-        '"mean" of the real tokens, or "first": tanh of a map of the first one',
-        one_of("mean", "first"),
+        '"mean" of the real tokens, "first": tanh of a map of the first one, or "class": the first one (ViT)',
+        one_of("mean", "first", "class"),
     ),
     "masked": Knob(
         True,
@@ -113,6 +151,7 @@ ENCODER = (
     "mlp",
     "activation",
     "norm_eps",
+    "norm_position",
     "dropout",
     "mixer_dropout",
     "initializer",
@@ -120,12 +159,15 @@ ENCODER = (
 
 
 class Block(nn.Module):
-    """One post-norm block: x = LN(x + mix(x)), then x = LN(x + MLP(x)).
+    """One block of a mixer and an MLP.
+
+        x = LN(x + mix(x)),    then x = LN(x + MLP(x))        norm_position "post"
+        x = x + mix(LN(x)),    then x = x + MLP(LN(x))        norm_position "pre"
 
     Args:
       mixer: makes the mixer; a factory, because one instance in several blocks would share its weights.
       mlp: hidden width of the MLP.
-      activation: "relu" (the articles) or "gelu" (tanh form, FNet).
+      activation: a key of `ACTIVATIONS`.
       norm_eps: added to the variance in the normalisations.
       mixer_dropout, dropout: rates after the mixer and after the MLP.
       initializer: of the MLP, see `fourier_attn.layers.initial.dense`.
@@ -140,6 +182,7 @@ class Block(nn.Module):
     mixer_dropout: float = 0.0
     dropout: float = 0.0
     initializer: str = "fan_in"
+    norm_position: str = "post"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -149,21 +192,34 @@ class Block(nn.Module):
         drop = partial(nn.Dropout, deterministic=not train)
         dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
         norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
-        mixed = self.mixer(dtype=self.dtype, name="mixer")(x, mask=mask, train=train)
-        x = norm(name="mixer_norm")(x + drop(self.mixer_dropout)(mixed))
+        mixer, mixer_norm, mlp_norm = (
+            self.mixer(dtype=self.dtype, name="mixer"),
+            norm(name="mixer_norm"),
+            norm(name="mlp_norm"),
+        )
         begin = partial(initial.dense, self.initializer)
-        hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))
-        output = dense(x.shape[-1], name="mlp_out", **begin(self.mlp))(hidden)
-        return norm(name="mlp_norm")(x + drop(self.dropout)(output))
+
+        def mix(x: Array) -> Array:
+            return drop(self.mixer_dropout)(mixer(x, mask=mask, train=train))
+
+        def think(x: Array) -> Array:
+            hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))
+            return drop(self.dropout)(dense(x.shape[-1], name="mlp_out", **begin(self.mlp))(hidden))
+
+        if self.norm_position == "pre":
+            x = x + mix(mixer_norm(x))
+            return x + think(mlp_norm(x))
+        x = mixer_norm(x + mix(x))
+        return mlp_norm(x + think(x))
 
 
 class Encoder(nn.Module):
-    """An embedding, then one block for each mixer.
+    """An embedding, then one block for each mixer, and with norm_position "pre" a last normalisation, `norm`.
 
     Args:
       embed: makes the embedding, whose parameters stand in the encoder's own scope.
       mixers: makes each block's mixer.
-      mlp, activation, norm_eps, mixer_dropout, initializer, dtype: see `Block`.
+      mlp, activation, norm_eps, norm_position, mixer_dropout, initializer, dtype: see `Block`.
       dropout: rate after the embedding and after every MLP.
     Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
       tied, or None.
@@ -178,6 +234,7 @@ class Encoder(nn.Module):
     dropout: float = 0.0
     mixer_dropout: float = 0.0
     initializer: str = "fan_in"
+    norm_position: str = "post"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -202,10 +259,13 @@ class Encoder(nn.Module):
                 self.mixer_dropout,
                 self.dropout,
                 self.initializer,
+                self.norm_position,
                 self.dtype,
                 name=f"block_{layer}",
             )
             x = block(x, mask=mask, train=train)
+        if self.norm_position == "pre":
+            x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, dtype=self.dtype, name="norm")(x)
         return x, table
 
 
@@ -214,6 +274,7 @@ class Model(nn.Module):
 
         pooled = (sum_i m_i x_i) / sum_i m_i        pooling "mean": of the real tokens
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
+        pooled = x_0                                pooling "class": the first token (ViT)
 
     With masked=False nothing is told what is padding, and the mean is over all positions, as in the articles'
     listing.
@@ -221,7 +282,7 @@ class Model(nn.Module):
     Inputs may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
 
     Args:
-      axes: number of axes that the inputs of one example have: 1 for ids of tokens.
+      axes: number of axes that the inputs of one example have: 1 for ids of tokens, 3 for images.
       mlm_positions: where a masked language model is to answer, (b, p); None: everywhere.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
     """
@@ -256,6 +317,8 @@ class Model(nn.Module):
     def pool(self, x: Array, mask: Array | None) -> Array:
         if self.pooling == "mean":
             return mean(x, mask)
+        if self.pooling == "class":
+            return x[:, 0]
         return nn.tanh(nn.Dense(x.shape[-1], kernel_init=SMALL, name="pooler")(x[:, 0]))
 
 
@@ -267,7 +330,11 @@ def build(config: Any) -> Model:
     check("model.", KNOBS, config)
     embedding = EMBEDDINGS[config["inputs"]]
     embed_fields = [field.name for field in dataclasses.fields(embedding) if field.name in KNOBS]
-    embed = partial(embedding, **{name: config[name] for name in embed_fields if name != "dtype"})
+    values = {name: config[name] for name in embed_fields if name != "dtype"}
+    if config["inputs"] == "patches":
+        _check_image(config)
+        values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    embed = partial(embedding, **values)
     encoder = partial(
         Encoder,
         embed=embed,
@@ -276,6 +343,25 @@ def build(config: Any) -> Model:
         dtype=jnp.dtype(config["dtype"]),
     )
     return Model(encoder, HEADS[config["head"]](config), config["pooling"], config["masked"], embedding.axes)
+
+
+def _check_image(config: Any) -> None:
+    """Raises: ValueError for an image that patches do not divide, or statistics of other channels."""
+    if len(config["image"]) != 3:
+        raise ValueError(f"model.image={config['image']!r} must be rows, columns and channels")
+    grid(config)
+    for name in ("pixel_mean", "pixel_deviation"):
+        if len(config[name]) not in (0, config["image"][2]):
+            raise ValueError(
+                f"model.{name}={config[name]!r} must have a number for each channel of model.image"
+            )
+    if 0 in config["pixel_deviation"]:
+        raise ValueError("model.pixel_deviation has a channel without variation; use images that have one")
+
+
+def grid(config: Any) -> tuple[int, ...]:
+    """Rows and columns of the patches; () where inputs are no images."""
+    return PatchEmbedding.grid(config) if config["inputs"] == "patches" else ()
 
 
 def engines(network: Model) -> list[tuple[Engine, ...]]:
@@ -303,7 +389,7 @@ def with_engines(network: Model, change: Callable[[Engine], Engine]) -> Model:
 
 def example(config: Any) -> jax.ShapeDtypeStruct:
     """The inputs of a batch of one, of the model with this `model` part of the configuration."""
-    return EMBEDDINGS[config["inputs"]].example()
+    return EMBEDDINGS[config["inputs"]].example(config)
 
 
 def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
@@ -322,18 +408,24 @@ def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
             f"model.layout has {', '.join(sorted(unknown))}, but model.mixer and model.others describe "
             f"{', '.join(table)} only; start from config.default(mixer, others=(...))"
         )
+    if config["positions_kind"] == "rotary":
+        if "attention" not in layout:
+            raise ValueError(
+                "model.positions_kind='rotary' needs attention in some block; choose another kind"
+            )
+        table["attention"] = partial(table["attention"], rotary=True)
     return tuple(table[name] for name in layout)
 
 
 def fields(mixer: str) -> tuple[dataclasses.Field, ...]:
-    """The fields of a mixer that are knobs.
+    """The fields of a mixer that are knobs; `rotary` is set by model.positions_kind.
 
     Raises: ValueError for an unknown mixer.
     """
     if mixer not in MIXERS:
         raise ValueError(f"model.mixer.name={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
     every = dataclasses.fields(MIXERS[mixer])
-    return tuple(field for field in every if field.name not in ("parent", "name", "dtype"))
+    return tuple(field for field in every if field.name not in ("parent", "name", "dtype", "rotary"))
 
 
 def _mixer(config: Any) -> Callable[..., nn.Module]:

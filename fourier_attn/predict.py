@@ -1,4 +1,4 @@
-"""A trained run put to use: its metrics on a split, its answer to a text."""
+"""A trained run put to use: its metrics on a split, its answer to a text or an image."""
 
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
+from fourier_attn.data.images import ImageBatches, read_image
 from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
@@ -25,7 +26,8 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     """
     if data_dir is not None:
         config.data.dir = data_dir
-    load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
+    if config.model.inputs == "tokens":
+        load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
     return data.load(config.data, directory=directory)
 
 
@@ -67,6 +69,10 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
             raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
+    if config.model.inputs != "tokens":
+        raise ValueError(
+            f"the task {config.data.task!r} is about images; give --image=FILE instead of a text"
+        )
     task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
     if (text_pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
         raise ValueError(
@@ -84,6 +90,25 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
         return [("score", float(np.mean(answers)))]
     mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
     return [(task.labels[int(mean.argmax())], float(mean.max()))]
+
+
+def predict_image(directory: str | Path, image: str | Path) -> list[tuple[str, float]]:
+    """The classes of an image, the likeliest first, with their probabilities (means over seeds).
+
+    The image is scaled to the size that the network was made for.
+
+    Raises: ValueError for a file that cannot be used, or a run that cannot, or is not about images.
+    """
+    directory = Path(directory).resolve()
+    config, network, params = restore(directory)
+    if config.model.inputs != "patches":
+        raise ValueError(f"the task {config.data.task!r} is about texts; give --text instead of --image")
+    task = data.TASKS[config.data.task]
+    pixels = read_image(Path(image), tuple(config.model.image))
+    batch = ImageBatches(pixels[None], np.zeros(1, np.int32), batch=1)[0]
+    _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
+    mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
+    return [(task.labels[i], float(mean[i])) for i in np.argsort(-mean, kind="stable")]
 
 
 def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> list[tuple[str, float]]:

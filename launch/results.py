@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import atomic
-from fourier_attn.data.tasks import TASKS
-from fourier_attn.train import workdir
-from fourier_attn.train.finished import finished
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.summary import is_finished, summary
 from launch.grid import Point
 
 FILE = "summary.json"
-SPLITS = ("validation", "test")
 
 
 @dataclass
@@ -40,20 +36,11 @@ def row(directory: Path, point: Point, code: int | None, error: str = "") -> Row
     found = Row(directory.name, dict(point), state(directory, code), error=error)
     try:
         if (directory / "config.json").exists():
-            read(directory, found)
+            run = summary(directory)
+            found.metric, found.validation, found.test = run.metric, run.validation, run.test
     except ValueError as damaged:
         found.error = str(damaged)
     return found
-
-
-def read(directory: Path, row: Row) -> None:
-    """Fills in the metric that chooses the best weights."""
-    metric = TASKS[workdir.load(directory).data.task].metrics[0]
-    lines = read_lines(directory)
-    values = {split: [line.get(metric) for line in lines if line["split"] == split] for split in SPLITS}
-    row.metric = metric
-    row.validation = max((value for value in values["validation"] if value is not None), default=None)
-    row.test = values["test"][-1] if values["test"] else None
 
 
 def state(directory: Path, code: int | None) -> str:
@@ -63,14 +50,6 @@ def state(directory: Path, code: int | None) -> str:
     if code is None:
         return "open"
     return "stopped" if code > 128 else "failed"
-
-
-def is_finished(directory: Path) -> bool:
-    """Whether there is nothing left to do for the training command."""
-    try:
-        return finished(directory) is not None
-    except ValueError:  # damaged files, of which the command will speak
-        return False
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:

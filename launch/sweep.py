@@ -40,6 +40,7 @@ def main(*words: str) -> int:
     """Returns the exit code: 0 if all runs are done, 1 if one failed, 128 + n after signal n."""
     options = flags.FLAGS
     with on_cpu():
+        from fourier_attn.train.summary import is_finished
         from launch import grid, results
     points = grid.points(options.grid)
     grid.check(words, points, options.module)
@@ -53,7 +54,7 @@ def main(*words: str) -> int:
         Run(program.program((*words, *grid.words(p), f"--workdir={directory / grid.name(p)}")), p)
         for p in points
     ]
-    waiting = [run for run in runs if not results.is_finished(run.program.workdir)]
+    waiting = [run for run in runs if not is_finished(run.program.workdir)]
     for run in runs:
         print(f"{'run     ' if run in waiting else 'finished'}    {run.program}")
     if on_slurm:

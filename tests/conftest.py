@@ -70,7 +70,8 @@ def few_reviews(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A TFDS data directory with few synthetic reviews, for runs of which only the mechanics are tested."""
     where = str(tmp_path_factory.mktemp("few"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reviews, "SPLITS", {"train": 200, "validation": 64, "test": 200})
+        sizes = {"train": 200, "validation": 64, "test": 200}
+        patch.setattr(reviews.SyntheticReviews, "sizes", sizes)
         reviews.builder(where).download_and_prepare()
     return where
 

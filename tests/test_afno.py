@@ -184,7 +184,7 @@ def test_bad_arguments() -> None:
         ({"threshold": -0.1}, "threshold=-0.1 must not be negative"),
         ({"modes": 0.0}, r"modes=0.0 must lie in \(0, 1\]"),
         ({"modes": 1.1}, r"modes=1.1 must lie in \(0, 1\]"),
-        ({"grid": (2, 2)}, r"grid=\(2, 2\) must have t = 6 tokens"),
+        ({"grid": (2, 2)}, r"grid=\(2, 2\): 6 tokens fill no grid"),
     ):
         with pytest.raises(ValueError, match=message):
             AFNO(**({"blocks": 2} | fields)).init(jax.random.key(0), x)

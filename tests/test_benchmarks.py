@@ -127,7 +127,8 @@ def test_reviews_resume_and_say_what_failed(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(reviews, "RESULTS", tmp_path)
     monkeypatch.setattr(reviews, "result", result)
-    monkeypatch.setattr(reviews.reviews, "SPLITS", {"train": 2, "validation": 2, "test": 2})
+    sizes = {"train": 2, "validation": 2, "test": 2}
+    monkeypatch.setattr(reviews.reviews.SyntheticReviews, "sizes", sizes)
     assert {"fnet", "identity", "optical_fnet"} < set(reviews.names())
     assert not {"pretrain", "finetune"} & set(reviews.names())
     code, first = run("a" * 40)

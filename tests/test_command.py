@@ -114,7 +114,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.model.mixer.name=attention"],
-        "mixer 'attention' has no engine, eval_engine, lengths, method, norm, padding, prefer; it has heads",
+        "mixer 'attention' has no engine, eval_engine, features, lengths, method, norm, padding, prefer; ",
     ),
     (
         MAIN,
@@ -135,7 +135,7 @@ BAD = [
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
     (SPEEDUP, [], "--config= cannot be read; name a file like --config=configs/fnet.py"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are needed"),
-    (PREPARE, ["--dataset=mnist", "--source=x"], "--dataset=mnist: value should be one of"),
+    (PREPARE, ["--dataset=squad", "--source=x"], "--dataset=squad: value should be one of"),
     (PREPARE, ["--dataset=imdb_reviews", "--source=nowhere"], "source=nowhere does not exist"),
 ]
 

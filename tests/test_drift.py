@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import assert_same_run, shrink
 from test_checkpoint import data_files
@@ -109,6 +110,33 @@ def test_other_code_is_named(stopped: tuple[config.Config, Path], runs: tuple) -
     assert train.run(c, where, allow_drift=["code", "data"])["step"] == 18
     assert [note["what"] for note in workdir.record(where)["allowed_drift"]] == [["code"]]  # what it was
     assert_same_run(runs[1], where)
+
+
+def test_another_device_in_the_same_file_is_named(few_reviews: str, tmp_path: Path) -> None:
+    """What a measured device's file holds belongs to the run, as the data do; where it lies is its name."""
+    file, where = tmp_path / "device.npz", tmp_path / "run"
+    np.savez(file, transfer=np.eye(16))
+    c = shrink(config.default("fourier", engine="ideal"), few_reviews)
+    c.model.mixer.engine.shape, c.model.mixer.engine.device.file = (4, 4), str(file)
+    fingerprint = workdir.device_fingerprint(c)
+    assert list(fingerprint) == ["model.mixer.engine.device.file"]
+    where.mkdir()
+    workdir.save(where, c, {"device": fingerprint})
+    assert workdir.check_drift(where, {"device": fingerprint}) == []
+    np.savez(file, transfer=np.eye(16) * 0.9)
+    other = {"device": workdir.device_fingerprint(c)}
+    message = (
+        "began with other device .device.model.mixer.engine.device.file .{16} -> .{16}.*--allow_drift=device"
+    )
+    with pytest.raises(ValueError, match=message):
+        workdir.check_drift(where, other)
+    assert workdir.check_drift(where, other, ["device"]) == ["device"]
+
+
+def test_a_run_looks_at_its_devices(stopped: tuple[config.Config, Path]) -> None:
+    c, where = stopped
+    changed(where / "config.json", lambda facts: facts["fingerprints"]["device"].update(file="0123"))
+    refused(c, where, "began with other device .device.file 0123 -> .*--allow_drift=device")
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ def test_bad_arguments() -> None:
     x = normal(1, 6, 2)
     with pytest.raises(ValueError, match=r"filter of shape \(3, 2, 2\) must be \(4, 2, 2\)"):
         global_filter(x, filter_of((5,)))
-    with pytest.raises(ValueError, match=r"grid=\(2, 2\) must have t = 6 tokens"):
+    with pytest.raises(ValueError, match=r"grid=\(2, 2\): 6 tokens fill no grid"):
         GlobalFilter(grid=(2, 2)).init(jax.random.key(0), x)
     with pytest.raises(ValueError, match="length=0 and grid="):
         GlobalFilter(length=0).init(jax.random.key(0), x)

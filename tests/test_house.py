@@ -141,7 +141,7 @@ def test_configs_import_the_defaults_only() -> None:
 def test_jit_stands_at_the_outermost_caller() -> None:
     paths = [*PACKAGE.rglob("*.py"), *ROOT.glob("launch/*.py")]
     files = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
-    studies = [f"studies/{name}" for name in ("judge", "matrices", "plans", "steps")]
+    studies = [f"studies/{name}" for name in ("examination", "judge", "matrices", "plans", "steps")]
     names = ("train/step", "optics/engine", *studies)
     callers = {f"fourier_attn/{name}.py" for name in names}
     assert {name for name, text in files.items() if "jax.jit" in text} == callers

@@ -6,12 +6,14 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import normal, run_here
 from optical import KEY, dft, exact, made, snr
 
 from fourier_attn.optics import Engine, calibrate
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
 from fourier_attn.optics.presets import build, preset
+from fourier_attn.studies import calibrate as study
+from fourier_attn.studies.markdown import Results
 
 STATIC = {
     "static_phase_rms": 0.3,
@@ -47,7 +49,8 @@ def test_a_hidden_device_is_predicted() -> None:
     model = calibrate(hidden, KEY, photons=5e4)
     x = normal(500, 6, 6)
     assert abs(snr(dft(x, model, KEY), exact(x)) - snr(dft(x, hidden, KEY), exact(x))) < 0.3
-    unknown = preset("chip_11x11").replace(shape=(6, 6))
+    unknown = hidden.replace(static_phase_rms=0.02, static_gain_rms=0.01, crosstalk_db=-40.0)
+    unknown = unknown.replace(shift_pitch=(0.0, 0.0), defocus_rad=0.0)  # one program with the hidden one
     assert abs(snr(dft(x, unknown, KEY), exact(x)) - snr(dft(x, hidden, KEY), exact(x))) > 10
 
 
@@ -88,7 +91,7 @@ def test_a_measured_device_is_the_one_that_was_measured(tmp_path: Path) -> None:
     chip = chip.replace(dac_bits_amp=None, adc_bits=None)  # a level more or less is no small difference
     path = tmp_path / "device.npz"
     np.savez(path, transfer=transfer_matrix(chip), drive_table=leaking(10 ** (-30 / 20), 4097))
-    measured = Engine.from_file(path, like=chip)
+    measured = Engine.from_file(path, like=chip.replace(extinction_db=None, compensated=False))
     x = normal(50, 4, 4)
     np.testing.assert_allclose(dft(x, measured, KEY), dft(x, chip, KEY), atol=1e-5)  # 257 drives: 6e-4
     config = {"shape": (4, 4), "device": {"file": str(path)}}
@@ -148,6 +151,37 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message) as error:
             build({"shape": (4, 4), "device": {"file": str(tmp_path / name)}})
         assert f"device.file={tmp_path / name}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--photons=0", "--photons=0 must be positive"),
+        ("--phase=much", "--phase=much must be numbers"),
+        ("--gain=0.1", "--phase=[0.3, 0.02] and --gain=[0.1] must be pairs"),
+        ("--workdir=runs", "--workdir and --init_from go together"),
+        ("--detections=eyes", "detection='eyes'"),
+    ],
+)
+def test_a_study_that_cannot_be_is_named(option: str, message: str, tmp_path: Path) -> None:
+    code, _, said = run_here(study, option, f"--out={tmp_path / 'calibrate'}")
+    assert code == 2
+    assert message in said
+
+
+@pytest.mark.slow
+def test_a_study_of_calibration(tmp_path: Path) -> None:
+    """Its rows are what calibration finds, and its table says so."""
+    (tmp_path / "results").mkdir()
+    words = ["--engine=chip_11x11", "--photons=1e5", "--phase=0.3", "--gain=0.1", "--detections=hybrid90"]
+    code, _, said = run_here(study, *words, "--probes=4", f"--out={tmp_path / 'results' / 'calibrate'}")
+    assert code == 0, said
+    (row,) = Results(tmp_path).document("calibrate")["rows"]
+    assert row["residual_db"] < -30
+    assert abs(row["predicted_db"] - row["hidden_db"]) < 0.3
+    assert row["corrected_db"] > row["hidden_db"] + 10
+    text = study.recovered(Results(tmp_path), "calibrate")
+    assert f"| 0.3 rad, 0.1 | hybrid90 | 100,000 | {4 * 121} | {row['residual_db']:.1f} |" in text
 
 
 def test_what_does_nothing_is_refused() -> None:

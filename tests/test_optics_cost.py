@@ -86,6 +86,23 @@ def test_parts_add_up_over_frames() -> None:
         assert tuple(a + b for a, b in zip(one, two, strict=True)) == pytest.approx(tuple(three), rel=1e-14)
 
 
+@pytest.mark.parametrize(("name", "pass_s"), [("chip_11x11", 1e-9), ("demonstrator_5x5", 1e-3)])
+def test_calibration_takes_its_share_of_time_and_energy(name: str, pass_s: float) -> None:
+    """o = C / (T / t - C), here C = 2 pixels steps passes in T = 4 C t: a third more of every line."""
+    e, slower = preset(name), components.prices() | {"setting.frame_rate": 0.5}
+    passes = 2 * math.prod(e.shape) * e.detector.passes
+    aged = e.replace(recalibrate_s=4 * passes * pass_s)
+    for prices, more in ((None, 4 / 3), (slower, 2.0)):  # in slower passes, there are but 2 C in the interval
+        once = cost.energy(e, 5, prices=prices, static_w=1.0)
+        used = cost.energy(aged, 5, prices=prices, static_w=1.0)
+        assert tuple(used) == pytest.approx([more * joule for joule in once])
+        once = cost.seconds(e, 5, prices=prices, stages=3, engines=2)
+        took = cost.seconds(aged, 5, prices=prices, stages=3, engines=2)
+        assert tuple(took) == pytest.approx([more * second for second in once])
+    with pytest.raises(ValueError, match="and a calibration takes"):
+        cost.seconds(aged, 5, prices=components.prices() | {"setting.frame_rate": 0.25})
+
+
 def test_what_costs_nothing_is_nothing() -> None:
     nothing = dict.fromkeys(components.prices(), 0.0) | dict.fromkeys(cost.POSITIVE, 1.0)
     used = cost.energy(preset("chip_11x11"), 3, prices=nothing)

@@ -1,6 +1,7 @@
 """Drift of a device: the law of its variance, one path for all ages, calibration and what it costs."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -60,9 +61,10 @@ def test_ages_of_a_device_are_points_of_one_continuous_path() -> None:
 def test_after_a_calibration_the_drift_begins_at_nothing() -> None:
     """It is the change since then, of the same path; before the first one it is the change since age 0."""
 
+    drawn = jax.jit(partial(drift, shape=(2000,), dtype=jnp.float32))
+
     def of(age: float, interval: float | None) -> np.ndarray:
-        device = Device(age_s=age, recalibrate_s=interval, drift_time_s=TAU)
-        return np.asarray(drift(device, (2000,), jnp.float32), np.float64)
+        return np.asarray(drawn(Device(age_s=age, recalibrate_s=interval, drift_time_s=TAU)), np.float64)
 
     assert np.abs(of(0.0, None)).max() == 0
     np.testing.assert_array_equal(of(40.0, 64.0), of(40.0, None))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import ROOT, normal, shrink
-from optical import made
+from optical import QUICK, made
 
 from fourier_attn import config, model, predict, train
 from fourier_attn.layers.circular import CircularAttention
@@ -87,8 +87,10 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
     "mixer",
     [
         partial(FourierMixing),
-        partial(CircularAttention, heads=1, shape=(5, 6), kernel=(5, 6)),
-        partial(LambdaLayer, k=2, grid=(3, 2), context=5),
+        pytest.param(
+            partial(CircularAttention, heads=1, shape=(5, 6), kernel=(5, 6)), marks=pytest.mark.slow
+        ),
+        pytest.param(partial(LambdaLayer, k=2, grid=(3, 2), context=5), marks=pytest.mark.slow),
     ],
 )
 def test_a_mixer_takes_the_plan_that_it_prefers(mixer: Any) -> None:
@@ -98,7 +100,7 @@ def test_a_mixer_takes_the_plan_that_it_prefers(mixer: Any) -> None:
     for prefer in ("error", "passes"):
         layer = mixer(engine=engine, prefer=prefer)
         streams = {"params": jax.random.key(0), "noise": jax.random.key(1)}
-        found[prefer] = layer.init_with_output(streams, x)[0]
+        found[prefer] = jax.jit(layer.init_with_output, compiler_options=QUICK)(streams, x)[0]
     assert np.abs(found["error"] - found["passes"]).max() > 1e-4
     np.testing.assert_allclose(found["error"], found["passes"], atol=0.1 * np.abs(found["error"]).max())
     with pytest.raises(ValueError, match="prefer='speed' is no plan"):

@@ -1,17 +1,19 @@
 """Ranges of converters: calibrated from batches, stored with the weights, and nearly the best there are."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import final_state, shrink
 from ml_collections import ConfigDict
-from optical import KEY, dft, exact, made, snr, waves
+from optical import KEY, QUICK, dft, exact, made, snr, waves
 
 from fourier_attn import config, model, predict, train
 from fourier_attn.optics import Engine
 from fourier_attn.optics.ranges import BINS, EDGES, clipped, full_scale, watched
-from fourier_attn.train.ranges import calibrate_ranges
+from fourier_attn.train.ranges import Watcher, calibrate_ranges
 from fourier_attn.train.writer import read_lines
 
 
@@ -38,7 +40,7 @@ def test_within_three_tenths_of_a_decibel_of_the_best_static_range(detection: st
 
     best = max(judged(float(amplitude)) for amplitude in np.geomspace(found / 3, found * 3, 41))
     assert judged(found) > best - 0.3
-    assert judged(found / 2) < best - 0.3 > judged(found * 2) - 0.3
+    assert max(judged(found / 2), judged(found * 2)) < best - 0.3
 
 
 def test_modulators_have_ranges_too() -> None:
@@ -74,9 +76,9 @@ def test_a_missing_range_is_named() -> None:
             dft(jnp.ones((4, 4)), engine)
 
 
-def calibrated(few_reviews: str, mixer: str = "fourier") -> ConfigDict:
-    """A run on a small chip whose receivers have calibrated ranges."""
-    c = shrink(config.default(mixer, engine="chip_11x11"), few_reviews)
+def calibrated(few_reviews: str, mixer: str = "fourier", engine: str = "chip_11x11") -> ConfigDict:
+    """A run on a small engine whose converters have calibrated ranges."""
+    c = shrink(config.default(mixer, engine=engine), few_reviews)
     c.model.mixer.engine.receiver.adc_range = c.model.mixer.engine.modulator.dac_range = "calibrated"
     c.model.mixer.engine.dc_block = False
     c.train.epochs = 2
@@ -108,26 +110,35 @@ def test_a_run_stores_ranges_with_its_weights(seeds: int, few_reviews: str, tmp_
     "mixer", ["fourier", *(pytest.param(name, marks=pytest.mark.slow) for name in ("circular", "lambda"))]
 )
 def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
-    c = calibrated(few_reviews, mixer)
+    c = calibrated(few_reviews, mixer, "ideal")  # the chip's other errors take long to compile
+    engine = c.model.mixer.engine
+    engine.receiver.detection, engine.receiver.adc_bits, engine.modulator.dac_bits_amp = "hybrid90", 8, 8
     c.model.depth = 2
     network = model.build(c.model)
     batch = {"inputs": jnp.arange(96).reshape(2, 48) % 50, "mask": jnp.ones((2, 48), bool)}
     keys = {"params": jax.random.key(0), "noise": jax.random.key(1)}
-    params = network.init(keys, batch["inputs"])["params"]
-    empty = network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
-    assert np.isnan(empty).all()  # before they are calibrated
-    params = calibrate_ranges(network, params, [batch])
+    params = jax.jit(network.init, compiler_options=QUICK)(keys, batch["inputs"])["params"]
+
+    @partial(jax.jit, compiler_options=QUICK)
+    def applied(params):
+        return network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
+
+    assert np.isnan(applied(params)).all()  # before they are calibrated
+    watcher, other = Watcher(network), batch | {"inputs": batch["inputs"][:, :1] + 0 * batch["inputs"]}
+    ranges = [watcher.look(params, order)[0] for order in ([batch, other], [other, batch], [other])]
+    assert ranges[0] == ranges[1]  # all batches count
+    assert ranges[0] != ranges[2]
+    params = watcher.calibrate(params, [batch])[0]
     blocks = [params["encoder"][f"block_{i}"]["mixer"]["adc_full_scale"] for i in (0, 1)]
     assert blocks[0] != blocks[1]
-    y = network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
-    assert np.isfinite(y).all()
+    assert np.isfinite(applied(params)).all()
 
     def loss(params):
         return jnp.sum(
             network.apply({"params": params}, batch["inputs"], train=True, rngs={"noise": KEY}) ** 2
         )
 
-    grads = jax.grad(loss)(params)["encoder"]["block_0"]["mixer"]
+    grads = jax.jit(jax.grad(loss), compiler_options=QUICK)(params)["encoder"]["block_0"]["mixer"]
     assert (grads["adc_full_scale"], grads["dac_full_scale"]) == (0, 0)
     del params["encoder"]["block_1"]["mixer"]["adc_full_scale"]
     with pytest.raises(ValueError, match="encoder/block_1/mixer has no adc_full_scale, which adc_range="):

@@ -9,7 +9,9 @@ import pytest
 from conftest import run_here, shrink
 
 from fourier_attn import config, train
+from fourier_attn.optics import presets
 from fourier_attn.studies import bands, frontier, pareto
+from fourier_attn.studies.judge import Judge
 
 
 def test_the_front_is_what_no_other_point_beats() -> None:
@@ -65,6 +67,19 @@ def test_what_cannot_be_searched_is_named(option: str, error: str) -> None:
     code, _, said = run_here(pareto, option)
     assert code == 2
     assert error in said
+
+
+@pytest.mark.parametrize(("length", "pixels", "kept"), [(256, 8, ["error"]), (64, 11, ["error", "passes"])])
+def test_plans_that_are_the_same_are_searched_once(length: int, pixels: int, kept: list[str]) -> None:
+    """4 x 8^2 tokens of 8^2 features need no chirp on 8 x 8 pixels; 64 of 64 do on 11 x 11."""
+    judge = object.__new__(Judge)  # without a run: plans need its configuration alone
+    judge.config = config.default("fourier")
+    judge.config.update_from_flattened_dict(
+        {"data.length": length, "model.d": 64, "model.mixer.padding": "zero"}
+    )
+    choices = [pareto.Choice(prefer, 6, 1, 1, 1.0) for prefer in ("error", "passes")]
+    base = presets.preset("chip_11x11").replace(shape=(pixels, pixels))
+    assert [choice.prefer for choice in pareto.distinct(judge, base, choices)] == kept
 
 
 @pytest.mark.slow

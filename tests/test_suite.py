@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from conftest import ROOT, run_here
 
-from fourier_attn.studies import imdb, ledger, report, suite
+from configs import imdb_small
+from fourier_attn.optics import components, cost, plan, presets
+from fourier_attn.studies import imdb, ledger, projection, report, suite
 from fourier_attn.studies.comparisons import COMPARISONS
+from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
 
 # by which ml_collections reads a configuration
@@ -110,13 +113,20 @@ def test_data_that_are_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
+        imdb.check_start(tmp_path / suite.PRETRAINED)
+    assert {cell.start for cell in suite.cells("glue")} == {"", suite.PRETRAINED}
+    assert suite.PRETRAINED in {cell.name for cell in suite.cells("pretrain")}
+
+
 def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
     code, _, error = run_here(report, f"--results={tmp_path}")
     assert (code, "has no finished cell" in error) == (2, True)
     written(tmp_path)
     code, _, error = run_here(report, f"--results={tmp_path}")
     assert code == 2
-    assert "3 of 4 cells are not yet run (toy-identity-0, toy-identity-1, toy-fnet-1)" in error
+    assert "3 of 4 cells are not yet run (identity 2, fnet 1)" in error
 
 
 def test_a_report_does_not_pass_over_different_code() -> None:
@@ -132,6 +142,21 @@ def test_comparisons_are_written_down() -> None:
     """The text that was committed before any test set was read says what the code compares."""
     text = (ROOT / "results" / "imdb" / "comparisons.md").read_text()
     assert all(f"{claim}" in text for claim in COMPARISONS["1"])
+
+
+def test_glue_is_averaged_as_the_paper_does() -> None:
+    def found(task: str, **metrics: float | None) -> ledger.Finding:
+        return {"task": task, "epochs": [{"epoch": 1, "validation": {}}, {"epoch": 2, "validation": metrics}]}
+
+    groups = {
+        "mrpc-a": [found("mrpc", accuracy=0.7, f1=0.8), found("mrpc", accuracy=0.72, f1=0.8)],
+        "cola-a": [found("cola", accuracy=0.68, matthews=0.1)],
+        "stsb-a": [found("stsb", spearman=None, pearson=None)],
+        "stsb-b": [found("stsb", spearman=0.8, pearson=0.1), found("stsb", spearman=None, pearson=0.1)],
+    }
+    lines = glue_table(groups).splitlines()
+    assert lines[2] == "| a | 75.5 ± 0.7 (2) | 68.0 (1) | failed | 71.8 (2 tasks) |"
+    assert lines[3] == "| b | not yet run | not yet run | 80.0 (1, 1 failed) | 80.0 (1 tasks) |"
 
 
 @pytest.mark.slow
@@ -171,3 +196,14 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     for name in ("curves-toy.png", "costs-toy.png", "forest-toy.png"):
         assert (tmp_path / "results" / name).stat().st_size > 5_000
         assert f"({name})" in text
+
+
+def test_joules_of_an_example_are_those_of_its_transforms() -> None:
+    """Two layers of FNet on 4 x 8^2 tokens of 8^2 features; an exact network has none."""
+    found = projection.example_joules(imdb_small.get_config("fnet-engine"), projection.Options())
+    engine = presets.preset("chip_11x11").replace(shape=(8, 8))
+    frames = 2 * plan("fourier_mix", (1, 256, 64), engine).frames
+    for corner in ("low", "typical", "high"):
+        spent = cost.energy(engine, frames, prices=components.prices(corner, components.library()))
+        assert found[corner] == pytest.approx(spent.total, rel=1e-6)
+    assert projection.example_joules(imdb_small.get_config("fnet"), projection.Options()) is None

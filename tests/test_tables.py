@@ -10,6 +10,7 @@ from conftest import ROOT, run_here
 
 from fourier_attn import config
 from fourier_attn.studies import collect, markdown, tables
+from fourier_attn.studies.ledger import Ledger
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.tables import fill
 from fourier_attn.train import init_from
@@ -130,7 +131,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
     for name, make in tables.TABLES.items():
         text = make(results)
         assert text.startswith("| "), name
-        unmeasured = name.startswith("engine-") or name in ("summary", "reviews", "imdb", "padding")
+        unmeasured = name.startswith("engine-") or name in ("evidence", "reviews", "imdb", "padding")
         sourced = "\n<sub>" in text or text.endswith("| not yet run |\n")
         assert sourced or unmeasured, name
 
@@ -258,26 +259,36 @@ def test_a_table_of_what_padding_does(root: Path) -> None:
     assert "| zero, model.d=64 | 82.00 | 80.00 | 80.00 |  |\n" in tables.TABLES["padding"](Results(root))
 
 
-def test_the_summary_has_each_configuration_as_it_stands(root: Path) -> None:
+def test_a_row_stands_for_its_configuration_as_it_was(root: Path) -> None:
     (root / "configs").mkdir()
-    (root / "configs" / "fnet.py").write_text(FNET)
-    assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | not yet run |\n")
     rows = []
     for seed, accuracy, more in ((0, 0.86, ""), (1, 0.88, ""), (2, 0.5, " --config.model.depth=2")):
         line = f"python -m fourier_attn.main --config=configs/fnet.py:imdb --config.seed={seed}{more}"
         row = collect.row(write_run(root / "runs" / str(seed), command=line)) | FACTS | {"command": line}
         rows.append(row | {"test": {"accuracy": accuracy}})
     collect.merge(root / "results" / "imdb.json", rows)
-    assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | 87.00 ± 1.41 (2) |\n")
     (root / "configs" / "fnet.py").write_text(FNET.replace("depth = 4", "depth = 6"))
-    assert tables.TABLES["summary"](Results(root)).endswith("| `fnet` | not yet run | not yet run |\n")
     earlier = "| `configs/fnet.py:imdb` as it was: model.depth=4 | 86.00, 88.00 | 87.00 | 1.41 |"
     assert earlier in tables.TABLES["imdb"](Results(root))
     (root / "configs" / "fnet.py").write_text(f"VARIANTS = ('1d', '2d')\n{FNET}")
-    expected = "| `fnet-1d` | not yet run | 87.00 ± 1.41 (2) |\n| `fnet-2d` | not yet run | not yet run |\n"
-    assert tables.TABLES["summary"](Results(root)).endswith(expected)
     assert "`configs/fnet.py:imdb-1d`" not in tables.TABLES["imdb"](Results(root))
     assert "| `configs/fnet.py:imdb-2d` | not yet run" in tables.TABLES["imdb"](Results(root))
+
+
+def test_the_evidence_has_every_model_of_the_tier(root: Path) -> None:
+    ledger = Ledger(root / "results" / "imdb")
+    for cell, accuracy in (
+        ("1-fnet-0", 0.86),
+        ("1-fnet-1", 0.88),
+        ("1-fnet-0-split1", 0.5),
+        ("1-linear-0", 0.9),
+    ):
+        facts = {"cell": cell, "metric": "accuracy", "cpu_seconds": 360.0, "validation": [0.5], "epochs": []}
+        ledger.write(facts | {"test": {"accuracy": accuracy}})
+    lines = tables.TABLES["evidence"](Results(root)).splitlines()
+    assert lines[2:4] == ["| `linear` | 90.00 (1) | 0.10 |", "| `fnet` | 87.00 ± 1.41 (2) | 0.10 |"]
+    assert len(lines) == 2 + 17
+    assert lines[4].endswith("| not yet run |  |")
 
 
 def test_what_was_compiled_and_not_run(root: Path) -> None:

@@ -18,7 +18,9 @@ from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
-CONFIGS = sorted({path.stem for path in (ROOT / "configs").glob("[!_]*.py")} - {"pretrain"})
+FILES = sorted(path.stem for path in (ROOT / "configs").glob("[!_]*.py"))
+MODELS = {name: tuple(getattr(importlib.import_module(f"configs.{name}"), "MODELS", ())) for name in FILES}
+CONFIGS = [name for name in FILES if name != "pretrain" and not MODELS[name]]  # take a task
 
 
 def load(name: str, task: str) -> config.Config:
@@ -46,6 +48,18 @@ def test_every_config_is_sound_at_its_own_sizes(task: str) -> None:
     """Shapes only: its network takes its longest batch and fits into memory."""
     for name in CONFIGS:
         train.check(load(name, task))
+
+
+def test_every_model_of_a_study_is_sound_at_its_own_sizes() -> None:
+    """Those of the suite, whose configurations take a model instead of a task."""
+    for name, models in MODELS.items():
+        for model_name in models:
+            train.check(load(name, model_name))
+        if models:
+            with pytest.raises(ValueError, match="model='reviews' is unknown; choose one of"):
+                load(name, "reviews")
+    for name in MODELS["imdb_articles"]:
+        train.check(load("imdb_articles", f"{name}-listing"))
 
 
 def test_what_a_run_leaves(toy_run: Path) -> None:
@@ -216,7 +230,7 @@ def test_reading_a_run_leaves_an_unfinished_save_alone(toy_run: Path, tmp_path: 
 def test_deviation_without_the_texts_in_train_is_shown() -> None:
     result = {"accuracy": 0.9, "accuracy_std": 0.01, "in_train": 2}
     result |= {"accuracy_without_in_train": 0.8, "accuracy_without_in_train_std": 0.02}
-    line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 texts that are also in train)"
+    line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 examples that are also in train)"
     assert summary(result | {"loss": 0.1}) == line
 
 

@@ -1,4 +1,4 @@
-"""From a task's name to batches of token ids."""
+"""From a task's name to batches of token ids, or of images."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,9 +10,10 @@ import numpy as np
 
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
+from fourier_attn.data.images import Augmentation, ImageBatches, statistics
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
-from fourier_attn.data.tasks import TASKS, Task, check_task, read
+from fourier_attn.data.tasks import TASKS, Task, check_task, read, read_images
 from fourier_attn.data.text import (
     WORDS,
     check_kind,
@@ -34,8 +35,8 @@ class Splits(NamedTuple):
     Args:
       extra_evals: further validation and test splits, by name.
       model: knobs of the model that the data determine: its inputs, head, classes and vocabulary.
-      lengths: to which inputs are padded, rising.
-      in_train: which test texts stand in train too (bool, n).
+      lengths: to which inputs are padded, rising; () for images.
+      in_train: which test examples stand in train too (bool, n).
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
       tokenizer: its file in the run's directory, where inputs are texts.
     """
@@ -99,6 +100,8 @@ def load(
         copy_tokenizer(tokenizer, directory)
     if config["task"] == "pretraining":
         return _load_pretraining(config, directory, seed, epochs)
+    if TASKS[config["task"]].inputs == "patches":
+        return _load_images(config, seed, epochs)
     task, examples = TASKS[config["task"]], read(config)
     train = examples["train"]
     tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
@@ -162,6 +165,30 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
     lengths, in_train = (config["length"],), np.zeros(len(test.rows), bool)
     file = tokenizer_file(directory)
     return Splits(train, validation, test, {}, told, lengths, in_train, {}, file)
+
+
+def _load_images(config: Any, seed: int, epochs: int) -> Splits:
+    task, examples = TASKS[config["task"]], read_images(config)
+    train = examples.pop("train")
+    ways = Augmentation(config["flip"], config["crop"], config["mix"])
+    splits = {
+        name: ImageBatches(part.images, part.labels, batch=config["batch"]) for name, part in examples.items()
+    }
+    mean, deviation = statistics(train.images)
+    told = {
+        "inputs": task.inputs,
+        "image": train.images.shape[1:],
+        "pixel_mean": mean,
+        "pixel_deviation": deviation,
+        "head": task.head,
+        "classes": len(task.labels),
+    }
+    sizes = {"batch": config["batch"], "seed": seed, "epochs": epochs}
+    batches = ImageBatches(train.images, train.labels, augmentation=ways, **sizes)
+    test, *others = task.tests
+    extra_evals = {name: splits[name] for name in (*others, *task.held)}
+    in_train = examples[test].in_train
+    return Splits(batches, splits["validation"], splits[test], extra_evals, told, (), in_train, {})
 
 
 def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:

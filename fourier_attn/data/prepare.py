@@ -14,11 +14,14 @@ import tensorflow_datasets as tfds
 from absl import flags
 
 from fourier_attn import command
-from fourier_attn.data.sources import glue, imdb, wikitext
+from fourier_attn.data.sources import cifar, glue, idx, imdb, wikitext
 from fourier_attn.data.tfds import is_prepared, tfds_builder
 
 READERS = {
     "imdb_reviews": imdb.splits,
+    "mnist": idx.splits,
+    "fashion_mnist": idx.splits,
+    "cifar10": cifar.splits,
     "wikitext2": wikitext.splits,  # not one of TFDS's own
     **dict.fromkeys(glue.GLUE, glue.splits),
 }

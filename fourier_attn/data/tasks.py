@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.sources import reviews
+from fourier_attn.data.sources import cifar, idx, listops, reviews
 from fourier_attn.data.sources.glue import GLUE
-from fourier_attn.data.tfds import Examples, prepared, read_split
-from fourier_attn.knobs import Knob, at_least, check, rising, share, texts
+from fourier_attn.data.tfds import Examples, Pictures, prepared, read_pictures, read_split
+from fourier_attn.knobs import Knob, at_least, check, one_of, rising, share, texts
 
 KNOBS = {
     "task": Knob("reviews", "what to learn: a key of TASKS"),
@@ -33,6 +33,18 @@ KNOBS = {
         0, "use only the first so many of each validation split; 0: all", at_least(0, "all")
     ),
     "test_examples": Knob(0, "use only the first so many of each test split; 0: all", at_least(0, "all")),
+    "flip": Knob(False, "whether training images are mirrored, left to right, in every second draw"),
+    "crop": Knob(
+        0,
+        "pixels of black added around training images, of which a piece of the old size is cut out",
+        at_least(0, "none"),
+    ),
+    "mix": Knob(
+        "",
+        'how two training images and their labels are joined: "mixup" (weighted mean), "cutmix" (a piece of '
+        'one in the other); "": not at all',
+        one_of("", "mixup", "cutmix"),
+    ),
     "corpora": Knob(
         (), 'texts of the task "pretraining": TFDS names (name or name:split), or text files', texts
     ),
@@ -43,14 +55,16 @@ KNOBS = {
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A task on texts: where TFDS has them, and what is asked about them.
+    """A task on texts or images: where TFDS has them, and what is asked about them.
 
     Args:
       dataset: TFDS name; "": the texts of `data.corpora`.
       labels: the name of each class; (): the label is a number.
       head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
-      texts: the features with the text, or with the two texts.
+      texts: the features with the text, or with the two texts; of images ("image",).
+      inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
+      held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
       metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights.
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
@@ -63,11 +77,35 @@ class Task:
     head: str = "classes"
     builder: Callable[[str | None], tfds.core.DatasetBuilder] | None = None
     texts: tuple[str, ...] = ("text",)
+    inputs: str = "tokens"
+    held: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ("accuracy",)
     validations: tuple[str, ...] = ()
     tests: tuple[str, ...] = ("test",)
     submissions: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
+    """A task on images: of which class is it?"""
+    defaults = {
+        "data.batch": 128,
+        "data.holdout": 0.1,
+        "data.flip": dataset != "mnist",
+        "data.crop": 2 if image[2] == 1 else 4,
+        "model.inputs": "patches",
+        "model.image": image,
+        "model.depth": 4,
+        "model.mlp": 256,
+        "model.activation": "gelu",
+        "model.norm_position": "pre",
+        "optim.learning_rate": 1e-3,
+        "optim.warmup_steps": 500,
+        "optim.weight_decay": 0.05,
+        "train.epochs": 20,
+        "train.patience": 0,
+    }
+    return Task(dataset, labels, texts=("image",), inputs="patches", defaults=defaults, **fields)
 
 
 TASKS = {
@@ -88,6 +126,23 @@ TASKS = {
         },
     ),
     "imdb": Task("imdb_reviews", ("negative", "positive")),  # the articles' sizes are the knobs' defaults
+    "listops": Task(
+        "short_list_ops",
+        listops.LABELS,
+        builder=listops.builder,
+        validations=("validation",),
+        defaults={"data.tokenizer": "whitespace", "data.length": 512, "data.buckets": (256, 384)},
+    ),
+    "mnist": _images("mnist", idx.DIGITS, (28, 28, 1), builder=idx.builder("mnist")),
+    "fashion_mnist": _images("fashion_mnist", idx.CLOTHES, (28, 28, 1), builder=idx.builder("fashion_mnist")),
+    # batch 5 is held out, since not everybody has all of the test images
+    "cifar10": _images(
+        "cifar10",
+        cifar.LABELS,
+        (32, 32, 3),
+        builder=cifar.builder,
+        held={"batch_5": ("train_40000", "train_50000")},
+    ),
     "pretraining": Task(
         "",
         ("in order", "swapped"),
@@ -142,6 +197,29 @@ def read(config: Any) -> dict[str, Examples]:
     for split in task.validations:
         result[split] = read_split(builder, split, task.texts).first(config["eval_examples"])
     return {"train": train.take(order).first(config["train_examples"]), **result}
+
+
+def read_images(config: Any) -> dict[str, Pictures]:
+    """Reads the splits of a task on images, as `read` does; without `in_train` for `held` splits.
+
+    Raises: ValueError as `read`.
+    """
+    check_task(config)
+    task = TASKS[config["task"]]
+    builder = prepared(task.dataset, config["dir"] or None, task.builder)
+    train = read_pictures(builder, "train")
+    result = {}
+    for split in task.tests:
+        test = read_pictures(builder, split)
+        result[split] = test.seen_in(train).first(config["test_examples"])
+    for name, (first, last) in task.held.items():
+        held = (first <= train.ids) & (train.ids < last)
+        result[name] = train.take(np.flatnonzero(held)).first(config["test_examples"])
+        train = train.take(np.flatnonzero(~held))
+    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
+    count = round(config["holdout"] * len(train))
+    result["validation"] = train.take(order[:count]).first(config["eval_examples"])
+    return {"train": train.take(order[count:]).first(config["train_examples"]), **result}
 
 
 def check_task(config: Any) -> None:

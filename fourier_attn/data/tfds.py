@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import io
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
+from PIL import Image
 
 from fourier_attn.data.sources.files import letters
 
@@ -42,6 +44,33 @@ class Examples:
         """What makes two examples the same."""
         text_pairs = self.text_pairs or [""] * len(self)
         return [letters(f"{a} | {b}") for a, b in zip(self.texts, text_pairs, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures:
+    """Images (n, rows, cols, channels) of bytes, their classes, and TFDS's names of them.
+
+    `in_train` marks those that are also in the train split, pixel by pixel.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    in_train: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, index: np.ndarray) -> "Pictures":
+        return Pictures(*(column[index] for column in (self.images, self.labels, self.ids, self.in_train)))
+
+    def first(self, count: int) -> "Pictures":
+        """The first so many, or all for 0."""
+        return self.take(np.arange(len(self))[:count]) if count else self
+
+    def seen_in(self, train: "Pictures") -> "Pictures":
+        seen = {image.tobytes() for image in train.images}
+        return dataclasses.replace(self, in_train=np.array([i.tobytes() in seen for i in self.images], bool))
 
 
 def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -89,7 +118,8 @@ def prepared(
         download = tfds.download.DownloadConfig(force_checksums_validation=True)
         builder.download_and_prepare(download_config=download)
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or make:
+        local = not builder.url_infos  # nothing was to be downloaded
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:
             raise ValueError(
                 f"the data set {dataset} cannot be written to {builder.data_path} ({error}); "
                 "name another directory (--config.data.dir or TFDS_DATA_DIR)"
@@ -102,21 +132,63 @@ def prepared(
     return builder
 
 
-def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> Examples:
-    """The examples of a split; labels are -1 where the data set has none.
+def read_pictures(builder: Any, split: str) -> Pictures:
+    """The images of a split, in TFDS's order.
 
     Raises: ValueError for a split that is not there or cannot be read.
     """
+    _check_split(builder, split, ("image", "label"))
+    shape = builder.info.features["image"].shape
+    try:
+        decoders = {"image": tfds.decode.SkipDecoding()}  # which would be TensorFlow's, or slow
+        source = builder.as_data_source(split, decoders=decoders)
+        rows = source.__getitems__(range(len(source)))
+        if len(rows) != builder.info.splits[split].num_examples:
+            raise ValueError(f"{len(rows)} of {builder.info.splits[split].num_examples} examples")
+        images = np.empty((len(rows), *shape), np.uint8)
+        for i, row in enumerate(rows):
+            images[i] = _decoded(row["image"], shape)
+        labels = np.array([row["label"] for row in rows])
+        ids = np.array([row["id"].decode() if "id" in row else str(i) for i, row in enumerate(rows)])
+    except Exception as error:  # array_record, TFDS and Pillow raise a dozen kinds for a damaged file
+        raise ValueError(_unreadable(builder, split, error)) from error
+    return Pictures(images, labels, ids, np.zeros(len(rows), bool))
+
+
+def _decoded(contents: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    with Image.open(io.BytesIO(contents), formats=("PNG",)) as image:
+        if image.size != (shape[1], shape[0]):
+            raise ValueError(f"an image of {image.size[1]} x {image.size[0]} pixels")
+        return np.asarray(image).reshape(shape)
+
+
+def _unreadable(builder: Any, split: str, error: Exception) -> str:
+    return (
+        f"split {split!r} of the data set in {builder.data_path} cannot be read "
+        f"({type(error).__name__}: {str(error)[:200]}); move that folder away and prepare it again"
+    )
+
+
+def _check_split(builder: Any, split: str, features: tuple[str, ...]) -> None:
+    """Raises: ValueError for a split, or features, that are not there."""
     if split not in builder.info.splits:
         raise ValueError(
             f"the data set in {builder.data_path} has no split {split!r}; it has "
             f"{', '.join(builder.info.splits)}"
         )
-    if missing := set(texts) - set(builder.info.features):
+    if missing := set(features) - set(builder.info.features):
         raise ValueError(
             f"the data set in {builder.data_path} has no feature {', '.join(sorted(missing))}; it has "
             f"{', '.join(builder.info.features)}: name a data set with texts there"
         )
+
+
+def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> Examples:
+    """The examples of a split; labels are -1 where the data set has none.
+
+    Raises: ValueError for a split that is not there or cannot be read.
+    """
+    _check_split(builder, split, texts)
     try:
         expected = builder.info.splits[split].num_examples
         source = builder.as_data_source(split)
@@ -127,9 +199,6 @@ def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> 
         labels = np.array([row.get("label", -1) for row in rows])
         idx = np.array([row.get("idx", i) for i, row in enumerate(rows)])
     except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
-        raise ValueError(
-            f"split {split!r} of the data set in {builder.data_path} cannot be read "
-            f"({type(error).__name__}: {str(error)[:200]}); move that folder away and prepare it again"
-        ) from error
+        raise ValueError(_unreadable(builder, split, error)) from error
     text_pairs = columns[1] if len(columns) > 1 else None
     return Examples(columns[0], text_pairs, labels, np.zeros(len(rows), bool), idx)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.afno import spectral_mlp
+from fourier_attn.ops.patches import same_proportions
 
 
 class AFNO(nn.Module):
@@ -23,7 +24,7 @@ class AFNO(nn.Module):
       hidden: hidden features h for each feature p of a block.
       threshold: real and imaginary parts of the new spectrum are shrunk by so much towards zero.
       modes: share in (0, 1] of the lowest frequencies that are kept, on each axis.
-      grid: (rows, cols) of an image, which the tokens must fill; () for a sequence.
+      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence.
       dtype: of the result; transforms and products run in float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. The padded
       length t still has: it sets the frequencies. Outputs at padded positions are not zero.
@@ -63,5 +64,5 @@ class AFNO(nn.Module):
             biases,
             threshold=self.threshold,
             modes=self.modes,
-            grid=tuple(self.grid) or None,
+            grid=same_proportions(x.shape[-2], self.grid) if self.grid else None,
         )

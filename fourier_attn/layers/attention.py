@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.layers import initial
 from fourier_attn.ops.attention import attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.positions import places, rotate
 
 
 class Attention(nn.Module):
@@ -30,12 +31,14 @@ class Attention(nn.Module):
       dropout: rate of the softmax weights, in training.
       initializer: of the projections, see `fourier_attn.layers.initial.dense`.
       implementation: see `fourier_attn.ops.attention.attention`.
+      grid: (rows, cols) of an image, which `rotary` then knows; () for a sequence.
+      rotary: queries and keys are rotated by their places, see `fourier_attn.ops.positions.rotate`.
       dtype: of the computation; parameters stay float32.
     Returns: the result; its weights (b, h, t, s) are `weights` in the collection "intermediates", where that
       is mutable.
     Masking: the mask is the source's, whose padding gets no weight; outputs at padded positions of x are
       finite and meaningless.
-    Raises: ValueError where heads do not divide a split width, or for an unknown option.
+    Raises: ValueError where heads do not divide a split width, for an unknown option, or a source of rotary.
     Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch; a question
       and an image: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
     """
@@ -46,6 +49,8 @@ class Attention(nn.Module):
     dropout: float = 0.0
     initializer: str = "fan_in"
     implementation: str = "xla"
+    grid: tuple[int, ...] = ()
+    rotary: bool = False
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -69,6 +74,8 @@ class Attention(nn.Module):
             raise ValueError(
                 f"initializer={self.initializer!r} is unknown; choose one of {', '.join(initial.CHOICES)}"
             )
+        if self.rotary and source is not x:
+            raise ValueError("rotary=True has no places for the tokens of a source; use rotary=False")
         k = d if self.head_width == "full" else d // self.heads
 
         dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
@@ -78,6 +85,9 @@ class Attention(nn.Module):
             return dense((self.heads, k), use_bias=self.bias, name=name, **begin)(tokens)
 
         query, key, value = project("query", x), project("key", source), project("value", source)
+        if self.rotary:
+            where = places(x.shape[-2], tuple(self.grid))
+            query, key = rotate(query, where), rotate(key, where)
         if self.is_mutable_collection("intermediates"):  # asked for, by `layers.weights` for example
             self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask))
         y = attention(

@@ -1,15 +1,54 @@
-"""From what a batch holds to vectors: the one place that knows whether inputs are ids of tokens."""
+"""From what a batch holds to vectors: the one place that knows whether inputs are ids of tokens or images."""
 
+import math
+from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
 
 from fourier_attn.layers import initial
+from fourier_attn.ops import positions as codes
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.patches import grid_of_patches, patches
+
+POSITIONS = ("learned", "sinusoidal", "concatenated", "rotary", "none")
+
+
+def with_positions(
+    x: Float[Array, "b t e"], kind: str, width: int, where: np.ndarray, table: Callable[[], Array]
+) -> Float[Array, "b t f"]:
+    """The vectors with codes of their places.
+
+    Args:
+      kind: "learned" adds a table, "sinusoidal" adds sines and cosines, "concatenated" appends the chapter's
+        sines; "rotary", which is attention's own affair, and "none" do nothing.
+      width: of the codes that are appended.
+      where: (t, axes), see `fourier_attn.ops.positions.places`.
+      table: makes the learned table for these places.
+    """
+    if kind == "learned":
+        return x + table()[None].astype(x.dtype)
+    if kind == "sinusoidal":
+        return x + jnp.asarray(codes.sinusoids(where, x.shape[-1]), x.dtype)[None]
+    if kind == "concatenated":
+        code = jnp.asarray(codes.sines(where, width), x.dtype)[None]
+        return jnp.concatenate([x, jnp.broadcast_to(code, (x.shape[0], *code.shape[1:]))], axis=-1)
+    return x
+
+
+def content_width(whole: int, kind: str, width: int) -> int:
+    """Features that are left beside the codes of positions. Raises: ValueError where there are none."""
+    left = whole - width * (kind == "concatenated")
+    if left < 1:
+        raise ValueError(
+            f"model.position_width={width} leaves nothing of a width of {whole}; make it smaller"
+        )
+    return left
 
 
 class TokenEmbedding(nn.Module):
@@ -26,6 +65,7 @@ class TokenEmbedding(nn.Module):
     Args:
       vocab, positions, types: rows of the tables; with types=0 there is no table and types are not used.
       d, emb: widths of the model and of the tables.
+      positions_kind, position_width: see `with_positions`; only "learned" has a table P.
       norm_eps: added to the variance in the normalisation.
       initializer: see `fourier_attn.layers.initial`.
       token_dropout: rate at which whole tokens are zeroed in training, before positions are added.
@@ -39,6 +79,8 @@ class TokenEmbedding(nn.Module):
     d: int
     types: int = 0
     emb: int = 0
+    positions_kind: str = "learned"
+    position_width: int = 16
     norm_eps: float = 1e-5
     token_dropout: float = 0.0
     initializer: str = "fan_in"
@@ -47,7 +89,7 @@ class TokenEmbedding(nn.Module):
     axes: ClassVar[int] = 1  # of the inputs of one example
 
     @staticmethod
-    def example() -> jax.ShapeDtypeStruct:
+    def example(config: Any) -> jax.ShapeDtypeStruct:
         """Inputs of a batch of one, from which parameters can be initialised."""
         return jax.ShapeDtypeStruct((1, 1), jnp.int32)
 
@@ -60,20 +102,116 @@ class TokenEmbedding(nn.Module):
             raise ValueError(
                 f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions"
             )
-        init = initial.table(self.initializer)
-        embed = partial(nn.Embed, features=e, embedding_init=init, dtype=self.dtype)
-        words = embed(self.vocab, name="tokens")
+        init, kind = initial.table(self.initializer), self.positions_kind
+        content = content_width(e, kind, self.position_width)
+        embed = partial(nn.Embed, embedding_init=init, dtype=self.dtype)
+        words = embed(self.vocab, content, name="tokens")
         drop = nn.Dropout(
             self.token_dropout, broadcast_dims=(2,), deterministic=not train, name="drop_tokens"
         )
-        x = drop(words(tokens)) + self.param("positions", init, (self.positions, e))[None, :t].astype(
-            self.dtype
-        )
+
+        def table() -> Array:
+            return self.param("positions", init, (self.positions, e))[:t]
+
+        x = with_positions(drop(words(tokens)), kind, self.position_width, codes.places(t), table)
         if self.types:
-            x = x + embed(self.types, name="types")(jnp.zeros_like(tokens) if types is None else types)
+            x = x + embed(self.types, e, name="types")(jnp.zeros_like(tokens) if types is None else types)
         if self.emb:
             norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
             dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
             begin = initial.dense(self.initializer, e)
             x = dense(self.d, name="projection", **begin)(norm(name="embedding_norm")(x))
         return x, words.embedding
+
+
+class PatchEmbedding(nn.Module):
+    """An image to the vectors of its patches, by one product, with their positions.
+
+        x_t = vec(patch_t((pixels / 255 - mean) / deviation)) W + b (+ P[t])
+
+    Equal to a convolution with stride. With `class_token` a learned vector stands before the patches.
+
+    Parameters: `patches/kernel` (k, k, c, d), `patches/bias` (d), `positions` (t, d), and with `class_token`
+    `class_token` (d), and a row of `positions` more; the tables are normal with deviation 0.02.
+
+    Args:
+      image: rows, columns and channels c that the table of positions is for. An image of another resolution
+        has it interpolated, linearly.
+      patch, stride, pad_image: see `fourier_attn.ops.patches.grid_of_patches`.
+      pixel_mean, pixel_deviation: of each channel, as shares of 255; (): 0 and 1.
+      class_token: whether there is one.
+      positions_kind, position_width: see `with_positions`.
+      token_dropout: rate at which whole patches are zeroed in training, before positions are added.
+      dtype: of the computation; parameters are float32.
+    Returns: the vectors, and None, since there is no table of tokens.
+    Raises: ValueError for an image that patches do not divide, or with other channels.
+    Source: Dosovitskiy et al., arXiv 2010.11929; the chapter's 1.2.
+    """
+
+    d: int
+    image: tuple[int, ...]
+    patch: int = 4
+    stride: int = 0
+    pad_image: bool = False
+    pixel_mean: tuple[float, ...] = ()
+    pixel_deviation: tuple[float, ...] = ()
+    class_token: bool = False
+    positions_kind: str = "learned"
+    position_width: int = 16
+    token_dropout: float = 0.0
+    initializer: str = "fan_in"
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    axes: ClassVar[int] = 3
+
+    @staticmethod
+    def example(config: Any) -> jax.ShapeDtypeStruct:
+        """Inputs of a batch of one, of the size that the tables are for."""
+        return jax.ShapeDtypeStruct((1, *config["image"]), jnp.uint8)
+
+    @staticmethod
+    def grid(config: Any) -> tuple[int, int]:
+        """Rows and columns of the patches."""
+        return grid_of_patches(tuple(config["image"]), config["patch"], config["stride"], config["pad_image"])
+
+    @nn.compact
+    def __call__(
+        self, pixels: UInt8[Array, "b i j c"], *, types: None = None, train: bool = False
+    ) -> tuple[Float[Array, "b t d"], None]:
+        b, *size, c = pixels.shape
+        if c != self.image[2]:
+            raise ValueError(f"an image has {c} channels, and the network takes {self.image[2]}; convert it")
+        cutting = (self.patch, self.stride, self.pad_image)
+        stored, grid = (grid_of_patches(tuple(image), *cutting) for image in (self.image, size))
+        kind, init = self.positions_kind, initial.table(self.initializer)
+        dense = nn.DenseGeneral(
+            content_width(self.d, kind, self.position_width),
+            axis=(-3, -2, -1),
+            dtype=self.dtype,
+            dot_general=matrix_dot_general,
+            name="patches",
+            **initial.dense(self.initializer, self.patch**2 * c),
+        )
+        x = dense(patches(self._standardised(pixels), *cutting))
+        x = nn.Dropout(self.token_dropout, broadcast_dims=(2,), deterministic=not train, name="drop_tokens")(
+            x
+        )
+        if self.class_token:
+            first = self.param("class_token", init, (x.shape[-1],)).astype(x.dtype)
+            x = jnp.concatenate([jnp.broadcast_to(first, (b, 1, x.shape[-1])), x], axis=1)
+
+        def table() -> Array:
+            rows = math.prod(stored) + self.class_token
+            return codes.interpolate(self.param("positions", init, (rows, self.d)), stored, grid)
+
+        where = codes.places(x.shape[1], grid)
+        return with_positions(x, kind, self.position_width, where, table), None
+
+    def _standardised(self, pixels: Array) -> Array:
+        """Each channel with mean 0 and deviation 1, in the dtype of the computation."""
+        c = pixels.shape[-1]
+        mean = 255 * np.asarray(self.pixel_mean or (0.0,) * c, np.float32)
+        scale = 1 / (255 * np.asarray(self.pixel_deviation or (1.0,) * c, np.float32))
+        x = pixels.astype(jnp.float32)
+        scaled = (x - jnp.broadcast_to(mean, x.shape)) * jnp.broadcast_to(scale, x.shape)
+        return scaled.astype(self.dtype)

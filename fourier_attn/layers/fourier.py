@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.noise import select_engine
-from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
+from fourier_attn.ops.patches import same_proportions
 from fourier_attn.optics import Engine, optical_fourier_mix
 
 OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "own", "zero", "tokens")}
@@ -22,7 +23,10 @@ class FourierMixing(nn.Module):
       lengths: of "invariant", rising: each example is transformed at the smallest that holds it, with zeros
         behind its tokens. So examples of unlike lengths share their frequencies, which is what a network can
         learn from. A run sets the lengths to which its data are padded. (): the same as "own".
-      method: how the transform is computed, see `fourier_attn.ops.fourier.fourier_mix`.
+      grid: (rows, cols) of an image, or of one in the same proportions: the transform then runs over rows,
+        columns and features; () for a sequence. It has no padding and no mask.
+      features: with a grid, whether features are transformed, too.
+      method: how the transform is computed, see `fourier_attn.ops.fourier.fourier_mix`; not with a grid.
       engine: a Fourier-optical engine that computes the transform; None is exact. With a mask it
         needs padding="zero" or "tokens".
       eval_engine: the one of evaluation; None is the same as in training.
@@ -35,14 +39,16 @@ class FourierMixing(nn.Module):
       what "zero" does. "zero" sets padded tokens to zero first; the padded length t sets the frequencies.
       "tokens" ignores the mask: padding is tokens like any other, as published. Outputs at padded positions
       mean nothing.
-    Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`, and
-      for padding="invariant" or "own" with both an engine and a mask.
+    Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`,
+      for padding="invariant" or "own" with both an engine and a mask, and for a grid with one of them.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
     norm: str = "none"
     padding: str = "invariant"
     lengths: tuple[int, ...] = ()
+    grid: tuple[int, ...] = ()
+    features: bool = True
     method: str = "auto"
     engine: Engine | None = None
     eval_engine: Engine | None = None
@@ -55,6 +61,9 @@ class FourierMixing(nn.Module):
     ) -> Float[Array, "b t d"]:
         t = x.shape[1]
         self._check(t, mask is not None)
+        if self.grid:
+            y = fourier_mix_grid(x, same_proportions(t, self.grid), features=self.features)
+            return (y / t**0.5 if self.norm == "tokens" else y).astype(self.dtype)
         if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = select_engine(self, train)
@@ -94,6 +103,10 @@ class FourierMixing(nn.Module):
                 f"a sequence of {t} tokens exceeds the last of lengths={self.lengths}; add a longer one"
             )
         optical = self.engine is not None or self.eval_engine is not None
+        if self.grid and (masked or optical):
+            raise ValueError(f"grid={tuple(self.grid)} goes with no mask and no engine; use grid=()")
+        if not (self.grid or self.features):
+            raise ValueError("features=False needs a grid; set it, or leave features as they are")
         if masked and optical and self.padding in ("invariant", "own"):
             raise ValueError(
                 f"padding={self.padding!r} has no optical form with a mask; use 'zero' or 'tokens'"

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
+from fourier_attn.ops.patches import same_proportions
 
 
 class GlobalFilter(nn.Module):
@@ -17,7 +18,8 @@ class GlobalFilter(nn.Module):
     Args:
       length: tokens that the filter is stored for. Another number of tokens, fewer or more, uses its spectrum
         interpolated over frequency, which is approximate (`resample_filter`).
-      grid: (rows, cols) of an image, which the tokens must fill; () for a sequence.
+      grid: (rows, cols) of an image that the filter is stored for; () for a sequence. Tokens of another
+        resolution, in the same proportions, use its spectrum interpolated likewise.
       dtype: of the result; transforms run in float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. The padded
       length t still has: the sequence wraps there. Outputs at padded positions are not zero.
@@ -40,6 +42,7 @@ class GlobalFilter(nn.Module):
         filter = self.param("filter", nn.initializers.normal(0.02), shape)
         if mask is not None:
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-        if not self.grid:
-            filter = resample_filter(filter, stored, (x.shape[-2],))
-        return global_filter(x.astype(self.dtype), filter, grid=tuple(self.grid) or None)
+        t = x.shape[-2]
+        there = same_proportions(t, stored) if self.grid else (t,)
+        filter = resample_filter(filter, stored, there)
+        return global_filter(x.astype(self.dtype), filter, grid=there if self.grid else None)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.layers.noise import select_engine
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.ops.patches import same_proportions
 from fourier_attn.optics import Engine, optical_position_lambda
 
 NORMS, INITIALIZERS, TABLES = ("layer", "none"), ("fan_in", "uniform"), ("relative", "pairs")
@@ -35,7 +36,7 @@ class LambdaLayer(nn.Module):
       length: positions that a global table is made for, used where `context` is 0 and there is no grid.
       table: "relative" has an entry for each distance, the taps above; "pairs" has one for each pair of
         positions, (length, length), from which the paper starts; it goes with context=0 and no grid.
-      grid: (rows, cols) for an image; () for a sequence.
+      grid: (rows, cols) for an image, or for one in the same proportions; () for a sequence.
       causal: position n sees m <= n only; the taps are then the last r positions.
       norm: "layer" normalises each query head and each value (LayerNorm with a scale); "none" does not. The
         paper's BatchNorm needs running statistics, state that a mixer does not carry, and lets padding
@@ -104,7 +105,8 @@ class LambdaLayer(nn.Module):
         summed = self.length if self.table == "pairs" else math.prod(taps)
         scale = nn.initializers.normal((self.k * summed) ** -0.5)
         position = self.param("position", _centred if uniform else scale, (*taps, self.k, self.u))
-        position, grid = position.astype(self.dtype), tuple(self.grid) or None
+        position = position.astype(self.dtype)
+        grid = same_proportions(t, self.grid) if self.grid else None
         engine, noise = select_engine(self, train)
         y = lambda_layer(
             query,

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.long_conv import check, long_convolve
+from fourier_attn.ops.patches import same_proportions, scan_order
 
 
 class LongConvolution(nn.Module):
@@ -22,6 +23,10 @@ class LongConvolution(nn.Module):
         "linear" is the same function, and for "circular" another one, since it wraps at t.
       boundary: "linear", nothing outside the sequence; or "circular".
       causal: token i sees tokens up to i only.
+      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence. Without it the
+        order is that in which tokens come, which is row by row.
+      scan: with a grid, how tokens are lined up: "rows", "columns", or "snake", rows to and fro, so that
+        neighbours in the line are neighbours in the image.
       dtype: of the result; transforms run in float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. Real tokens before
       "linear" padding get what they get without it, whatever the padded length t; for "circular" t has
@@ -33,6 +38,8 @@ class LongConvolution(nn.Module):
     length: int = 512
     boundary: str = "linear"
     causal: bool = False
+    grid: tuple[int, ...] = ()
+    scan: str = "rows"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -52,7 +59,11 @@ class LongConvolution(nn.Module):
         kernel = self.param("kernel", init, (scale.shape[0], d))
         if mask is not None:
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-        return long_convolve(x.astype(self.dtype), kernel, boundary=self.boundary, causal=self.causal)
+        x = x.astype(self.dtype)
+        order = scan_order(same_proportions(t, self.grid) if self.grid else (1, t), self.scan)
+        lined = x if self.scan == "rows" else x[:, order]
+        y = long_convolve(lined, kernel, boundary=self.boundary, causal=self.causal)
+        return y if self.scan == "rows" else y[:, np.argsort(order)]
 
     def _distance(self) -> np.ndarray:
         """|k| of each row of the kernel."""

@@ -1,5 +1,6 @@
 """Controls and simple mixers: what remains without attention or a transform."""
 
+import math
 import re
 
 import flax.linen as nn
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.tokens import token_convolve
 
 
@@ -140,10 +142,11 @@ class Random(nn.Module):
 class TokenConvolution(nn.Module):
     """Convolution over tokens with one learned filter, y[i] = sum_k w[k] x[i - k].
 
-    Parameters: `filter` (taps), normal with variance 1 / taps.
+    Parameters: `filter` (taps), or (taps, taps) with a grid, normal with variance 1 / size.
 
     Args:
       taps: length of the filter, odd.
+      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence.
       dtype: of the computation; parameters stay float32.
     Masking: padded tokens are set to zero first, as what lies outside the sequence is: no influence.
     Raises: ValueError for an even number of taps.
@@ -151,6 +154,7 @@ class TokenConvolution(nn.Module):
     """
 
     taps: int = 3
+    grid: tuple[int, ...] = ()
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -159,5 +163,7 @@ class TokenConvolution(nn.Module):
     ) -> Float[Array, "b t d"]:
         if self.taps < 1 or self.taps % 2 == 0:
             raise ValueError(f"taps={self.taps} must be odd and positive")
-        taps = self.param("filter", nn.initializers.normal(self.taps**-0.5), (self.taps,))
-        return token_convolve(_real(x, mask).astype(self.dtype), taps)
+        shape = (self.taps,) * (len(self.grid) or 1)
+        taps = self.param("filter", nn.initializers.normal(math.prod(shape) ** -0.5), shape)
+        grid = same_proportions(x.shape[-2], self.grid) if self.grid else None
+        return token_convolve(_real(x, mask).astype(self.dtype), taps, grid=grid)

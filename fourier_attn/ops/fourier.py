@@ -174,3 +174,44 @@ def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str)
         raise ValueError(f"sizes={sizes} must rise, be positive and not exceed t={x.shape[-2]}")
     if x.shape[-2] > LONGEST:
         raise ValueError(f"t={x.shape[-2]} exceeds {LONGEST}, the most with lengths; cut the sequences")
+
+
+def _rfft_of_images(x: Float[Array, "*b i j d"]) -> Float[Array, "*b i j d"]:
+    half, d = jnp.fft.rfftn(x, axes=(-3, -2, -1)).real, x.shape[-1]
+    rest = jnp.flip(half[..., 1 : (d + 1) // 2], axis=(-3, -2, -1))
+    return jnp.concatenate([half, jnp.roll(rest, (1, 1), axis=(-3, -2))], axis=-1)
+
+
+_IMAGES = batchwise(_rfft_of_images, 3)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _grid_mix(x: Float[Array, "*b t d"], grid: tuple[int, ...], features: bool) -> Float[Array, "*b t d"]:
+    image = x.astype(jnp.float32).reshape(*x.shape[:-2], *grid, x.shape[-1])
+    if features:
+        return _IMAGES(image).reshape(x.shape).astype(x.dtype)
+    y = _PLAIN["rfft"](jnp.moveaxis(image, -1, -3))
+    return jnp.moveaxis(y, -3, -1).reshape(x.shape).astype(x.dtype)
+
+
+_grid_mix.defvjp(  # self-adjoint, too
+    lambda x, grid, features: (_grid_mix(x, grid, features), None),
+    lambda grid, features, _, g: (_grid_mix(g, grid, features),),
+)
+
+
+def fourier_mix_grid(
+    x: Float[Array, "*b t d"], grid: tuple[int, ...], *, features: bool = True
+) -> Float[Array, "*b t d"]:
+    """The same for an image of tokens, row by row: the transform runs over rows, columns and features.
+
+        y[i, j, f] = Re sum_{m, n, g} x[m, n, g] exp(-2 pi sqrt(-1) (i m / rows + j n / cols + f g / d))
+
+    Linear, self-adjoint, unnormalised, as `fourier_mix`.
+
+    Args: features: False leaves out the transform of the features.
+    Raises: ValueError for a grid that the tokens do not fill.
+    """
+    if len(grid) != 2 or grid[0] * grid[1] != x.shape[-2]:
+        raise ValueError(f"grid={grid} must be (rows, cols) with rows * cols = t = {x.shape[-2]}")
+    return _grid_mix(x, tuple(grid), features)

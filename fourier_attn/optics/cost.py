@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fourier_attn.optics import components
 from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
+from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.parameters import Engine, watts
 
 IDEAL_BITS = 32  # of a number that no converter has touched
@@ -164,14 +165,15 @@ def energy(engine: Engine, frames: Number, *, prices: Prices | None = None, stat
 
         E = frames {N1 N2 [S sum_i (2^b_i E_dac + E_mod) + P T turns W_hold + P n_adc 2^b E_adc]
             + P T [(N1 N2) (W_signal + W_reference) 10^(loss / 10) / wall_plug + N1 N2 n_adc W_rx + W_static]
-            + bits (E_link + 2 E_sram + E_hbm)}
+            + bits (E_link + 2 E_sram + E_hbm)} (1 + o)
         bits = N1 N2 (S sum_i b_i + P n_adc b),    T = max(1 / f, settling time)
 
-    The M steps of the reference's phase and the K averages look at the array that is there, so that it is
-    written once and sent once; what is read is sent as it is, raw. i runs over the two converters of a
-    complex value (amplitude and phase) or the one of a real value; b counts as the effective number of bits,
-    which flatters the converter. A camera has its converters in E_pixel, which takes the place of T W_rx and
-    of E_adc. Twiddles and other digital work are not here, nor is the phase shifter of the reference.
+    o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
+    steps of the reference's phase and the K averages look at the array that is there, so that it is written
+    once and sent once; what is read is sent as it is, raw. i runs over the two converters of a complex value
+    (amplitude and phase) or the one of a real value; b counts as the effective number of bits, which flatters
+    the converter. A camera has its converters in E_pixel, which takes the place of T W_rx and of E_adc.
+    Twiddles and other digital work are not here, nor is the phase shifter of the reference.
 
     Args:
       frames: may be a mean, so need not be whole.
@@ -184,6 +186,7 @@ def energy(engine: Engine, frames: Number, *, prices: Prices | None = None, stat
     check("static_w", static_w, 0)
     prices = _checked(prices)
     one = frame(engine)
+    frames = frames * (1 + recalibration(engine, one.pass_s(prices)))
     if one.conversions == 0:
         raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
     dac_levels = [2.0 ** _known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
@@ -247,10 +250,11 @@ def seconds(
     engines: int = 1,
     stages: Number = 0,
 ) -> Time:
-    """Time of so many frames: t = frames P T / engines + stages turnaround + bytes / bandwidth.
+    """Time of so many frames: t = (frames P T / engines + stages turnaround + bytes / bandwidth) (1 + o).
 
-    The three follow each other, which is pessimistic where transfer and passes overlap. The engines share
-    the link. Ideal converters count as float32.
+    o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The
+    three follow each other, which is pessimistic where transfer and passes overlap. The engines share the
+    link. Ideal converters count as float32.
 
     Args:
       prices: by the names of the component library; None: typical ones.
@@ -263,6 +267,8 @@ def seconds(
     check("engines", engines, 1)
     prices = _checked(prices)
     one = frame(engine)
+    share = 1 + recalibration(engine, one.pass_s(prices))
+    frames, stages = frames * share, stages * share
     return Time(
         optics=frames * one.passes * one.pass_s(prices) / engines,
         turnaround=stages * prices["link.turnaround_s"],

@@ -91,15 +91,17 @@ def _normal(key: Key, number: Array, shape: tuple[int, ...], dtype: Any) -> Arra
     return jax.random.normal(jax.random.fold_in(key, number), (math.prod(shape),), dtype).reshape(shape)
 
 
-def recalibration(engine: Engine) -> float:
+def recalibration(engine: Engine, pass_s: float | None = None) -> float:
     """Passes of calibration for each pass of work: 0 where the device is never calibrated again.
 
-        o = C / (f T - C),    C = probes M K
+        o = C / (T / t - C),    C = probes M K
 
-    of an engine that is always at work, whose time and energy grow by 1 + o. A calibration writes so many
-    probes (`calibration_probes`, or two for each pixel), each detected in M steps of the reference's phase
-    and K averages; f is the frame rate, T the interval.
+    of an engine that is always at work, whose time and energy are 1 + o times as large. A calibration writes
+    so many probes (`calibration_probes`, or two for each pixel), each detected in M steps of the reference's
+    phase and K averages; T is the interval, t a pass.
 
+    Args:
+      pass_s: t; None is that of the frame rate.
     Raises: ValueError where a calibration takes longer than the interval.
     """
     device = engine.device
@@ -108,7 +110,7 @@ def recalibration(engine: Engine) -> float:
     probes = device.calibration_probes
     probes = 2 * math.prod(engine.shape) if probes is None else probes
     passes = probes * engine.detector.passes * engine.averages
-    between = engine.frame_rate_hz * device.recalibrate_s
+    between = device.recalibrate_s * engine.frame_rate_hz if pass_s is None else device.recalibrate_s / pass_s
     if passes >= between:
         raise ValueError(
             f"recalibrate_s={device.recalibrate_s:g} has {between:g} passes, and a calibration takes "

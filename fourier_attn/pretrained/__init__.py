@@ -1,4 +1,5 @@
-"""Published weights in and out: FNet and its relatives, from Google's files and from Hugging Face's.
+"""Published weights in and out: FNet and its relatives, from Google's files and from Hugging Face's; and
+vision transformers in Hugging Face's layout.
 
 settings, params = pretrained.load("model.safetensors")
 outputs = model.build(settings).apply({"params": params}, tokens, types=types)
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
-from fourier_attn.pretrained import architecture, files, names
+from fourier_attn.pretrained import architecture, files, names, vit
 
 ARCHITECTURES = {
     "FNetModel": "features",
@@ -41,7 +42,9 @@ class Weights(NamedTuple):
         """Architecture, sizes, number of parameters, and where they came from, a line for each."""
         c = self.config
         mixers = Counter(c.layout or (c.mixer.name,) * c.depth)
-        sizes = ("vocab", "positions", "types", "emb", "d", "mlp", "depth")
+        images = c.inputs == "patches"
+        first = ("image", "patch") if images else ("vocab", "positions", "types", "emb")
+        sizes = (*first, "d", "mlp", "depth")
         count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
         lines = (
             f"architecture: {', '.join(f'{n} x {name}' for name, n in mixers.items())}; head {c.head}",
@@ -110,6 +113,8 @@ def save(path: str | Path, config: Any, params: Any, format: str = "safetensors"
 
 
 def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
+    if vit.recognised(contents.arrays):
+        return _vision(file, contents, mixer, head)
     arrays = names.completed(contents.arrays)
     style = names.style_of(arrays)
     left = [*contents.unread, *_without_copies(arrays)] if style == "huggingface" else contents.unread
@@ -131,6 +136,29 @@ def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str 
         raise ValueError(f"weights are {', '.join(files.DTYPES)}: {_listed(wrong)}")
     flat = {path: _restored(arrays[name.name], name) for path, name in places.items()}
     return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), tuple(notes))
+
+
+def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
+    """A vision transformer in Hugging Face's layout."""
+    if mixer not in (None, "attention"):
+        raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
+    arrays, notes = contents.arrays, []
+    settings = vit.settings_of(file, arrays, head, notes)
+    shapes = architecture.parameters(settings)
+    prefix = "" if vit.PATCHES in arrays else "vit."
+    places = {path: vit.name(path, prefix) for path in shapes}
+    expected = {name: vit.stored(shapes[path], form) for path, (name, form) in places.items()}
+    if wrong := _differences({key: array.shape for key, array in arrays.items()}, expected):
+        raise ValueError(f"its parameters are not those of such a model: {_listed(wrong)}")
+    if wrong := [f"{k} is {a.dtype}" for k, a in arrays.items() if a.dtype not in files.DTYPES.values()]:
+        raise ValueError(f"weights are {', '.join(files.DTYPES)}: {_listed(wrong)}")
+    flat = {
+        path: jnp.array(vit.restored(arrays[name], shapes[path], form).astype(np.float32))
+        for path, (name, form) in places.items()
+    }
+    left = ", ".join(contents.unread) or "none"
+    told = f"file: {file}; names of google/vit; missing: none; extra: none; left out: {left}"
+    return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), (told, *notes))
 
 
 def _restored(array: np.ndarray, name: names.Name) -> Any:

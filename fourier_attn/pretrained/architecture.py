@@ -24,6 +24,11 @@ PUBLISHED = {
     "identity": {},
 }
 PARAMETERLESS = ("fourier", "random", "identity")
+# Knobs of the model and of mixers that files of earlier versions do not have.
+ADDED = {
+    *("positions_kind", "position_width", "image", "patch", "stride", "pad_image", "pixel_mean"),
+    *("pixel_deviation", "class_token", "norm_position", "grid", "features", "scan"),
+}
 IN_BLOCK = 8  # parameters of a block, besides its mixer's
 LONGEST = 2**20  # characters of a configuration
 BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
@@ -41,15 +46,16 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
         bare["mixer"] = {"name": "identity"}
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
-    tokens = jnp.zeros((1, 1), jnp.int32)
     try:
+        example = model.example(settings)
+        inputs = jnp.zeros(example.shape, example.dtype)
         random, most = _mixers(settings).get("random"), settings["positions"]
         if random and random["length"] > most:
             raise ValueError(
                 f"its random matrices have length={random['length']}, more than its positions={most}"
             )
         model.build(settings)  # with engines and dtype, which have no parameters
-        tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), tokens)["params"]
+        tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), inputs)["params"]
     except Exception as error:  # values of the wrong kind show as one of many
         raise ValueError(f"its configuration builds no model ({error})") from error
     flat: Any = traverse_util.flatten_dict(tree, sep="/")
@@ -62,6 +68,9 @@ def expressible(settings: Any, style: str) -> bool:
     Of rows with padding theirs differ in one thing: in the FNet paper's code a padded token attends to all,
     and is then mixed into the others where blocks without attention follow.
     """
+    as_published = {"inputs": "tokens", "norm_position": "post", "positions_kind": "learned"}
+    if any(settings[key] != value for key, value in as_published.items()):
+        return False
     names = set(settings["layout"] or (settings["mixer"]["name"],))
     fields = _mixers(settings)
     published = all(
@@ -179,6 +188,8 @@ def from_text(text: str, shapes: Shapes) -> Any:
 def _checked(given: Any, like: Any, where: str, most: int) -> Any:
     """`given`, with the keys and the kinds of `like`; no size may exceed the number of weights, `most`."""
     if isinstance(like, dict):
+        if isinstance(given, dict):
+            given = {key: like[key] for key in ADDED & like.keys()} | given
         if not isinstance(given, dict) or given.keys() != like.keys():
             differing = sorted(map(str, set(given if isinstance(given, dict) else ()) ^ set(like)))
             raise ValueError(f"in its configuration {where} has other keys: {', '.join(differing[:5])}")

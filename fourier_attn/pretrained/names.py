@@ -136,9 +136,8 @@ def style_of(keys: Iterable[str]) -> str:
     Raises: ValueError where it is none of them.
     """
     keys = sorted(keys)
-    for style, start in zip(
-        STYLES, ("encoder/tokens/", "encoder/embedder/", "fnet.embeddings."), strict=True
-    ):
+    own = ("encoder/tokens/", "encoder/patches/")
+    for style, start in zip(STYLES, (own, "encoder/embedder/", "fnet.embeddings."), strict=True):
         if any(key.startswith(start) for key in keys):
             return style
     raise ValueError(

@@ -1,18 +1,24 @@
 """How well a hidden device is known after calibration.
 
-    python -m fourier_attn.studies.calibrate --engine=chip_11x11 --out=results/calibration
+    python -m fourier_attn.studies.calibrate --out=results/calibrate
 
-A hidden device, the engine with static errors of its own, is probed through its noisy passes, with more and
-more light. For each power: what is left of its transfer matrix, and the ratio of signal to error that the
-measured model predicts, beside the one the device has, and the one it has with digital corrections.
+Hidden devices, the preset --engine with static errors of their own (--phase and --gain, in pairs), are probed
+through their noisy passes, by each way to detect (--detections), with more and more light (--photons). For
+each: what is left of the transfer matrix, and the ratio of signal to error that the measured model predicts,
+beside the one the device has, and the one it has with digital corrections.
 
-With --workdir=RUNS two small networks are trained on the synthetic reviews, one through the measured model,
-one through the hidden device; both are then evaluated through the hidden device.
+With --workdir=DIR, networks are fine-tuned on the synthetic reviews from the weights of --init_from=RUN, an
+exactly trained run: one through the measured model of the first device, with the most photons, one through
+the device, one through the preset without the errors. They, and the network they began with, are then
+evaluated through the hidden device.
 
 Writes OUT.json and OUT.png; files of an earlier study are not overwritten.
 """
 
+import math
 import sys
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,51 +31,65 @@ from fourier_attn import command, provenance, train
 from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
+from fourier_attn.studies.bands import interval
+from fourier_attn.studies.judge import Judge
+from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
 
 MEASURED = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
 APERTURES = 500  # of random numbers, by which devices are judged
+DRAWS = 3  # of what changes from pass to pass, in which networks are judged
+PIXELS = (8, 8)  # of the networks' engine
 
 
 def define_flags() -> None:
     flags.DEFINE_string("engine", "chip_11x11", "preset that the hidden device is like")
-    flags.DEFINE_list("photons", ["1e2", "1e3", "1e4", "1e5"], "photo-electrons of unit intensity in a pass")
+    flags.DEFINE_list("photons", ["1e3", "1e4", "1e5"], "photo-electrons of unit intensity in a pass")
+    flags.DEFINE_list("detections", ["hybrid90", "psi4", "linear3"], "ways to detect")
     flags.DEFINE_integer("probes", 16, "rounds of probing", lower_bound=1)
-    flags.DEFINE_float("phase", 0.3, "static phases of the hidden device, rms in rad", lower_bound=0)
-    flags.DEFINE_float("gain", 0.1, "static gains of the hidden device, rms", lower_bound=0)
-    flags.DEFINE_integer("seed", 1, "of the hidden device", lower_bound=0)
-    flags.DEFINE_string("workdir", None, "directory for the runs of two networks; without it none is trained")
-    flags.DEFINE_integer("epochs", 8, "of the networks", lower_bound=1)
+    flags.DEFINE_list("phase", ["0.3", "0.02"], "static phases of the hidden devices, rms in rad")
+    flags.DEFINE_list("gain", ["0.1", "0.01"], "static gains of the hidden devices, rms")
+    flags.DEFINE_integer("seed", 1, "of the hidden devices", lower_bound=0)
+    flags.DEFINE_string("workdir", None, "directory for the runs of networks; without it none is trained")
+    flags.DEFINE_string("init_from", None, "an exactly trained run, whose weights the networks begin with")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
-    flags.DEFINE_string("out", "calibration", "name of the files, without .json, .png")
+    flags.DEFINE_string("out", "calibrate", "name of the files, without .json, .png")
 
 
 def main() -> None:
     """Probes, compares, writes."""
-    photons = _photons()
-    table, picture = (Path(f"{flags.FLAGS.out}{ending}") for ending in (".json", ".png"))
-    for path in (table, picture):
+    options, photons = flags.FLAGS, sorted(_numbers("photons"))
+    phases, gains = _numbers("phase"), _numbers("gain")
+    if len(phases) != len(gains):
+        raise ValueError(f"--phase={phases} and --gain={gains} must be pairs, one for each device")
+    if (options.workdir is None) != (options.init_from is None):
+        raise ValueError("--workdir and --init_from go together: where networks go, and what they begin with")
+    report, picture = (Path(f"{options.out}{ending}") for ending in (".json", ".png"))
+    for path in (report, picture):
         if path.exists():
             raise ValueError(
                 f"{path} is there from an earlier study; move it away, or name this one, --out=..."
             )
-    hidden = presets.preset(flags.FLAGS.engine).replace(
-        static_phase_rms=flags.FLAGS.phase, static_gain_rms=flags.FLAGS.gain, seed=flags.FLAGS.seed
-    )
-    print(f"{passes(hidden, flags.FLAGS.probes)} passes of probing; dB")
-    print(f"{'photons':>10}{'residual':>10}{'predicted':>11}{'hidden':>8}{'corrected':>11}")
-    rows = []
-    for power in photons:
-        rows.append(compare(hidden, power, flags.FLAGS.probes))
-        row = rows[-1]
-        print(f"{power:>10.3g}{row['residual_db']:>10.2f}{row['predicted_db']:>11.2f}", end="")
-        print(f"{row['hidden_db']:>8.2f}{row['corrected_db']:>11.2f}")
-    networks = train_both(hidden, max(photons), Path(flags.FLAGS.workdir)) if flags.FLAGS.workdir else []
+    given, rows = presets.preset(options.engine), []
+    hidden = [
+        given.replace(static_phase_rms=phase, static_gain_rms=gain, seed=options.seed)
+        for phase, gain in zip(phases, gains, strict=True)
+    ]
+    heads = ("phases, rad", "detection", "photons", "passes", "residual", "predicted", "hidden", "corrected")
+    print("".join(f"{head:>12}" for head in heads) + "   dB")
+    devices = [device.replace(detection=name) for device, name in product(hidden, options.detections)]
+    for device, number in [(device, number) for device in devices for number in photons]:
+        rows.append(compare(device, number, options.probes))
+        cells = list(rows[-1].values())
+        print(f"{cells[0]:>12g}{cells[2]:>12}{cells[3]:>12g}{cells[5]:>12}", end="")
+        print("".join(f"{cell:>12.2f}" for cell in cells[6:]))
+    networks = train_networks(given, hidden[0], photons[-1]) if options.workdir else []
     for row in networks:
-        print(f"trained on the {row['trained_on']}: {100 * row['accuracy']:.2f} % on the hidden device")
-    table.parent.mkdir(parents=True, exist_ok=True)
-    provenance.write(table, provenance.record() | {"rows": rows, "networks": networks})
+        print(f"tuned through the {row['tuned_through']}: {100 * row['accuracy']:.2f} % on the hidden device")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    setting = {name: flags.FLAGS[name].value for name in ("engine", "seed", "probes")}
+    provenance.write(report, provenance.record() | {"setting": setting, "rows": rows, "networks": networks})
     draw(rows).savefig(picture, dpi=120)
-    print(f"written to {table} and {picture.name}")
+    print(f"written to {report} and {picture.name}")
 
 
 def compare(hidden: Engine, photons: float, probes: int) -> dict[str, Any]:
@@ -77,8 +97,12 @@ def compare(hidden: Engine, photons: float, probes: int) -> dict[str, Any]:
     keys = jax.random.split(jax.random.key(0), 4)
     measured = calibrate(hidden, keys[0], photons=photons, probes=probes)
     return {
+        "phase_rms": hidden.device.static_phase_rms,
+        "gain_rms": hidden.device.static_gain_rms,
+        "detection": hidden.receiver.detection,
         "photons": photons,
         "probes": probes,
+        "passes": passes(hidden, probes),
         "residual_db": residual_db(measured, hidden),
         "predicted_db": signal_to_error(measured, keys[1]),
         "hidden_db": signal_to_error(hidden, keys[2]),
@@ -94,72 +118,122 @@ def signal_to_error(engine: Engine, key: Any) -> float:
     return float(10 * np.log10(np.sum(np.abs(exact) ** 2) / np.sum(np.abs(error) ** 2)))
 
 
-def train_both(hidden: Engine, photons: float, directory: Path) -> list[dict[str, Any]]:
-    """Accuracy on the hidden device of a network that was trained on it, and of one on its measured model."""
-    hidden = hidden.replace(shape=(8, 8))
+def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[str, Any]]:
+    """Accuracies on the hidden device of networks that were fine-tuned through it, and through others."""
+    given, hidden = given.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
     measured = calibrate(hidden, jax.random.key(0), photons=photons, probes=flags.FLAGS.probes)
+    directory = Path(flags.FLAGS.workdir)
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "measured.npz"
     np.savez(file, transfer=transfer_matrix(measured))
-    found = []
-    for name in ("measured model", "hidden device"):
-        config = network(hidden)
-        if name == "measured model":
-            with config.unlocked():
-                set_engine(config.model.mixer, hidden, "eval_engine")
-            device = config.model.mixer.engine.device
-            for effect in (
-                "static_phase_rms",
-                "static_gain_rms",
-                "crosstalk_db",
-                "shift_pitch",
-                "defocus_rad",
-            ):
-                device[effect] = None
-            device.file = str(file)
-        result = train.run(config, directory / name.replace(" ", "-"))
-        found.append({"trained_on": name, "accuracy": result["accuracy"], "examples": result["examples"]})
+    model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
+    found = [judged("exact transform", Path(flags.FLAGS.init_from), hidden)]
+    engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}
+    for name, engine in engines.items():
+        run = directory / name.replace(" ", "-")
+        train.run(network(engine), run)
+        found.append(judged(name, run, hidden))
     return found
 
 
+def judged(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
+    """A run's accuracy on test through the hidden device, in some draws of what changes between passes."""
+    judge = Judge(run, flags.FLAGS.data_dir)
+    each = [float(judge.through([hidden], judge.public, noise=draw)[0]) for draw in range(DRAWS)]
+    examples = len(judge.splits[judge.public].labels)
+    return {
+        "tuned_through": name,
+        "split": judge.public,
+        "examples": examples,
+        "accuracy": float(np.mean(each)),
+        "each": each,
+    }
+
+
 def network(engine: Engine) -> Config:
-    """Two blocks of FNet on the synthetic reviews, through the engine."""
+    """The weights of `--init_from`, which go on for some hundred steps through the engine."""
     config = default("fourier", "reviews")
     with config.unlocked():
         set_engine(config.model.mixer, engine)
-    config.model.mixer.norm = "tokens"
-    config.model.update({"depth": 2, "d": 64, "mlp": 128, "positions": 64})
-    config.data.length, config.data.buckets = 64, ()
-    config.train.epochs = flags.FLAGS.epochs
+    config.init_from, config.init_padding = str(Path(flags.FLAGS.init_from).resolve()), "zero"
+    config.data.length, config.data.buckets, config.model.positions = 64, (), 64
+    config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 30
+    config.train.epochs, config.train.patience = 1, 0
     if flags.FLAGS.data_dir:
         config.data.dir = flags.FLAGS.data_dir
     return config
 
 
-def draw(rows: list[dict[str, Any]]) -> Figure:
-    """Residual and ratios over the light of probing."""
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+def draw(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Over the light of probing: residuals, and how far the model's ratio is from the device's."""
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    photons = [row["photons"] for row in rows]
-    left.semilogx(photons, [row["residual_db"] for row in rows], "o-")
+    curves = dict.fromkeys((row["phase_rms"], row["detection"]) for row in rows)
+    for style, (phase, detection) in zip("os^DvP*X" * len(rows), curves, strict=False):
+        those = [row for row in rows if (row["phase_rms"], row["detection"]) == (phase, detection)]
+        photons, name = [row["photons"] for row in those], f"{detection}, {phase:g} rad"
+        left.semilogx(photons, [row["residual_db"] for row in those], f"{style}-", label=name)
+        right.loglog(photons, [_apart(row) for row in those], f"{style}-", label=name)
     left.set(ylabel="residual of the transfer matrix, dB")
-    for name, marker in (("predicted", "s--"), ("hidden", "o-"), ("corrected", "^:")):
-        right.semilogx(photons, [row[f"{name}_db"] for row in rows], marker, label=name)
-    right.set(ylabel="signal over error, dB")
-    right.legend()
+    right.set(ylabel="predicted and true signal over error, dB apart")
+    right.axhline(0.3, color="black", linewidth=0.6, linestyle=":")
+    right.legend(fontsize=8)
     for axes in (left, right):
         axes.set_xlabel("photo-electrons of unit intensity in a pass of probing")
         axes.grid(alpha=0.3)
     return figure
 
 
-def _photons() -> list[float]:
+def recovered(results: Results, name: str) -> str:
+    """A line for each device, detection and light of probing: left over, predicted, there, and corrected."""
+    found = results.runs(name)
+    if not found:
+        return table(["detection"], [[NOT_RUN]])
+    lines = []
+    for row in found[name]["rows"]:
+        numbers = [row[f"{what}_db"] for what in ("residual", "predicted", "hidden")]
+        words = [f"{row['phase_rms']:g} rad, {row['gain_rms']:g}", row["detection"]]
+        words += [f"{row['photons']:,g}", f"{row['passes']:,}", *(f"{number:.1f}" for number in numbers)]
+        lines.append([*words, f"{_apart(row):.2f}", f"{row['corrected_db']:.1f}"])
+    head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "apart"]
+    return table([*head, "with factors"], lines) + notes(_described(found))
+
+
+def tuned(results: Results, name: str) -> str:
+    """A line for each network: its accuracy on the hidden device, with the 95 % interval over examples."""
+    found = results.runs(name)
+    if not found:
+        return table(["tuned through"], [[NOT_RUN]])
+    lines = []
+    for row in found[name]["networks"]:
+        low, high = interval(row["accuracy"], row["examples"])
+        lines.append(
+            [row["tuned_through"], f"{100 * row['accuracy']:.2f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        )
+    return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(found))
+
+
+def _apart(row: dict[str, Any]) -> float:
+    return abs(row["predicted_db"] - row["hidden_db"])
+
+
+def _described(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    documents = {}
+    for name, document in found.items():
+        of = document["setting"]
+        words = f"{of['engine']}, device {of['seed']}, {of['probes']} rounds"
+        documents[name] = document | {"setting": words}
+    return documents
+
+
+def _numbers(option: str) -> list[float]:
+    texts = getattr(flags.FLAGS, option)
     try:
-        found = [float(text) for text in flags.FLAGS.photons]
+        found = [float(text) for text in texts]
     except ValueError as error:
-        raise ValueError(f"--photons={flags.FLAGS.photons} must be numbers, like 1e3,1e4") from error
-    if not found or min(found) <= 0:
-        raise ValueError(f"--photons={flags.FLAGS.photons} must be positive, one at least")
+        raise ValueError(f"--{option}={','.join(texts)} must be numbers, like 1,2") from error
+    if not found or not all(0 < number < math.inf for number in found):
+        raise ValueError(f"--{option}={','.join(texts)} must be positive, one at least")
     return found
 
 

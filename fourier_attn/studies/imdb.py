@@ -49,7 +49,8 @@ class CellRun(sweep.Run):
 
     def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str]):
         directory = runs / cell.name
-        line = (sys.executable, "-m", TRAINING, *cell.words, *words, f"--workdir={directory}")
+        start = (f"--config.init_from={runs / cell.start}",) if cell.start else ()
+        line = (sys.executable, "-m", TRAINING, *cell.words, *start, *words, f"--workdir={directory}")
         super().__init__(Program(line, directory))
         self.cell, self.ledger = cell, ledger
 
@@ -80,7 +81,10 @@ def main() -> int:
     left = [cell for cell in chosen if cell.name not in ledger.findings]
     check_budget(left, scale, options.budget_hours)
     for row in {cell.task: data.TASKS[cell.task] for cell in left}.values():
-        prepared(row.dataset, options.data_dir, row.builder)
+        if row.dataset:  # pre-training has several, of which the run speaks
+            prepared(row.dataset, options.data_dir, row.builder)
+    for start in sorted({cell.start for cell in left if cell.start}):
+        check_start(runs / start)
     words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
     cell_runs = [CellRun(cell, runs, ledger, words) for cell in left]
     waiting = affordable([run for run in cell_runs if not collected(run)], scale, options.budget_hours)
@@ -93,6 +97,16 @@ def main() -> int:
     if received:
         return 128 + received
     return int(any(run.code for run in cell_runs))
+
+
+def check_start(directory: Path) -> None:
+    """Checks that the run from which others go on is finished. Raises: ValueError."""
+    if not (directory / "config.json").exists() or finished(directory) is None:
+        tier = directory.name.partition("-")[0]
+        raise ValueError(
+            f"{directory} is not finished, from whose weights these cells go on; run --tier={tier} first, "
+            "with the same --runs"
+        )
 
 
 def collected(run: CellRun) -> bool:

@@ -18,7 +18,7 @@ from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 
 Finding = dict[str, Any]
-RUN_OWN = ("step", "examples_per_s", "data_wait")  # of a line of metrics, what says nothing about the network
+RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
 
 
 def finding(cell: Cell, directory: Path) -> Finding:

@@ -114,7 +114,7 @@ def origin(row: Row) -> str:
 def machine(hardware: dict[str, Any] | None) -> str:
     if hardware is None:
         return "hardware unknown"
-    text = f"{hardware['cpu']}, {hardware['cores']} cores"
+    text = f"{hardware['cpu']}, {hardware['cores']} core{'s' * (hardware['cores'] != 1)}"
     if hardware["memory_gib"]:
         text += f", {hardware['memory_gib']:g} GiB"
     if hardware["accelerator"]:

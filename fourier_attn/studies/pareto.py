@@ -98,7 +98,9 @@ def main() -> None:
         base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
-    rows = [row | {"part": "searched"} for row in search(finder, base, choices, prices)]
+    rows = [
+        row | {"part": "searched"} for row in search(finder, base, distinct(finder, base, choices), prices)
+    ]
     judge = Judge(directory, options.data_dir, options.examples)
     chosen = frontier.nearest(rows, options.keep)
     count = len(judge.splits["test"].labels)
@@ -135,6 +137,13 @@ def grid() -> list[Choice]:
     if not power or not all(0 < factor < math.inf for factor in power) or not options.prefer:
         raise ValueError(f"--power={power} must be positive, and --prefer={options.prefer} have one at least")
     return [Choice(*values) for values in itertools.product(options.prefer, *whole.values(), power)]
+
+
+def distinct(judge: Judge, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
+    """Those of the choices that differ: one plan, where fewer passes and less error ask for the same."""
+    plans = {prefer: transforms(judge, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
+    first = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
+    return [choice for choice in choices if first[choice.prefer] == choice.prefer]
 
 
 def search(

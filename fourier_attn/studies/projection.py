@@ -7,10 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fourier_attn.optics import Engine, Plan, components, cost
+from fourier_attn.config import Config
+from fourier_attn.optics import Engine, Plan, components, cost, presets
 from fourier_attn.optics.components import CORNERS, Component, Prices
 from fourier_attn.studies.steps import MODES, Taken
-from fourier_attn.studies.workload import Work
+from fourier_attn.studies.workload import Work, work
 
 ANSWERS = ("joules", "seconds", "speedup")
 MOVES = 0.005  # a component that moves no answer by more than this share is left out
@@ -102,6 +103,21 @@ def energy_at_corners(engine: Engine, frames: int, options: Options) -> dict[str
         used = cost.energy(engine, frames, prices=prices, static_w=options.static_w)
         found[corner] = {**used._asdict(), "total": used.total}
     return found
+
+
+def example_joules(config: Config, options: Options) -> dict[str, float] | None:
+    """What the engine of a configuration takes for one example's transforms, with parts at each corner; J.
+
+    None where all is exact.
+    """
+    mixer = config.model.mixer.to_dict()
+    engine = presets.build(mixer.get("engine"))
+    job = None if engine is None else work(mixer, 1, config.data.length, config.model.d)
+    if engine is None or job is None:
+        return None
+    plan = job.plan(engine)
+    found = energy_at_corners(engine, config.model.depth * plan.frames, options)
+    return {corner: lines["total"] for corner, lines in found.items()}
 
 
 def sensitivity(case: Case) -> list[dict[str, Any]]:

@@ -4,8 +4,11 @@ report.md and its figures, from the files of finished cells alone. Cells that ar
 trained by different code, are an error unless --partial is given; the report then says so.
 """
 
+import json
 import math
+import runpy
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,8 +18,11 @@ from absl import flags
 from fourier_attn import atomic, command
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
+from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Finding, Ledger, interval, score, unpack
-from fourier_attn.studies.markdown import machine, table
+from fourier_attn.studies.markdown import Row, machine, table
+from fourier_attn.studies.projection import Options, example_joules
+from fourier_attn.studies.trained import by_bits
 
 HOUR = 3600.0
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
@@ -33,6 +39,9 @@ TITLES = {
     "2": "Tier 2: the articles' network, trained for fewer epochs",
     "toy": "A rehearsal on synthetic reviews: these numbers say nothing",
     "sst2": "SST-2: accuracy on validation after the last epoch, which nothing was chosen on",
+    "pretrain": "Pre-training: accuracy on masked tokens",
+    "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
+    "listops": "ListOps, shortened to at most 512 tokens",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
     "settings": "Settings tried, on validation reviews that no cell holds out",
 }
@@ -63,10 +72,11 @@ def main() -> None:
 def missing(ledger: Ledger) -> Iterator[str]:
     """Cells of tiers that have begun and are not finished, by tier."""
     for tier in tiers(ledger):
-        left = [cell.name for cell in suite.cells(tier) if cell.name not in ledger.findings]
+        left = Counter(cell.model for cell in suite.cells(tier) if cell.name not in ledger.findings)
         if left:
-            count = f"{len(left)} of {len(suite.cells(tier))} cells"
-            yield f"Tier {tier} is not complete: {count} are not yet run ({', '.join(left)})."
+            count = f"{left.total()} of {len(suite.cells(tier))} cells"
+            listed = ", ".join(f"{model} {number}" for model, number in left.items())
+            yield f"Tier {tier} is not complete: {count} are not yet run ({listed})."
 
 
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
@@ -120,7 +130,12 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             name = report_figures.expected(groups, directory)
             yield f"![expected best validation accuracy over hours]({name})\n"
             continue
+        if tier == "glue":
+            yield glue_table(groups)
+            yield provenance_line(groups)
+            continue
         yield accuracy_table(groups)
+        yield f"\n{cost_table(groups)}"
         yield provenance_line(groups)
         yield from figures(groups, directory, tier)
         verdicts = judge(COMPARISONS.get(tier, ()), answers(groups))
@@ -129,7 +144,8 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             yield comparison_table(verdicts)
             yield f"![differences with 95 % intervals]({report_figures.forest(verdicts, directory, tier)})\n"
         if tier == "1":
-            yield "\nAll have the rate and the dropout that FNet's trials chose; another mixer may prefer others.\n"
+            yield from swept(directory)
+            yield "\nAll have the rate and the dropout that FNet's trials chose; others may prefer others.\n"
         yield from components(ledger, groups, tier)
 
 
@@ -137,17 +153,8 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     """A line for each model, the best first."""
     lines = []
     for name, findings in sorted(groups.items(), key=lambda item: -mean_score(item[1])):
-        values = [100 * score(found) for found in findings]
-        low, high = interval(findings)
-        best = [100 * max(found["validation"]) for found in findings]
-        last = [100 * found["validation"][-1] for found in findings]
-        without = [
-            100 * f["test"]["accuracy_without_in_train"]
-            for f in findings
-            if "accuracy_without_in_train" in f["test"]
-        ]
-        hours = [found["cpu_seconds"] / HOUR for found in findings if found["cpu_seconds"]]
-        memory = [found["peak_memory_mib"] for found in findings if found["peak_memory_mib"]]
+        values, (low, high) = [100 * score(found) for found in findings], interval(findings)
+        tests = [found["test"] for found in findings]
         lines.append(
             [
                 f"`{name}`",
@@ -155,23 +162,75 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 f"{np.mean(values):.2f}",
                 f"{statistics.spread(values):.2f}" if len(values) > 1 else "",
                 "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}",
-                f"{np.mean(without):.2f}" if without else "",
-                f"{np.mean(best):.2f}",
-                f"{np.mean(last):.2f}",
-                f"{findings[0]['parameters']:,}",
-                f"{np.mean(hours):.2f}" if hours else "",
-                f"{np.max(memory):,.0f}" if memory else "",
+                averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
+                averaged([max(found["validation"]) for found in findings], "{:.2f}", 100.0),
+                averaged([found["validation"][-1] for found in findings], "{:.2f}", 100.0),
                 PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
             ]
         )
     split = "test" if next(iter(groups.values()))[0]["right"] else "validation"
     head = ["model", f"{split} accuracy of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
-    head += ["validation, best epoch", "last epoch", "parameters", "core-hours a seed", "peak memory, MiB"]
-    return table([*head, "the articles (validation)"], lines)
+    return table([*head, "validation, best epoch", "last epoch", "the articles (validation)"], lines)
+
+
+def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """What each model takes; means over seeds."""
+    lines = []
+    for name, findings in groups.items():
+        speed = [entry["train"].get("examples_per_s") for found in findings for entry in found["epochs"]]
+        lines.append(
+            [
+                f"`{name}`",
+                f"{findings[0]['parameters']:,}",
+                averaged([found["cpu_seconds"] for found in findings], "{:.2f}", 1 / HOUR),
+                averaged(speed, "{:.0f}"),
+                averaged([found["peak_memory_mib"] for found in findings], "{:,.0f}"),
+                joules(findings[0]),
+            ]
+        )
+    head = ["model", "parameters", "core-hours a seed", "examples a second in training"]
+    return table([*head, "peak memory, MiB", "engine, J an example (low to high)"], lines)
+
+
+def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0) -> str:
+    """The mean of those that are known, in words."""
+    known = [value for value in values if value is not None]
+    return form.format(scale * np.mean(known)) if known else ""
+
+
+def swept(directory: Path) -> Iterator[str]:
+    """What sweeps over bits, noise and devices have found, where there are files of studies.robustness."""
+    for path in sorted(directory.glob("robustness-*.json")):
+        document = json.loads(path.read_text())
+        yield f"\n### Accuracy over bits and noise: {path.stem.removeprefix('robustness-')}\n"
+        yield f"Mean over devices, by `{document['command']}`:\n"
+        yield by_bits(document["rows"])
+        yield f"\n![accuracy over bits and noise]({path.stem}.png)\n"
+        yield from devices(document["rows"])
+
+
+def devices(rows: Sequence[Row]) -> Iterator[str]:
+    """By how much devices differ, each with draws of its own, for each run with the engine's noise."""
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if (row["run"], row.get("noise")) == (run, 1.0)]
+        each = [
+            statistics.spread([100 * row["accuracy"] for row in mine if row["bits"] == bits])
+            for bits in sorted({row["bits"] for row in mine})
+        ]
+        if each:
+            yield f"- SD over devices and noise, `{run}`: {np.mean(each):.2f} points, in the mean over bits."
 
 
 def mean_score(findings: Sequence[Finding]) -> float:
     return float(np.mean([score(found) for found in findings]))
+
+
+def joules(found: Finding) -> str:
+    """What the engine takes for an example, typically and with parts at their best and worst: an estimate."""
+    file, _, argument = found["config"].partition(":")
+    get_config = runpy.run_path(file)["get_config"]
+    spent = example_joules(get_config(*[argument] if argument else []), Options())
+    return f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else ""
 
 
 def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:

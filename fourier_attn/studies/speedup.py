@@ -50,8 +50,9 @@ speed-up    (step / step with transform) / (1 - f + f / a + o): f the share, a =
             + digital) / step with transform. Below 1 is slower. Link: raw samples, and a turnaround for each
             stage of a batch; nothing overlaps. Digital: product with queries.
             Left out, in favour of optics: twiddles, chirps, digital remainders of sizes, unmixing of rows,
-            products with kernels' spectra, rearrangement between stages, calibration; and that what
-            "homodyne_re" cannot do, correlations and all stages but the last, takes twice its converters.
+            products with kernels' spectra, rearrangement between stages; calibration of an engine without
+            recalibrate_s; and that what "homodyne_re" cannot do, correlations and all stages but the last,
+            takes twice its converters.
             Whether results are accurate enough is another question; averages would multiply the passes.
 energy      Of an example's inference. What is written is written and sent once for all steps of the
             reference's phase and all averages. Hold: heat of the modulators during all passes. Light: the

@@ -19,6 +19,7 @@ class Cell:
       core_hours: an estimate, before anything was measured.
       knobs: further ones that are set.
       task: of the configuration.
+      start: the cell whose weights it goes on from; "": from scratch.
     """
 
     tier: str
@@ -29,6 +30,7 @@ class Cell:
     core_hours: float
     knobs: tuple[tuple[str, str], ...] = ()
     task: str = "imdb"
+    start: str = ""
 
     @property
     def name(self) -> str:
@@ -56,6 +58,7 @@ class Model:
     seeds: int = 3
     knobs: tuple[tuple[str, str], ...] = ()
     task: str = "imdb"
+    start: str = ""
 
 
 def small(name: str, core_hours: float, seeds: int = 3) -> Model:
@@ -129,6 +132,14 @@ MODELS["sst2"] = tuple(
         "attention": 0.2,
     }.items()
 )
+MODELS["pretrain"] = (Model("fnet-mini", 4.0, "configs/pretrain.py:fnet-mini", 1, task="pretraining"),)
+PRETRAINED = "pretrain-fnet-mini-0"
+# Tasks of GLUE, the same network pre-trained and from scratch. Score: see `fourier_attn.studies.glue_report`.
+MODELS["glue"] = tuple(
+    Model(f"{task}-{kind}", core_hours, f"configs/finetune.py:{task}", task=task, start=start)
+    for task, core_hours in {"rte": 0.1, "mrpc": 0.1, "stsb": 0.15, "cola": 0.2, "sst2": 0.9}.items()
+    for kind, start in (("pretrained", PRETRAINED), ("scratch", ""))
+)
 MODELS["bytes"] = tuple(
     Model(name, core_hours, f"configs/imdb_bytes.py:{name}", 1)
     for name, core_hours in {
@@ -137,6 +148,16 @@ MODELS["bytes"] = tuple(
         "lambda": 4.0,
         "long_conv": 4.0,
         "attention": 8.0,
+    }.items()
+)
+MODELS["listops"] = tuple(
+    Model(name, core_hours, f"configs/listops.py:{name}", task="listops")
+    for name, core_hours in {
+        "identity": 0.3,
+        "fnet": 0.35,
+        "linear": 0.45,
+        "lambda": 0.5,
+        "attention": 1.5,
     }.items()
 )
 # Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
@@ -167,4 +188,5 @@ def _every(tier: str) -> Iterator[Cell]:
         pairs = [(seed, seed) for seed in range(first, first + model.seeds)]
         name, apart = APART.get(tier, ("", ()))
         for seed, split in (*pairs, *(apart if model.name == name else ())):
-            yield Cell(tier, model.name, model.config, seed, split, model.core_hours, model.knobs, model.task)
+            facts = (model.core_hours, model.knobs, model.task, model.start)
+            yield Cell(tier, model.name, model.config, seed, split, *facts)

@@ -18,6 +18,7 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import atomic, command
+from fourier_attn.studies.calibrate import recovered, tuned
 from fourier_attn.studies.compiled import (
     compiled_lengths,
     compiled_methods,
@@ -25,13 +26,14 @@ from fourier_attn.studies.compiled import (
     compiled_training,
 )
 from fourier_attn.studies.engines import kinds, parameters, presets
+from fourier_attn.studies.examination import beside
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.matrices import matrix_table, property_table
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
-from fourier_attn.studies.trained import padding, robustness, runs, summary
+from fourier_attn.studies.trained import evidence, padding, robustness, runs
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
@@ -39,7 +41,7 @@ OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
-    "summary": partial(summary, reviews="reviews-cpu", imdb="imdb"),
+    "evidence": partial(evidence, name="imdb", tier="1"),
     "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(
@@ -68,6 +70,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "components": parts,
     "pareto-fnet": partial(over_joules, name="pareto-fnet"),
     "pareto-circular": partial(over_joules, name="pareto-circular"),
+    "calibration": partial(recovered, name="calibrate"),
+    "calibration-reviews": partial(tuned, name="calibrate-reviews"),
+    "examination": partial(beside, name="examination"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
     "matrices": partial(matrix_table, name="matrices"),

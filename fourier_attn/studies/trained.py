@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
+from fourier_attn.studies import suite
+from fourier_attn.studies.ledger import Ledger, score
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
 
 
@@ -24,21 +26,27 @@ def runs(results: Results, name: str, task: str) -> str:
     return table(head, sorted(lines)) + notes(documents)
 
 
-def summary(results: Results, **names: str) -> str:
-    """One line for each configuration: accuracy on each task as it stands, without further knobs."""
-    columns = []
-    for task, name in names.items():
-        whole = [row | {"config": results.complete(row["config"])} for row in rows_of(results.runs(name))]
-        found = grouped(whole, partial(label, results))
-        columns.append([mean_and_deviation(found.get(f"`{config}`", [])) for config in results.configs(task)])
-    short = [re.sub(r"configs/|\.py|:reviews", "", config) for config in results.configs("reviews")]
-    lines = [[f"`{title}`", *cells] for title, *cells in zip(short, *columns, strict=True)]
-    return table(["config", *names], lines)
+def evidence(results: Results, name: str, tier: str) -> str:
+    """One line for each model of a tier of the suite, the best first: its score, and what it took."""
+    found = {model.name: [] for model in suite.MODELS[tier]}
+    ledger = Ledger(results.root / "results" / name)
+    for cell in suite.cells(tier):
+        if cell.seed == cell.split_seed and cell.name in ledger.findings:
+            found[cell.model].append(ledger.findings[cell.name])
+
+    def mean(model: str) -> float:
+        return statistics.mean(map(score, found[model])) if found[model] else 0.0
+
+    lines = []
+    for model in sorted(found, key=mean, reverse=True):
+        hours = [each["cpu_seconds"] / 3600 for each in found[model] if each["cpu_seconds"]]
+        cost = f"{statistics.mean(hours):.2f}" if hours else ""
+        lines.append([f"`{model}`", in_words([100 * score(each) for each in found[model]]), cost])
+    return table(["model", "test accuracy, %", "core-hours a seed"], lines)
 
 
-def mean_and_deviation(rows: list[Row]) -> str:
-    """Of the accuracies in percent, with their number."""
-    values = [100 * value for row in rows for value in accuracies(row)]
+def in_words(values: list[float]) -> str:
+    """Mean, deviation and number of values."""
     if not values:
         return NOT_RUN
     deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
@@ -128,7 +136,11 @@ def accuracies(row: Row) -> list[float]:
 def robustness(results: Results, name: str) -> str:
     """Mean accuracy over devices by bits, for each run and strength of noise."""
     document = results.document(name)
-    rows = document["rows"]
+    return by_bits(document["rows"]) + notes({name: document})
+
+
+def by_bits(rows: list[Row]) -> str:
+    """The same, of the rows of one sweep."""
     bits = sorted({row["bits"] for row in rows if "bits" in row})
     lines = []
     for run in dict.fromkeys(row["run"] for row in rows):
@@ -142,4 +154,4 @@ def robustness(results: Results, name: str) -> str:
                 cells.append(f"{100 * statistics.mean(found):.2f}" if found else NOT_RUN)
             lines.append([run, f"{noise:g} times the engine's", *cells, ""])
     head = ["run", "noise", *(f"{b} bit" for b in bits), "exact"]
-    return table(head, lines) + notes({name: document})
+    return table(head, lines)

@@ -27,7 +27,8 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     is done. Of several processes, the first writes and speaks; the others write their parts of checkpoints.
 
     Args:
-      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer", "code".
+      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer",
+        "device", "code".
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
       Diverged: where updates are not finite, twice.

@@ -85,7 +85,7 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     if "in_train" in result:
         rest = show(result, "accuracy_without_in_train")
-        line += f" ({rest} without the {result['in_train']} texts that are also in train)"
+        line += f" ({rest} without the {result['in_train']} examples that are also in train)"
     return line
 
 

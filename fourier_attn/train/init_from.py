@@ -53,7 +53,8 @@ def load(settings: Config, directory: Path) -> Start:
         check_file(settings.data.tokenizer)
     if not settings.init_from:
         return Start(settings)
-    if begun and tokenizer_file(directory).exists() and names(directory):
+    images = data.TASKS[settings.data.task].inputs != "tokens"
+    if begun and (images or tokenizer_file(directory).exists()) and names(directory):
         return Start(adopt(settings, workdir.load(directory).model.to_dict()))
     source = Path(settings.init_from)
     if not source.exists():
@@ -70,14 +71,20 @@ def load(settings: Config, directory: Path) -> Start:
             notes = (*notes, f"of its {found.train.seeds} networks the first is taken")
     else:
         part, params, notes = pretrained.read(source)
-        _check_lengths(settings, part)
-        if not given:
+        if not images:
+            _check_lengths(settings, part)
+        if not (given or images):
             raise ValueError(
                 f"init_from={settings.init_from} has no tokenizer; name the one of its vocabulary, "
                 "--config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
             )
+    if images != (part.inputs != "tokens"):
+        raise ValueError(
+            f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
+            f"{data.TASKS[settings.data.task].inputs}; name other weights"
+        )
     params, head = _with_head(settings, part, params, task)
-    tokenizer = None if given else tokenizer_file(source)
+    tokenizer = None if given or images else tokenizer_file(source)
     return Start(adopt(settings, part.to_dict()), params, (*notes, head), tokenizer)
 
 

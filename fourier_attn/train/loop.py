@@ -70,7 +70,11 @@ class Run:
         )
         self.stop.poll()
         self.config = configuration.fitted(config, self.data)
-        self.fingerprints = {**self.data.fingerprints(), "code": workdir.code_fingerprint()}
+        self.fingerprints = {
+            **self.data.fingerprints(),
+            "device": workdir.device_fingerprint(self.config),
+            "code": workdir.code_fingerprint(),
+        }
         first = processes.told(lambda: self.fingerprints)
         processes.agree(lambda: workdir.check_same(first, self.fingerprints))
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)

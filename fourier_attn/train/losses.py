@@ -53,6 +53,11 @@ def class_sums(
 
 def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
     loss, accuracy = class_sums(logits, batch["label"], batch["weight"])
+    if "second_label" in batch:  # of images that are two images, each with its share
+        share = batch["share"]
+        first, _ = class_sums(logits, batch["label"], batch["weight"] * share)
+        second, _ = class_sums(logits, batch["second_label"], batch["weight"] * (1 - share))
+        loss = first + second
     return {"loss": loss, "accuracy": accuracy}
 
 

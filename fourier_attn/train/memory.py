@@ -64,11 +64,13 @@ def _copies(config: Config, mesh: Mapping[str, int]) -> float:
 def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     """What follows from the knobs alone, so that nothing too large is even traced. Bytes."""
     c, m = config.data, config.model
-    rows, e, seeds = c.batch * c.length, m.emb or m.d, config.train.seeds // mesh["seed"]
+    images = m.inputs == "patches"
+    t = math.prod(model.grid(m)) + m.class_token if images else c.length
+    rows, e, seeds = c.batch * t, m.emb or m.d, config.train.seeds // mesh["seed"]
     copies, split = _copies(config, mesh), mesh["data"] * mesh["fsdp"]
     squares = [m.length**2 for m in mixers(config) if "padding" in m and "length" in m]
     tables = {
-        "the tables (model.vocab, model.positions, model.d)": (m.vocab + m.positions) * e,
+        "the tables (model.vocab, model.positions, model.d)": (t if images else m.vocab + m.positions) * e,
         "the MLP (model.d, model.mlp, model.depth)": 2 * m.depth * m.d * m.mlp,
         "the mixers' matrices (model.d, model.positions)": sum(squares) + m.d * m.d * len(squares),
     }
@@ -81,7 +83,8 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     needed["a field of light (model.mixer.engine.shape)"] = sum(
         FIELD * math.prod(engine.shape) for engine in engines if engine
     )
-    needed["batches (data.batch, data.length)"] = rows * 9 * PREFETCHED
+    held = c.batch * math.prod(m.image) if images else rows * 9
+    needed["batches (data.batch, data.length)"] = held * PREFETCHED
     return needed
 
 
@@ -93,7 +96,8 @@ def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     fields: Any = dict(m) | {"depth": len(kinds), "layout": tuple(kinds)}
     network, inputs = model.build(fields), longest(config)
     mask = jax.ShapeDtypeStruct(inputs.shape[:2], bool)
-    padded = config.data.task != "pretraining"  # which has no padding, and no mask
+    # pre-training and images have no padding, and no mask
+    padded = config.data.task != "pretraining" and config.model.inputs == "tokens"
 
     def init(key: jax.Array, inputs: jax.Array, mask: jax.Array) -> Any:
         return network.init(key, inputs, mask=mask if padded else None)
@@ -108,6 +112,8 @@ def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
 def longest(config: Config) -> jax.ShapeDtypeStruct:
     """Inputs of a batch of one, as long as they may be."""
     inputs = model.example(config.model)
+    if config.model.inputs != "tokens":
+        return inputs
     return jax.ShapeDtypeStruct((1, config.data.length), inputs.dtype)
 
 

@@ -12,20 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import atomic, provenance
-from fourier_attn.config import Config, from_dict
+from fourier_attn.config import Config, device_files, from_dict
 
 MACHINE = ("data.dir", "train.mesh")  # what another machine may have otherwise
-# Set by the run itself. The mixers' `lengths` are, too.
+# Set by the run itself, as the mixers' `lengths` are, and their `grid` where it was empty.
 FOUND = (
     "model.vocab",
     "model.classes",
     "model.head",
     "model.inputs",
+    "model.image",
+    "model.pixel_mean",
+    "model.pixel_deviation",
     "optim.steps",
     "model.mixer.lengths",
 )
 FREE = (*MACHINE, *FOUND)  # what two parts of a run may have otherwise
-DRIFT = ("data", "tokenizer", "code")  # what a run notices when it is not what it was
+DRIFT = ("data", "tokenizer", "device", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.
 COMMANDS = ("studies/", "main.py", "command.py", "predict.py", "data/prepare.py", "pretrained/convert.py")
@@ -57,7 +60,7 @@ def check(workdir: Path, config: Config) -> None:
     there, given = flat(load(workdir).to_dict()), flat(json.loads(json.dumps(config.to_dict())))
     there = {key: list(value) if isinstance(value, tuple) else value for key, value in there.items()}
     differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
-    if differing := [key for key in differing if key not in FREE]:
+    if differing := [key for key in differing if key not in FREE and not _fitted(key, given)]:
         listed = "; ".join(
             f"{key} is {there.get(key)!r} there, {given.get(key)!r} now" for key in differing[:5]
         )
@@ -66,6 +69,12 @@ def check(workdir: Path, config: Config) -> None:
             f"workdir={workdir} was made by another configuration: {listed}{more}.  "
             "Name a new workdir, or give its values"
         )
+
+
+def _fitted(key: str, given: Mapping[str, Any]) -> bool:
+    """Whether a mixer's knob was left to the run."""
+    images, name = given.get("model.inputs") == "patches", key.rpartition(".")[2]
+    return images and ((name == "grid" and not given.get(key)) or name == "length")
 
 
 def clear(workdir: Path) -> None:
@@ -142,8 +151,16 @@ def code_fingerprint() -> dict[str, str]:
     return {"source": digest.hexdigest()[:16], **provenance.versions()}
 
 
+def device_fingerprint(config: Config) -> dict[str, str]:
+    """A hash of each file of a measured device that the configuration names."""
+    found = {}
+    for name, path in device_files(config).items():
+        found[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    return found
+
+
 def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> list[str]:
-    """Checks that data, tokenizer and code are those with which the run began; returns what is not.
+    """Checks that data, tokenizer, devices and code are those with which the run began; returns what is not.
 
     Raises: ValueError that names what is not, unless it is among `allowed`.
     """
@@ -158,7 +175,7 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
 
 
 def check_same(first: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Checks that this process has the data, the tokenizer and the code of process 0.
+    """Checks that this process has the data, the tokenizer, the devices and the code of process 0.
 
     Raises: ValueError that names what is another one.
     """

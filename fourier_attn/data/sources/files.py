@@ -39,6 +39,14 @@ def find(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / f"{name}.xz") if os.path.lexists(path)), None)
 
 
+def packed(folder: Path, name: str) -> Path:
+    """The file `name`, `name`.gz or `name`.xz in `folder`. Raises: ValueError where there is none."""
+    found = [path for end in ("", ".gz", ".xz") if os.path.lexists(path := folder / f"{name}{end}")]
+    if not found:
+        raise ValueError(f"{folder} has no {name} (nor packed, .gz or .xz); name the folder that has it")
+    return found[0]
+
+
 def letters(text: str) -> str:
     """What makes two texts the same: their letters and digits, of any script, in lower case."""
     return re.sub(r"[\W_]+", " ", text.lower()).strip()

@@ -9,9 +9,10 @@ say little: adjectives are negated often enough that counting them leaves every 
 """
 
 import random
-from collections.abc import Iterator
 
 import tensorflow_datasets as tfds
+
+from fourier_attn.data.sources.drawn import Drawn
 
 LABELS = ("negative", "positive")
 SPLITS = {"train": 8_000, "validation": 1_000, "test": 2_000}
@@ -125,36 +126,12 @@ def _plot(draw: random.Random, sentences: int) -> list[str]:
     ]
 
 
-class SyntheticReviews(tfds.core.GeneratorBasedBuilder):
-    """The TFDS data set `synthetic_reviews`: the same reviews on every machine, no review twice."""
+class SyntheticReviews(Drawn, tfds.core.GeneratorBasedBuilder):
+    """The TFDS data set `synthetic_reviews`."""
 
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        features = {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=list(LABELS))}
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Synthetic film reviews from a grammar; the label needs words to be combined.",
-            features=tfds.features.FeaturesDict(features),
-            supervised_keys=("text", "label"),
-        )
-
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
-        draw, seen = random.Random(0), set()
-
-        def examples(split: str, count: int) -> Iterator[tuple[str, dict]]:
-            made = 0
-            while made < count:
-                text, label = review(draw)
-                if text not in seen:
-                    seen.add(text)
-                    yield f"{split}_{made}", {"text": text, "label": label}
-                    made += 1
-
-        return {split: examples(split, count) for split, count in SPLITS.items()}
-
-    def _generate_examples(self) -> None:
-        """Unused: the generators of `_split_generators` share one source, so that splits do not overlap."""
+    labels, sizes = LABELS, SPLITS
+    about = "Synthetic film reviews from a grammar; the label needs words to be combined."
+    example = staticmethod(review)
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:

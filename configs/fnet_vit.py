@@ -1,0 +1,31 @@
+"""FNet's mixing on images: the transform runs over rows and columns of patches, and over features.
+
+The string argument is TASK-VARIANT, for example `configs/fnet_vit.py:cifar10-space`; of either of them the
+first is the default:
+
+    fashion_mnist, mnist, cifar10
+    all      rows, columns and features
+    space    rows and columns only
+    hybrid   as "all", with attention in the last two blocks
+
+`python -m fourier_attn.main --config=configs/fnet_vit.py`. Not yet run.
+"""
+
+from fourier_attn.config import Config, default
+
+VARIANTS = ("all", "space", "hybrid")
+
+
+def get_config(argument: str = "fashion_mnist") -> Config:
+    task, _, variant = argument.partition("-")
+    variant = variant or VARIANTS[0]
+    if variant not in VARIANTS:
+        raise ValueError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
+    hybrid = variant == "hybrid"
+    config = default("fourier", task, others=("attention",) if hybrid else ())
+    config.model.mixer.norm = "tokens"
+    config.model.mixer.features = variant != "space"
+    if hybrid:
+        config.model.layout = ("fourier",) * (config.model.depth - 2) + ("attention",) * 2
+        config.model.others.attention.heads, config.model.others.attention.head_width = 4, "split"
+    return config

@@ -1,0 +1,140 @@
+"""Images as tokens: patches cut out and put back, and the grid that they fill."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+
+def grid_of_patches(
+    image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
+) -> tuple[int, int]:
+    """Rows and columns of the patches of an image.
+
+        rows = (I - k) / s + 1        rounded up with `pad`
+
+    Args:
+      image: rows I and columns J, in pixels; further axes are not looked at.
+      patch: rows and columns k of a patch.
+      stride: pixels s from one patch to the next; 0: k, without overlap.
+      pad: whether zeros may be put below and on the right, until patches divide the image.
+    Raises: ValueError for an image that the patches do not divide, and for sizes below 1.
+    """
+    step = stride or patch
+    if min(patch, step, *image[:2]) < 1:
+        raise ValueError(f"patch={patch}, stride={stride} and the image {image[:2]} must be at least 1 pixel")
+    if step > patch:
+        raise ValueError(
+            f"stride={stride} leaves pixels out between patches of {patch}; make it at most that"
+        )
+    divides = all(n >= patch and (n - patch) % step == 0 for n in image[:2])
+    if not divides and not pad:
+        padded = [step * max(-(-(n - patch) // step), 0) + patch for n in image[:2]]
+        raise ValueError(
+            f"patch={patch} with stride={step} does not divide an image of {image[0]} x {image[1]} pixels; "
+            f"choose another patch, or pad_image=True, which adds zeros up to {padded[0]} x {padded[1]}"
+        )
+    rows, cols = (max(-(-(n - patch) // step), 0) + 1 for n in image[:2])
+    return rows, cols
+
+
+def _indices(count: int, patch: int, step: int) -> np.ndarray:
+    """(count, patch): the pixels of each patch along one axis."""
+    return step * np.arange(count)[:, None] + np.arange(patch)
+
+
+def patches(
+    x: Num[Array, "*b i j c"], patch: int, stride: int = 0, pad: bool = False
+) -> Num[Array, "*b t k l c"]:
+    """The patches of an image, row by row, each as it stands in the image.
+
+        y[t] = x[s u .. s u + k - 1, s v .. s v + k - 1],     t = u cols + v
+
+    Vectorised in this order, channels last and innermost, and multiplied by a matrix, they are the
+    convolution with stride s whose kernels are the matrix's columns (cross-correlation, as usual).
+
+    Raises: ValueError as `grid_of_patches`.
+    Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, 1.2 and
+      eq. 1.13-1.15; Dosovitskiy et al., arXiv 2010.11929.
+    """
+    *b, i, j, c = x.shape
+    step = stride or patch
+    rows, cols = grid_of_patches((i, j), patch, stride, pad)
+    missing = [max(step * (n - 1) + patch - size, 0) for n, size in ((rows, i), (cols, j))]
+    if any(missing):
+        x = jnp.pad(x, [*[(0, 0)] * len(b), (0, missing[0]), (0, missing[1]), (0, 0)])
+    if step == patch:
+        cut = x.reshape(*b, rows, patch, cols, patch, c)
+    else:
+        cut = jnp.take(x, _indices(cols, patch, step), axis=-2)  # (*b, i, cols, k, c)
+        cut = jnp.take(cut, _indices(rows, patch, step), axis=-4)  # (*b, rows, k, cols, k, c)
+    return jnp.swapaxes(cut, -4, -3).reshape(*b, rows * cols, patch, patch, c)
+
+
+def fold(
+    y: Float[Array, "*b t k l c"], image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
+) -> Float[Array, "*b i j c"]:
+    """The image of its patches: the inverse of `patches`, the mean where they overlap.
+
+    Args:
+      image: its rows and columns; what was padded is cut off.
+    Raises: ValueError as `grid_of_patches`, and for another number of patches.
+    """
+    *b, t, _, _, c = y.shape
+    step, (rows, cols) = stride or patch, grid_of_patches(image, patch, stride, pad)
+    if t != rows * cols:
+        raise ValueError(f"{t} patches do not fill the grid of {rows} x {cols} of an image {image[:2]}")
+    whole = jnp.swapaxes(y.reshape(*b, rows, cols, patch, patch, c), -4, -3)
+    whole = _joined(_joined(whole, -3, cols, patch, step), -4, rows, patch, step)
+    return whole[..., : image[0], : image[1], :]
+
+
+def _joined(y: Array, axis: int, count: int, patch: int, step: int) -> Array:
+    """Axes (count, patch), of which `axis` is the first, as one axis of pixels."""
+    first = y.ndim + axis
+    size = step * (count - 1) + patch
+    if step == patch:
+        return y.reshape(*y.shape[:first], size, *y.shape[first + 2 :])
+    places, moved = (
+        _indices(count, patch, step).ravel(),
+        y.reshape(*y.shape[:first], -1, *y.shape[first + 2 :]),
+    )
+    moved = jnp.moveaxis(moved, first, 0)
+    sums = jnp.zeros((size, *moved.shape[1:]), y.dtype).at[places].add(moved)
+    times = np.bincount(places, minlength=size).reshape(-1, *[1] * (sums.ndim - 1))
+    mean = sums / jnp.broadcast_to(jnp.asarray(times, y.dtype), sums.shape)
+    return jnp.moveaxis(mean, 0, first)
+
+
+def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
+    """(t): which token of the grid, row by row, comes at each place of a line through it.
+
+    Args: scan: "rows", "columns", or "snake", rows to and fro.
+    Raises: ValueError for another one.
+    """
+    order = np.arange(math.prod(grid)).reshape(grid)
+    if scan == "columns":
+        return order.T.ravel()
+    if scan == "snake":
+        order[1::2] = order[1::2, ::-1]
+    elif scan != "rows":
+        raise ValueError(f"scan={scan!r} is unknown; choose 'rows', 'columns' or 'snake'")
+    return order.ravel()
+
+
+def same_proportions(t: int, grid: tuple[int, ...]) -> tuple[int, int]:
+    """The grid of t tokens with the proportions of `grid`, as an image of another resolution has it.
+
+    Raises: ValueError where there is none.
+    """
+    rows, cols = grid
+    divisor = math.gcd(rows, cols)
+    height, width = rows // divisor, cols // divisor
+    times = math.isqrt(t // (height * width))
+    if times < 1 or height * width * times**2 != t:
+        raise ValueError(
+            f"grid={tuple(grid)}: {t} tokens fill no grid of its proportions; use images of the same "
+            "proportions, without class_token, or change grid"
+        )
+    return height * times, width * times

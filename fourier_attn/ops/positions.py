@@ -1,0 +1,110 @@
+"""Codes of positions: sinusoids, rotations, and tables at another resolution."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+BASE = 10_000.0
+
+
+def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
+    """(t, axes): where each token stands, row and column on a grid, otherwise its number.
+
+    One token more than the grid has is a class token before the others, at place 0 as the first of them.
+
+    Raises: ValueError for any other number of tokens.
+    """
+    if not grid:
+        return np.arange(t)[:, None]
+    found = np.indices(grid).reshape(len(grid), -1).T
+    extra = t - len(found)
+    if extra not in (0, 1):
+        raise ValueError(f"grid={tuple(grid)} must have the {t} tokens, or all but the class token")
+    return np.concatenate([np.zeros((extra, len(grid)), found.dtype), found])
+
+
+def sines(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
+    """The chapter's code (t, width): sines of each coordinate, one coordinate after the other.
+
+        p = [sin(x), sin(x / B), sin(x / B^2), .., sin(x / B^P)]        for x, then for y
+
+    with width = axes (P + 1) and B^P = `base`.
+
+    Raises: ValueError for a width that the axes do not divide.
+    Source: Torralba, Isola and Freeman, Foundations of Computer Vision, eq. 1.33-1.34.
+    """
+    count = _share(where, width, 1)
+    waves = _angles(where, base ** (-np.arange(count) / max(count - 1, 1)))
+    return np.sin(waves).reshape(len(where), width).astype(np.float32)
+
+
+def sinusoids(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
+    """The usual code (t, width): sines and cosines of each coordinate, one coordinate after the other.
+
+        p[2 i] = sin(x / base^(2 i / n)),    p[2 i + 1] = cos(x / base^(2 i / n)),    n = width / axes
+
+    Raises: ValueError for a width that is no multiple of 2 axes.
+    Source: Vaswani et al., arXiv 1706.03762, 3.5.
+    """
+    count = _share(where, width, 2)
+    waves = _angles(where, base ** (-np.arange(count) / count))
+    return np.stack([np.sin(waves), np.cos(waves)], -1).reshape(len(where), width).astype(np.float32)
+
+
+def rotate(x: Float[Array, "b t h k"], where: np.ndarray, base: float = BASE) -> Float[Array, "b t h k"]:
+    """Rotates pairs of features by angles that grow with the place, so that products know distances only.
+
+        (y[2 i], y[2 i + 1]) = R(x / base^(2 i / n)) (x[2 i], x[2 i + 1]),    n = k / axes
+
+    With several axes each one turns its own share of the features, so rotate(q, a) . rotate(k, b) is a
+    function of a - b. Computed in float32; the result has the input's dtype.
+
+    Raises: ValueError for a width k that is no multiple of 2 axes.
+    Source: Su et al., RoFormer, arXiv 2104.09864.
+    """
+    count = _share(where, x.shape[-1], 2)
+    angles = _angles(where, base ** (-np.arange(count) / count)).reshape(len(where), -1)
+    cos, sin = (jnp.asarray(f(angles), jnp.float32)[None, :, None] for f in (np.cos, np.sin))
+    pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], -1, 2)
+    even, odd = pairs[..., 0], pairs[..., 1]
+    cos, sin = jnp.broadcast_to(cos, even.shape), jnp.broadcast_to(sin, even.shape)
+    turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return turned.reshape(x.shape).astype(x.dtype)
+
+
+def interpolate(
+    table: Float[Array, "s e"], source: tuple[int, ...], target: tuple[int, ...]
+) -> Float[Array, "t e"]:
+    """A learned table for another grid: linear between the places, pixel centres aligned.
+
+    Rows before those of the grid, as that of a class token, stay as they are.
+
+    Raises: ValueError for a table with fewer rows than `source` has places.
+    """
+    if tuple(source) == tuple(target):
+        return table
+    extra = table.shape[0] - math.prod(source)
+    if extra < 0 or len(source) != len(target):
+        raise ValueError(f"a table of {table.shape[0]} rows does not fit the grids {source} and {target}")
+    image = table[extra:].reshape(*source, -1)
+    resized = jax.image.resize(image, (*target, table.shape[-1]), "linear", antialias=False)
+    return jnp.concatenate([table[:extra], resized.reshape(-1, table.shape[-1])])
+
+
+def _share(where: np.ndarray, width: int, of: int) -> int:
+    """How many wavelengths each coordinate gets."""
+    axes = where.shape[-1]
+    if width < 1 or width % (of * axes):
+        raise ValueError(
+            f"a width of {width} must be a multiple of {of * axes} for positions with {axes} coordinates; "
+            "change model.d, model.position_width or heads"
+        )
+    return width // (of * axes)
+
+
+def _angles(where: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """(t, axes, n): each coordinate times each frequency, in float64."""
+    return where[..., None].astype(np.float64) * frequencies

@@ -1,0 +1,179 @@
+"""Vision transformers in Hugging Face's layout (google/vit-*): names, forms, and the configuration.
+
+What shapes do not show, the number of heads and the size of the image among it, stands in config.json and
+preprocessor_config.json beside the weights.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourier_attn import config
+from fourier_attn.pretrained.architecture import LONGEST
+
+Shape = tuple[int, ...]
+HEADS = {"ViTModel": "features", "ViTForImageClassification": "classes"}
+ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
+HEAD_WIDTH = 64  # of all published ones
+PATCHES = "embeddings.patch_embeddings.projection.weight"
+BLOCK = re.compile(r"(?:vit\.)?encoder\.layer\.(\d{1,4})\.")
+
+# Ours, theirs without "vit.", and the form there.
+TOP = (
+    ("encoder/patches/kernel", PATCHES, "convolution"),
+    ("encoder/patches/bias", "embeddings.patch_embeddings.projection.bias", ""),
+    ("encoder/class_token", "embeddings.cls_token", "token"),
+    ("encoder/positions", "embeddings.position_embeddings", "table"),
+    ("encoder/norm/scale", "layernorm.weight", ""),
+    ("encoder/norm/bias", "layernorm.bias", ""),
+    ("pooler/kernel", "pooler.dense.weight", "T"),
+    ("pooler/bias", "pooler.dense.bias", ""),
+    ("head/output/kernel", "classifier.weight", "T"),
+    ("head/output/bias", "classifier.bias", ""),
+)
+LAYER = (
+    *(
+        (f"mixer/{name}/{ours}", f"attention.attention.{name}.{theirs}", form)
+        for name in ("query", "key", "value")
+        for ours, theirs, form in (("kernel", "weight", "into heads"), ("bias", "bias", "of heads"))
+    ),
+    ("mixer/out/kernel", "attention.output.dense.weight", "out of heads"),
+    ("mixer/out/bias", "attention.output.dense.bias", ""),
+    ("mixer_norm/scale", "layernorm_before.weight", ""),
+    ("mixer_norm/bias", "layernorm_before.bias", ""),
+    ("mlp_in/kernel", "intermediate.dense.weight", "T"),
+    ("mlp_in/bias", "intermediate.dense.bias", ""),
+    ("mlp_out/kernel", "output.dense.weight", "T"),
+    ("mlp_out/bias", "output.dense.bias", ""),
+    ("mlp_norm/scale", "layernorm_after.weight", ""),
+    ("mlp_norm/bias", "layernorm_after.bias", ""),
+)
+NAMES = {ours: (theirs, form) for ours, theirs, form in TOP}
+LAYER_NAMES = {ours: (theirs, form) for ours, theirs, form in LAYER}
+
+
+def recognised(keys: Mapping[str, Any]) -> bool:
+    """Whether a file with these keys holds a vision transformer."""
+    return PATCHES in keys or f"vit.{PATCHES}" in keys
+
+
+def name(ours: str, prefix: str) -> tuple[str, str]:
+    """What a parameter of ours is called in a file, and its form there; "" where it has no name."""
+    block = re.fullmatch(r"encoder/block_(\d+)/(.*)", ours)
+    theirs, form = LAYER_NAMES.get(block[2], ("", "")) if block else NAMES.get(ours, ("", ""))
+    if not theirs:
+        return "", ""
+    whole = f"encoder.layer.{block[1]}.{theirs}" if block else theirs
+    return (whole if whole.startswith("classifier") else f"{prefix}{whole}"), form
+
+
+def stored(shape: Shape, form: str) -> Shape:
+    """The shape in a file of a parameter of this shape."""
+    if form == "convolution":  # (k, k, c, d) here
+        return (shape[3], shape[2], shape[0], shape[1])
+    if form == "into heads":  # (d, h, k) here
+        return (shape[1] * shape[2], shape[0])
+    if form == "out of heads":  # (h, k, d) here
+        return (shape[2], shape[0] * shape[1])
+    if form == "of heads":
+        return (math.prod(shape),)
+    return {"": shape, "T": shape[::-1], "token": (1, 1, *shape), "table": (1, *shape)}[form]
+
+
+def restored(array: np.ndarray, shape: Shape, form: str) -> np.ndarray:
+    """The parameter of this shape from the array in the file."""
+    if form == "convolution":
+        return array.transpose(2, 3, 1, 0)
+    if form in ("T", "into heads", "out of heads"):
+        array = array.T
+    return array.reshape(shape)
+
+
+def settings_of(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, notes: list[str]) -> Any:
+    """The `model` part of the configuration; what had to be assumed is added to the notes.
+
+    Raises: ValueError for arrays, or files beside them, that are none of such a model.
+    """
+    prefix = "" if PATCHES in arrays else "vit."
+    told, seen = _json(file.parent / "config.json"), _json(file.parent / "preprocessor_config.json")
+    try:
+        return _settings(arrays, prefix, told, seen, head, notes)
+    except (KeyError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
+        raise ValueError(
+            f"it is no vision transformer in the layout of google/vit ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _settings(
+    arrays: Mapping[str, np.ndarray],
+    prefix: str,
+    told: Mapping[str, Any],
+    seen: Mapping[str, Any],
+    head: str | None,
+    notes: list[str],
+) -> Any:
+    d, channels, patch, other = arrays[prefix + PATCHES].shape
+    places = arrays[f"{prefix}embeddings.position_embeddings"].shape[1] - 1
+    rows = math.isqrt(places)
+    if patch != other or rows**2 != places:
+        raise ValueError(f"patches of {patch} x {other} pixels, {places} of them, are no square image")
+    depth = len({found[1] for key in arrays if (found := BLOCK.match(key))})
+    found = "classes" if "classifier.weight" in arrays else "features"
+    if head not in (None, found):
+        raise ValueError(f"head={head!r} contradicts its parameters, which are of {found!r}")
+    if "num_attention_heads" not in told:
+        notes.append(f"heads: nothing says how many; taken for d / {HEAD_WIDTH} = {d // HEAD_WIDTH}")
+    settings = config.default("attention").model
+    settings.update(
+        {
+            "inputs": "patches",
+            "vocab": 1,  # there are no tokens
+            "positions": 1,
+            "image": (rows * patch, rows * patch, channels),
+            "patch": patch,
+            "class_token": True,
+            "pixel_mean": _channels(seen, "image_mean", channels),
+            "pixel_deviation": _channels(seen, "image_std", channels),
+            "d": d,
+            "depth": depth,
+            "mlp": arrays[f"{prefix}encoder.layer.0.intermediate.dense.weight"].shape[0],
+            "activation": ACTIVATIONS[told.get("hidden_act", "gelu")],
+            "norm_position": "pre",
+            "norm_eps": float(told.get("layer_norm_eps", 1e-12)),
+            "dropout": float(told.get("hidden_dropout_prob", 0.0)),
+            "pooling": "first" if f"{prefix}pooler.dense.weight" in arrays else "class",
+            "head": found,
+        }
+    )
+    if found == "classes":
+        settings.classes = arrays["classifier.weight"].shape[0]
+    mixer = settings.mixer
+    mixer.heads = int(told.get("num_attention_heads", d // HEAD_WIDTH))
+    mixer.head_width, mixer.grid = "split", (rows, rows)
+    mixer.bias = f"{prefix}encoder.layer.0.attention.attention.query.bias" in arrays
+    return settings
+
+
+def _channels(seen: Mapping[str, Any], key: str, channels: int) -> tuple[float, ...]:
+    """As published: pixels from -1 to 1."""
+    return tuple(float(value) for value in seen.get(key, (0.5,) * channels))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The values in a file beside the weights; none where it is not there."""
+    if not path.is_file():
+        return {}
+    try:
+        if path.stat().st_size > LONGEST:
+            raise ValueError("it is too long")
+        values = json.loads(path.read_text())
+        if not isinstance(values, dict):
+            raise ValueError("it is no object")
+        return values
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no configuration ({str(error)[:80]}); mend or move it") from error

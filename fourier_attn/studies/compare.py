@@ -1,0 +1,100 @@
+"""Runs side by side: python -m fourier_attn.studies.compare runs/*
+
+A table of the knobs in which they differ, the best validation and the test, the best run first, and their
+validation curves in one picture. Finished runs and those under way; directories without a run are left out.
+With --out=NAME the table is written to NAME.csv and the picture to NAME.png.
+"""
+
+import csv
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fourier_attn import atomic, command
+from fourier_attn.train.summary import Summary, differing, summary
+
+FACTS = ("validation", "epoch", "test", "seconds", "parameters", "state")
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("out", None, "write the table and the picture to NAME.csv and NAME.png")
+
+
+def main(*directories: str) -> None:
+    if not directories:
+        raise ValueError("no directories are given; name some, like runs/*")
+    there = [Path(name) for name in directories if (Path(name) / "config.json").exists()]
+    if not there:
+        raise ValueError(f"there is no run in {', '.join(directories[:3])} (no config.json); train one first")
+    runs = ordered([summary(directory) for directory in there])
+    if len(metrics := {str(run.metric) for run in runs}) > 1:
+        raise ValueError(f"the runs have {' and '.join(sorted(metrics))}; compare runs on one task")
+    rows = table(runs)
+    print("\n".join(lines(rows)))
+    if flags.FLAGS.out:
+        out = Path(flags.FLAGS.out)
+        written = io.StringIO(newline="")
+        csv.writer(written).writerows(rows)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write(out.with_name(f"{out.name}.csv"), written.getvalue())
+        picture = io.BytesIO()
+        draw(runs).savefig(picture, dpi=120, format="png")
+        atomic.write(out.with_name(f"{out.name}.png"), picture.getvalue())
+        print(f"written to {out}.csv and {out.name}.png")
+
+
+def ordered(runs: Sequence[Summary]) -> list[Summary]:
+    """The best validation first; those without one last."""
+    return sorted(runs, key=lambda run: (run.validation is None, -(run.validation or 0.0)))
+
+
+def table(runs: Sequence[Summary]) -> list[list[str]]:
+    """Cells of the table, the head first; what is not known is empty."""
+    knobs = differing(runs)
+    measured = {name: f"{name} {runs[0].metric}" for name in ("validation", "test")}
+    rows = [["run", *(measured.get(name, name) for name in FACTS), *knobs]]
+    for run in runs:
+        facts = [getattr(run, name) for name in FACTS]
+        settings = ["" if name not in run.knobs else str(run.knobs[name]) for name in knobs]
+        rows.append([run.run, *map(shown, facts), *settings])
+    return rows
+
+
+def shown(value: float | int | str | None) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:.10g}"
+
+
+def lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells in columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def draw(runs: Sequence[Summary]) -> Figure:
+    """The metric on validation over epochs, a curve for each run; stars: on test, with the best weights."""
+    figure = Figure((8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for i, run in enumerate(runs):
+        if not run.curve:
+            continue
+        style = ("-", "--", ":")[i // 10 % 3]
+        (line,) = axes.plot(*zip(*run.curve, strict=True), style, marker="o", markersize=4, label=run.run)
+        if run.test is not None:
+            axes.plot([run.curve[-1][0]], [run.test], "*", markersize=9, color=line.get_color())
+    axes.set(xlabel="epoch", ylabel=f"validation {runs[0].metric} (stars: test)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main, arguments=True))

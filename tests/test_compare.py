@@ -1,0 +1,86 @@
+"""Runs side by side."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from conftest import run_here
+
+from fourier_attn import config
+from fourier_attn.studies import compare
+from fourier_attn.train import workdir
+from fourier_attn.train.summary import Summary, differing, summary
+from fourier_attn.train.writer import strict_json
+
+
+def write_run(directory: Path, rate: float = 0.5, mixer: str = "fourier", task: str = "reviews") -> Path:
+    """A run that was stopped after two epochs, as the loop writes it."""
+    c = config.default(mixer, task)
+    c.optim.learning_rate = rate
+    directory.mkdir(parents=True)
+    workdir.save(directory, c)
+    metric = "spearman" if task == "stsb" else "accuracy"
+    values = [
+        ("train", 1, 0.5),
+        ("validation", 1, 0.6),
+        ("validation", 2, rate),
+    ]
+    lines = [{"step": 10 * e, "epoch": e, "split": split, metric: value} for split, e, value in values]
+    (directory / "metrics.jsonl").write_text("".join(strict_json(line) + "\n" for line in lines))
+    return directory
+
+
+def call(*words: object) -> tuple[int, str, str]:
+    return run_here(compare, *map(str, words), arguments=True)
+
+
+def test_a_run_under_way(tmp_path: Path) -> None:
+    found = summary(write_run(tmp_path / "a", 0.7))
+    assert (found.run, found.state, found.metric) == ("a", "open", "accuracy")
+    assert found.curve == [(1, 0.6), (2, 0.7)]
+    assert (found.validation, found.epoch, found.test, found.seconds) == (0.7, 2, None, None)
+
+
+def test_knobs_that_differ() -> None:
+    runs = [
+        Summary("a", "done", {"seed": 0, "model.d": 4, "data.dir": "x", "model.mixer.heads": 2}),
+        Summary("b", "done", {"seed": 0, "model.d": 8, "data.dir": "y", "model.mixer.norm": "none"}),
+    ]
+    assert differing(runs) == ["model.d"]
+    assert differing(runs[:1]) == []
+
+
+def test_the_table_the_picture_and_the_order(tmp_path: Path) -> None:
+    for name, rate in (("low", 0.1), ("high", 0.9)):
+        write_run(tmp_path / name, rate)
+    write_run(tmp_path / "other", 0.65, "attention")
+    (tmp_path / "no-run").mkdir()
+    code, out, error = call(*tmp_path.iterdir(), f"--out={tmp_path / 'tables' / 'all'}")
+    assert (code, error) == (0, "")
+    rows = list(csv.DictReader((tmp_path / "tables" / "all.csv").open()))
+    assert [row["run"] for row in rows] == ["high", "other", "low"]
+    assert [row["validation accuracy"] for row in rows] == ["0.9", "0.65", "0.6"]
+    assert [row["optim.learning_rate"] for row in rows] == ["0.9", "0.65", "0.1"]
+    assert [row["model.mixer.name"] for row in rows] == ["fourier", "attention", "fourier"]
+    assert "model.mixer.heads" not in rows[0]  # of one mixer alone
+    assert "data.batch" not in rows[0]
+    assert (tmp_path / "tables" / "all.png").stat().st_size > 5_000
+    assert out.splitlines()[1].startswith("high")
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    assert call()[2].startswith("error: no directories are given")
+    code, _, error = call(tmp_path)
+    assert code == 2
+    assert "there is no run in" in error
+    code, _, error = call(write_run(tmp_path / "a"), write_run(tmp_path / "b", task="stsb"))
+    assert code == 2
+    assert "accuracy and spearman; compare runs on one task" in error
+
+
+@pytest.mark.parametrize("damage", ["{", '{"config": {}}'])
+def test_a_damaged_run_is_named(damage: str, tmp_path: Path) -> None:
+    (write_run(tmp_path / "a") / "config.json").write_text(damage)
+    code, _, error = call(tmp_path / "a")
+    assert code == 2
+    assert "config.json is damaged" in error
