@@ -1,5 +1,7 @@
 """Patches as one product against a convolution with stride: `python -m benchmarks.patches`."""
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -37,10 +39,11 @@ def main() -> None:
         convolution = Convolution(d, patch, stride)
         params = product.init(jax.random.key(1), pixels)
 
-        def one(params, pixels, module=product):
-            return jnp.sin(module.apply(params, pixels)[0])
+        def one(params: Any, pixels: jax.Array, module: Any = product) -> jax.Array:
+            vectors, _ = module.apply(params, pixels)
+            return jnp.sin(vectors)
 
-        def other(params, pixels, module=convolution):
+        def other(params: Any, pixels: jax.Array, module: Any = convolution) -> jax.Array:
             return jnp.sin(module.apply(params, pixels))
 
         for what in ("forward", "forward + backward"):
