@@ -61,7 +61,7 @@ class ImageBatches:
             raise ValueError(f"data.batch={batch} must be at least 1")
         self.rows, self.labels = images, np.asarray(labels).astype(np.int32)
         self.batch, self.seed, self.epochs = batch, seed, epochs
-        self.augmentation = augmentation if seed is not None else NONE
+        self.augmentation = augmentation
         self.steps_per_epoch = -(-len(images) // batch)
         self.cached: tuple[int, np.ndarray] = (-1, np.zeros(0, int))
 
