@@ -6,17 +6,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from PIL import Image
 
 from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
-from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
+from fourier_attn.data.text import encode, encode_questions, load_tokenizer, special, tokenizer_file
+from fourier_attn.model import grid
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
 from fourier_attn.train.init_from import restore
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.step import make_eval_step
+from fourier_attn.train.step import make_eval_step, model_inputs
 
 
 def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
@@ -26,7 +28,7 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     """
     if data_dir is not None:
         config.data.dir = data_dir
-    if config.model.inputs == "tokens":
+    if config.model.inputs == "tokens" or data.TASKS[config.data.task].question:
         load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
     return data.load(config.data, directory=directory)
 
@@ -92,23 +94,97 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
     return [(task.labels[int(mean.argmax())], float(mean.max()))]
 
 
-def predict_image(directory: str | Path, image: str | Path) -> list[tuple[str, float]]:
+def predict_image(
+    directory: str | Path, image: str | Path, question: str | None = None, picture: str | Path | None = None
+) -> list[tuple[str, float]]:
     """The classes of an image, the likeliest first, with their probabilities (means over seeds).
 
-    The image is scaled to the size that the network was made for.
+    Of a task on patches the likeliest class of each, row by row. The image is scaled to the size that the
+    network was made for.
 
-    Raises: ValueError for a file that cannot be used, or a run that cannot, or is not about images.
+    Args:
+      question: what is asked, of a task with questions.
+      picture: file that gets the attention map, see `attention_map`.
+    Raises: ValueError for a file that cannot be used, a question with words that the task does not know, or a
+      run that cannot be used, or is not about images.
     """
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     if config.model.inputs != "patches":
         raise ValueError(f"the task {config.data.task!r} is about texts; give --text instead of --image")
-    task = data.TASKS[config.data.task]
+    task, asked, labels = data.TASKS[config.data.task], None, np.zeros(1, np.int32)
+    if (question is not None) != bool(task.question):
+        cure = "give one with --text" if task.question else "leave --text out"
+        raise ValueError(f"an image of task {config.data.task!r} and text={question!r}: {cure}")
     pixels = read_image(Path(image), tuple(config.model.image))
-    batch = ImageBatches(pixels[None], np.zeros(1, np.int32), batch=1)[0]
+    if question is not None:
+        tokenizer = load_tokenizer(tokenizer_file(directory))
+        asked = encode_questions(tokenizer, [question], config.data.length)
+    rows, cols = grid(config.model)
+    if task.head == "tokens":
+        labels = np.zeros((1, rows * cols), np.int32)
+    batch = ImageBatches(pixels[None], labels, batch=1, questions=asked)[0]
+    if picture is not None:
+        weights = attention_map(network, params, batch, config.train.seeds)
+        write_map(Path(picture), pixels, weights[-rows * cols :].reshape(rows, cols))
     _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
-    mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
+    mean = np.asarray(answers).reshape(-1, *labels.shape[1:], config.model.classes).mean(axis=0)
+    if task.head == "tokens":
+        best = zip(np.ndindex(rows, cols), mean.argmax(axis=-1), mean.max(axis=-1), strict=True)
+        return [(f"{row} {col} {task.labels[label]}", float(p)) for (row, col), label, p in best]
     return [(task.labels[i], float(mean[i])) for i in np.argsort(-mean, kind="stable")]
+
+
+def attention_map(network: Any, params: Any, batch: Any, seeds: int) -> np.ndarray:
+    """The weight of each token (t) for the answer to a batch of one, the mean over heads and seeds.
+
+    Of a question it is that of the question token; otherwise, in the last block with attention, the class
+    token's, where it is what is read, or the mean over the tokens.
+
+    Raises: ValueError for a network without attention.
+    """
+    total = []
+    for seed in range(seeds):
+        one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), params)
+        given = {name: jnp.asarray(value) for name, value in model_inputs(batch).items()}
+        inputs, draws = jnp.asarray(batch["inputs"]), {"noise": jax.random.key(0)}
+        _, seen = network.apply({"params": one}, inputs, **given, rngs=draws, mutable=["intermediates"])
+        total.append(np.asarray(_last_weights(seen.get("intermediates", {}))[0]).mean(axis=0))
+    weights = np.mean(total, axis=0)
+    return weights[0] if network.pooling == "class" else weights.mean(axis=0)
+
+
+def _last_weights(seen: Any) -> jax.Array:
+    """The weights (b, h, t, s) of the head, or else of the last block that has some."""
+    if "head" in seen:
+        return seen["head"]["attention"]["weights"][0]
+    blocks = seen.get("encoder", {})
+    if not blocks:
+        raise ValueError("the network has no attention, and so no map; leave --map out")
+    last = max(blocks, key=lambda name: int(name.removeprefix("block_")))
+    return blocks[last]["mixer"]["weights"][0]
+
+
+def write_map(path: Path, pixels: np.ndarray, weights: np.ndarray, width: int = 400) -> None:
+    """Writes the image beside itself under its map: the brighter a patch, the more weight it has.
+
+    Args:
+      pixels: (rows, cols, channels), bytes.
+      weights: of the patches, rows and columns.
+      width: of each of the two, in pixels.
+    Raises: ValueError for a file that cannot be written.
+    """
+    rows, cols, _ = pixels.shape
+    size = (width, max(width * rows // cols, 1))
+    plain = Image.fromarray(pixels.squeeze()).convert("RGB").resize(size, Image.Resampling.NEAREST)
+    shares = Image.fromarray(np.uint8(255 * weights / weights.max())).resize(size, Image.Resampling.NEAREST)
+    both = Image.new("RGB", (2 * width, size[1]))
+    both.paste(plain, (0, 0))
+    both.paste(plain, (width, 0), shares)
+    try:
+        both.save(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"map={path} cannot be written ({error}); name a file like map.png") from error
 
 
 def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> list[tuple[str, float]]:

@@ -19,12 +19,14 @@ from fourier_attn.data.text import (
     check_kind,
     copy_tokenizer,
     encode,
+    encode_questions,
     fit,
     load_tokenizer,
     save_tokenizer,
     special,
     tokenizer_file,
 )
+from fourier_attn.data.tfds import Pictures
 
 __all__ = ["TASKS", "Splits", "Task", "check", "load", "padded_lengths", "write_submission"]
 
@@ -77,6 +79,8 @@ class Splits(NamedTuple):
             for row, label in zip(split.rows, split.labels, strict=True):
                 digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
                 digest.update(label.tobytes())
+            questions = getattr(split, "questions", None)
+            digest.update(b"" if questions is None else questions.tobytes())
             found[name] = f"{len(split.rows)} {digest.hexdigest()}"
         if self.tokenizer is None:
             return {"data": found}
@@ -101,7 +105,7 @@ def load(
     if config["task"] == "pretraining":
         return _load_pretraining(config, directory, seed, epochs)
     if TASKS[config["task"]].inputs == "patches":
-        return _load_images(config, seed, epochs)
+        return _load_images(config, directory, seed, epochs)
     task, examples = TASKS[config["task"]], read(config)
     train = examples["train"]
     tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
@@ -167,13 +171,17 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
     return Splits(train, validation, test, {}, told, lengths, in_train, {}, file)
 
 
-def _load_images(config: Any, seed: int, epochs: int) -> Splits:
+def _load_images(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
     task, examples = TASKS[config["task"]], read_images(config)
     train = examples.pop("train")
     ways = Augmentation(config["flip"], config["crop"], config["mix"])
-    splits = {
-        name: ImageBatches(part.images, part.labels, batch=config["batch"]) for name, part in examples.items()
-    }
+    tokenizer = _tokenizer(config, directory, train.questions.tolist()) if task.question else None
+
+    def batches(part: Pictures, **order: Any) -> ImageBatches:
+        asked = encode_questions(tokenizer, part.questions, config["length"]) if tokenizer else None
+        return ImageBatches(part.images, part.labels, batch=config["batch"], questions=asked, **order)
+
+    splits = {name: batches(part) for name, part in examples.items()}
     mean, deviation = statistics(train.images)
     told = {
         "inputs": task.inputs,
@@ -183,12 +191,14 @@ def _load_images(config: Any, seed: int, epochs: int) -> Splits:
         "head": task.head,
         "classes": len(task.labels),
     }
-    sizes = {"batch": config["batch"], "seed": seed, "epochs": epochs}
-    batches = ImageBatches(train.images, train.labels, augmentation=ways, **sizes)
+    if tokenizer:
+        told["vocab"] = tokenizer.get_vocab_size()
+    first = batches(train, augmentation=ways, seed=seed, epochs=epochs)
     test, *others = task.tests
     extra_evals = {name: splits[name] for name in (*others, *task.held)}
     in_train = examples[test].in_train
-    return Splits(batches, splits["validation"], splits[test], extra_evals, told, (), in_train, {})
+    file = tokenizer_file(directory) if tokenizer else None
+    return Splits(first, splits["validation"], splits[test], extra_evals, told, (), in_train, {}, file)
 
 
 def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.sources import cifar, idx, listops, reviews
+from fourier_attn.data.sources import cifar, idx, listops, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
 from fourier_attn.data.tfds import Examples, Pictures, prepared, read_pictures, read_split
 from fourier_attn.knobs import Knob, at_least, check, one_of, rising, share, texts
@@ -63,6 +63,8 @@ class Task:
       head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
       texts: the features with the text, or with the two texts; of images ("image",).
+      label: the feature with the class, of images; of head "tokens" with those of the patches.
+      question: the feature with what is asked about an image; "": nothing is.
       inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
       held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
       metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights.
@@ -77,6 +79,8 @@ class Task:
     head: str = "classes"
     builder: Callable[[str | None], tfds.core.DatasetBuilder] | None = None
     texts: tuple[str, ...] = ("text",)
+    label: str = "label"
+    question: str = ""
     inputs: str = "tokens"
     held: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ("accuracy",)
@@ -106,6 +110,28 @@ def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], 
         "train.patience": 0,
     }
     return Task(dataset, labels, texts=("image",), inputs="patches", defaults=defaults, **fields)
+
+
+def _shapes(labels: tuple[str, ...], **fields: Any) -> Task:
+    """A task on the synthetic shapes."""
+    defaults = {
+        "data.length": 8,
+        "data.buckets": (),
+        "data.batch": 128,
+        "model.inputs": "patches",
+        "model.image": (shapes.SIZE, shapes.SIZE, 3),
+        "model.patch": shapes.CELL,
+        "model.depth": 2,
+        "model.d": 64,
+        "model.mlp": 128,
+        "model.activation": "gelu",
+        "model.norm_position": "pre",
+        "optim.learning_rate": 2e-3,
+        "train.epochs": 20,
+        "train.patience": 0,
+    }
+    more = {"builder": shapes.builder, "validations": ("validation",), "defaults": defaults}
+    return Task("synthetic_shapes", labels, texts=("image",), inputs="patches", **more, **fields)
 
 
 TASKS = {
@@ -142,6 +168,10 @@ TASKS = {
         (32, 32, 3),
         builder=cifar.builder,
         held={"batch_5": ("train_40000", "train_50000")},
+    ),
+    "shapes": _shapes(shapes.ANSWERS, head="question", question="question"),
+    "shapes_patches": _shapes(
+        shapes.LABELS, head="tokens", label="patches", metrics=("mean_iou", "accuracy")
     ),
     "pretraining": Task(
         "",
@@ -207,19 +237,23 @@ def read_images(config: Any) -> dict[str, Pictures]:
     check_task(config)
     task = TASKS[config["task"]]
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    train = read_pictures(builder, "train")
+    features = (task.label, task.question)
+    train = read_pictures(builder, "train", *features)
     result = {}
     for split in task.tests:
-        test = read_pictures(builder, split)
+        test = read_pictures(builder, split, *features)
         result[split] = test.seen_in(train).first(config["test_examples"])
     for name, (first, last) in task.held.items():
         held = (first <= train.ids) & (train.ids < last)
         result[name] = train.take(np.flatnonzero(held)).first(config["test_examples"])
         train = train.take(np.flatnonzero(~held))
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    count = round(config["holdout"] * len(train))
-    result["validation"] = train.take(order[:count]).first(config["eval_examples"])
-    return {"train": train.take(order[count:]).first(config["train_examples"]), **result}
+    if not task.validations:
+        count = round(config["holdout"] * len(train))
+        result["validation"], order = train.take(order[:count]).first(config["eval_examples"]), order[count:]
+    for split in task.validations:
+        result[split] = read_pictures(builder, split, *features).first(config["eval_examples"])
+    return {"train": train.take(order).first(config["train_examples"]), **result}
 
 
 def check_task(config: Any) -> None:
@@ -227,3 +261,10 @@ def check_task(config: Any) -> None:
     if config["task"] not in TASKS:
         raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
     check("data.", KNOBS, config)
+    task = TASKS[config["task"]]
+    changed = [name for name in ("flip", "crop", "mix") if config[name]]
+    if changed and (task.question or task.head == "tokens"):
+        raise ValueError(
+            f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
+            "about; leave images as they are"
+        )

@@ -277,6 +277,25 @@ def encode(
     return rows
 
 
+def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.ndarray:
+    """Token ids of questions about images, (n, length), and -1 after each one's last.
+
+    Raises: ValueError for a question with a word that the tokenizer does not know, none, or too many.
+    """
+    ids, found = special(tokenizer), np.full((len(texts), length), -1, np.int32)
+    for row, text, known in zip(found, texts, _ids(tokenizer, texts, masks=False), strict=True):
+        if not 0 < len(known) <= length:
+            raise ValueError(f"the question {text!r} has {len(known)} words; ask with 1 to {length}")
+        if ids.unknown in known:
+            words = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+            asked = ", ".join(word for word in sorted(words) if word.isalpha())
+            raise ValueError(
+                f"the question {text!r} has a word that the task does not know; ask with {asked}"
+            )
+        row[: len(known)] = known
+    return found
+
+
 def _ids(tokenizer: Any, texts: Sequence[str], masks: bool) -> list[list[int]]:
     if not masks:
         return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

@@ -2,10 +2,10 @@
 
 An image is a grid of cells. In each image the four kinds of shape have the four colours, one each, and occur
 one, two, three and four times; which kind has which colour and which number are two independent random
-permutations, and the cells are random, too. A question asks for the colour or the number of one kind, and is
-drawn without a look at the image. Then, exactly and not only on average:
+permutations, and the cells are random, too. A question asks for the colour or the number of one kind, in one
+of two wordings, and is drawn without a look at the image. Then, exactly and not only on average:
 
-    of one image, the eight questions have the eight answers, one each      chance is 1/8 without the question
+    of one image, the questions have the eight answers equally often        chance is 1/8 without the question
     of one question, its four answers are equally likely over images        chance is 1/4 without the image
 
 since the question says whether a colour or a number is wanted. The label of a cell is 0 for none, or 1 + the
@@ -18,13 +18,18 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow_datasets as tfds
 
+from fourier_attn.data.sources.idx import png
+
 KINDS = ("circles", "squares", "triangles", "crosses")
 COLOURS = {"red": (220, 50, 40), "green": (50, 180, 70), "blue": (60, 90, 220), "yellow": (225, 205, 50)}
 NUMBERS = ("one", "two", "three", "four")
 ANSWERS = (*COLOURS, *NUMBERS)
+ONE = ("circle", "square", "triangle", "cross")
 QUESTIONS = (
-    *(f"what colour are the {kind} ?" for kind in KINDS),
-    *(f"how many {kind} ?" for kind in KINDS),
+    *(f"what colour are the {kind}?" for kind in KINDS),
+    *(f"how many {kind}?" for kind in KINDS),
+    *(f"what colour is the {kind}?" for kind in ONE),
+    *(f"how many {kind} are there?" for kind in KINDS),
 )
 LABELS = ("none", *KINDS)
 GRID, CELL = 5, 8  # cells on a side, pixels of a cell on a side
@@ -55,7 +60,7 @@ def example(draw: np.random.Generator) -> Example:
 
 def answer(question: int, colours: np.ndarray, numbers: np.ndarray) -> int:
     """The place in ANSWERS, where kind i has colour colours[i] and occurs 1 + numbers[i] times."""
-    wanted, kind = divmod(question, len(KINDS))
+    wanted, kind = divmod(question % len(ANSWERS), len(KINDS))
     return int(numbers[kind]) + len(COLOURS) if wanted else int(colours[kind])
 
 
@@ -100,7 +105,7 @@ class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {
-            "image": tfds.features.Tensor(shape=(SIZE, SIZE, 3), dtype=np.uint8),
+            "image": tfds.features.Image(shape=(SIZE, SIZE, 3), encoding_format="png"),
             "question": tfds.features.Text(),
             "label": tfds.features.ClassLabel(names=list(ANSWERS)),
             "patches": tfds.features.Tensor(shape=(GRID, GRID), dtype=np.uint8),
@@ -119,7 +124,7 @@ class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
             yield (
                 f"{split}_{number}",
                 {
-                    "image": found.image,
+                    "image": png(found.image),
                     "question": QUESTIONS[found.question],
                     "label": found.answer,
                     "patches": found.labels,
