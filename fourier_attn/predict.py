@@ -28,7 +28,7 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     """
     if data_dir is not None:
         config.data.dir = data_dir
-    if config.model.inputs == "tokens" or data.TASKS[config.data.task].question:
+    if data.TASKS[config.data.task].fitted:
         load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
     return data.load(config.data, directory=directory)
 
@@ -71,7 +71,7 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
             raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
-    if config.model.inputs != "tokens":
+    if data.TASKS[config.data.task].images:
         raise ValueError(
             f"the task {config.data.task!r} is about images; give --image=FILE instead of a text"
         )
@@ -111,6 +111,8 @@ def predict_image(
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     if config.model.inputs != "patches":
+        if data.TASKS[config.data.task].images:
+            raise ValueError(f"the task {config.data.task!r} reads no patches; name a run that does")
         raise ValueError(f"the task {config.data.task!r} is about texts; give --text instead of --image")
     task, asked, labels = data.TASKS[config.data.task], None, np.zeros(1, np.int32)
     if (question is not None) != bool(task.question):

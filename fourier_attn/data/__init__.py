@@ -10,7 +10,7 @@ import numpy as np
 
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
-from fourier_attn.data.images import Augmentation, ImageBatches, statistics
+from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import TASKS, Task, check_task, read, read_images
@@ -104,8 +104,9 @@ def load(
         copy_tokenizer(tokenizer, directory)
     if config["task"] == "pretraining":
         return _load_pretraining(config, directory, seed, epochs)
-    if TASKS[config["task"]].inputs == "patches":
-        return _load_images(config, directory, seed, epochs)
+    if TASKS[config["task"]].images:
+        kind = _load_images if TASKS[config["task"]].inputs == "patches" else _load_pixels
+        return kind(config, directory, seed, epochs)
     task, examples = TASKS[config["task"]], read(config)
     train = examples["train"]
     tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
@@ -178,7 +179,7 @@ def _load_images(config: Any, directory: Path, seed: int, epochs: int) -> Splits
     tokenizer = _tokenizer(config, directory, train.questions.tolist()) if task.question else None
 
     def batches(part: Pictures, **order: Any) -> ImageBatches:
-        asked = encode_questions(tokenizer, part.questions, config["length"]) if tokenizer else None
+        asked = encode_questions(tokenizer, part.questions.tolist(), config["length"]) if tokenizer else None
         return ImageBatches(part.images, part.labels, batch=config["batch"], questions=asked, **order)
 
     splits = {name: batches(part) for name, part in examples.items()}
@@ -199,6 +200,30 @@ def _load_images(config: Any, directory: Path, seed: int, epochs: int) -> Splits
     in_train = examples[test].in_train
     file = tokenizer_file(directory) if tokenizer else None
     return Splits(first, splits["validation"], splits[test], extra_evals, told, (), in_train, {}, file)
+
+
+def _load_pixels(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
+    task, examples = TASKS[config["task"]], read_images(config)
+
+    def batches(split: str, **order: int) -> Batches:
+        rows = grey(examples[split].images)
+        if rows.shape[1] != config["length"]:
+            raise ValueError(
+                f"data.length={config['length']} must be {rows.shape[1]}, the pixels of an image of task "
+                f"{config['task']!r}"
+            )
+        sizes = {"buckets": rows.shape[1:], "batch": config["batch"]}
+        return Batches(list(rows), examples[split].labels, **sizes, **order)
+
+    train, splits = (
+        batches("train", seed=seed, epochs=epochs),
+        {name: batches(name) for name in examples if name != "train"},
+    )
+    told = {"inputs": "tokens", "vocab": 256, "head": task.head, "classes": len(task.labels)}
+    test, *others = task.tests
+    extra_evals = {name: splits[name] for name in (*others, *task.held)}
+    in_train, lengths = examples[test].in_train, (config["length"],)
+    return Splits(train, splits["validation"], splits[test], extra_evals, told, lengths, in_train, {})
 
 
 def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:

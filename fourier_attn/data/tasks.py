@@ -89,6 +89,16 @@ class Task:
     submissions: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def images(self) -> bool:
+        """Whether it is about images, as patches or as the values of their pixels."""
+        return self.texts == ("image",)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a run has a tokenizer."""
+        return not self.images or bool(self.question)
+
 
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
     """A task on images: of which class is it?"""
@@ -168,6 +178,22 @@ TASKS = {
         (32, 32, 3),
         builder=cifar.builder,
         held={"batch_5": ("train_40000", "train_50000")},
+    ),
+    # Long Range Arena's: grey values one after the other
+    "pixels": Task(
+        "cifar10",
+        cifar.LABELS,
+        builder=cifar.builder,
+        texts=("image",),
+        held={"batch_5": ("train_40000", "train_50000")},
+        defaults={
+            "data.length": 1024,
+            "data.buckets": (),
+            "data.holdout": 0.1,
+            "model.positions": 1024,
+            "model.depth": 4,
+            "train.patience": 0,
+        },
     ),
     "shapes": _shapes(shapes.ANSWERS, head="question", question="question"),
     "shapes_patches": _shapes(
@@ -263,7 +289,7 @@ def check_task(config: Any) -> None:
     check("data.", KNOBS, config)
     task = TASKS[config["task"]]
     changed = [name for name in ("flip", "crop", "mix") if config[name]]
-    if changed and (task.question or task.head == "tokens"):
+    if changed and task.images and (task.question or task.head == "tokens" or task.inputs == "tokens"):
         raise ValueError(
             f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
             "about; leave images as they are"

@@ -48,9 +48,9 @@ class Question(nn.Module):
         q = LN(mean_i E[word_i])                  the question token; the order of its words is not seen
         z = LN(q + attention(q; x)),    y = W (z + B relu(A z + a) + b) + c
 
-    Parameters: `words/embedding` (vocab, d), normal with deviation 0.02; `attention`, with one head, see
-    `fourier_attn.layers.attention`; `words_norm` and `norm`, each `scale`, `bias` (d); `mlp_in`, `mlp_out` and
-    `output`, each `kernel`, `bias`.
+    Parameters: `words/embedding` (vocab, d), normal with deviation 0.02; `words_norm` and `norm`, each with
+    `scale` and `bias` (d); `attention`, see there, with one head; `mlp_in`, `mlp_out` and `output`, each with
+    `kernel` and `bias`.
 
     Args:
       outputs: number of answers.
@@ -73,16 +73,16 @@ class Question(nn.Module):
         question: Int[Array, "b q"] | None = None,
         **_: Any,
     ) -> Float[Array, "b c"]:
-        b, _, d = x.shape
+        b, d = len(x), x.shape[-1]
+        begin, end = (initial.dense(self.initializer, width) for width in (d, 2 * d))
         question = jnp.full((b, 1), -1) if question is None else question
-        begin = initial.dense(self.initializer, d)
         words = nn.Embed(self.vocab, d, embedding_init=initial.table(self.initializer), name="words")
         norm = partial(nn.LayerNorm, use_fast_variance=False)
         token = norm(name="words_norm")(mean(words(jnp.maximum(question, 0)), question >= 0))[:, None]
         asked = Attention(heads=1, initializer=self.initializer, name="attention")(token, source=x)
         z = norm(name="norm")(token + asked)[:, 0]
         hidden = nn.relu(nn.Dense(2 * d, name="mlp_in", **begin)(z))
-        z = z + nn.Dense(d, name="mlp_out", **initial.dense(self.initializer, 2 * d))(hidden)
+        z = z + nn.Dense(d, name="mlp_out", **end)(hidden)
         return nn.Dense(self.outputs, name="output", **begin)(z)
 
 

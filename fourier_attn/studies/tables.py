@@ -42,6 +42,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
     "evidence": partial(evidence, name="imdb", tier="1"),
+    "images-fashion_mnist": partial(evidence, name="images", tier="fashion_mnist", whole=True),
+    "images-cifar10": partial(evidence, name="images", tier="cifar10", whole=True),
+    "images-shapes": partial(evidence, name="images", tier="shapes", whole=True),
+    "images-pixels": partial(evidence, name="images", tier="pixels", whole=True),
     "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(

@@ -53,7 +53,7 @@ def load(settings: Config, directory: Path) -> Start:
         check_file(settings.data.tokenizer)
     if not settings.init_from:
         return Start(settings)
-    images = data.TASKS[settings.data.task].inputs != "tokens"
+    images = data.TASKS[settings.data.task].images
     if begun and (images or tokenizer_file(directory).exists()) and names(directory):
         return Start(adopt(settings, workdir.load(directory).model.to_dict()))
     source = Path(settings.init_from)
@@ -78,7 +78,7 @@ def load(settings: Config, directory: Path) -> Start:
                 f"init_from={settings.init_from} has no tokenizer; name the one of its vocabulary, "
                 "--config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
             )
-    if images != (part.inputs != "tokens"):
+    if data.TASKS[settings.data.task].inputs != part.inputs:
         raise ValueError(
             f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
             f"{data.TASKS[settings.data.task].inputs}; name other weights"
