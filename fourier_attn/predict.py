@@ -12,7 +12,14 @@ from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
-from fourier_attn.data.text import encode, encode_questions, load_tokenizer, special, tokenizer_file
+from fourier_attn.data.text import (
+    check_known,
+    encode,
+    encode_questions,
+    load_tokenizer,
+    special,
+    tokenizer_file,
+)
 from fourier_attn.model import grid
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
@@ -121,13 +128,14 @@ def predict_image(
     pixels = read_image(Path(image), tuple(config.model.image))
     if question is not None:
         tokenizer = load_tokenizer(tokenizer_file(directory))
+        check_known(tokenizer, question)
         asked = encode_questions(tokenizer, [question], config.data.length)
     rows, cols = grid(config.model)
     if task.head == "tokens":
         labels = np.zeros((1, rows * cols), np.int32)
     batch = ImageBatches(pixels[None], labels, batch=1, questions=asked)[0]
     if picture is not None:
-        weights = attention_map(network, params, batch, config.train.seeds)
+        weights = attention_map(network, params, batch, config.train.seeds)[0]
         write_map(Path(picture), pixels, weights[-rows * cols :].reshape(rows, cols))
     _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
     mean = np.asarray(answers).reshape(-1, *labels.shape[1:], config.model.classes).mean(axis=0)
@@ -138,7 +146,7 @@ def predict_image(
 
 
 def attention_map(network: Any, params: Any, batch: Any, seeds: int) -> np.ndarray:
-    """The weight of each token (t) for the answer to a batch of one, the mean over heads and seeds.
+    """The weight of each token (b, t) for the answers to a batch, the mean over heads and seeds.
 
     Of a question it is that of the question token; otherwise, in the last block with attention, the class
     token's, where it is what is read, or the mean over the tokens.
@@ -151,9 +159,9 @@ def attention_map(network: Any, params: Any, batch: Any, seeds: int) -> np.ndarr
         given = {name: jnp.asarray(value) for name, value in model_inputs(batch).items()}
         inputs, draws = jnp.asarray(batch["inputs"]), {"noise": jax.random.key(0)}
         _, seen = network.apply({"params": one}, inputs, **given, rngs=draws, mutable=["intermediates"])
-        total.append(np.asarray(_last_weights(seen.get("intermediates", {}))[0]).mean(axis=0))
+        total.append(np.asarray(_last_weights(seen.get("intermediates", {}))).mean(axis=1))
     weights = np.mean(total, axis=0)
-    return weights[0] if network.pooling == "class" else weights.mean(axis=0)
+    return weights[:, 0] if network.pooling == "class" else weights.mean(axis=1)
 
 
 def _last_weights(seen: Any) -> jax.Array:

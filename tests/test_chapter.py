@@ -18,6 +18,8 @@ from fourier_attn.layers.heads import mean
 from fourier_attn.layers.tokens import Linear, TokenConvolution
 from fourier_attn.layers.weights import attention_weights
 from fourier_attn.ops.attention import attention
+from fourier_attn.ops.patches import patches
+from fourier_attn.ops.positions import places, sines
 from fourier_attn.studies.matrices import LAYERS, convolution
 
 ORDER = np.array([3, 0, 5, 1, 4, 2])
@@ -67,7 +69,7 @@ def test_eq_1_8_relu_is_the_token_wise_layer_for_tokens_of_one_neuron() -> None:
     np.testing.assert_array_equal(neurons.reshape(x.shape), jax.nn.relu(x))
 
 
-def test_eq_1_9_to_1_15_a_per_token_mlp_is_a_cnn_with_kernels_of_size_one() -> None:
+def test_eq_1_7_to_1_15_a_per_token_mlp_is_a_cnn_with_kernels_of_size_one() -> None:
     mlp, x = LAYERS["MLP"](6), normal(2, 6, 4)
     params, apply = made(mlp, x)
     first, second = ({"kernel": params[f"w{n}"][None], "bias": params[f"b{n}"]} for n in (1, 2))
@@ -81,18 +83,27 @@ def test_eq_1_9_to_1_15_a_per_token_mlp_is_a_cnn_with_kernels_of_size_one() -> N
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_section_1_3_3_patches_are_a_convolution_whose_filters_pick_out_one_pixel(k: int) -> None:
-    """Filters k x k x 3 with one 1 each, stride k; the channels of a patch stand one after the other."""
+    """Filters k x k x 3 with one 1 each, stride k."""
     images = normal(2, 6, 12, 3)
     b, height, width, channels = images.shape
-    patches = images.reshape(b, height // k, k, width // k, k, channels).transpose(0, 1, 3, 5, 2, 4)
-    tokens = patches.reshape(b, -1, channels * k * k)
-    filters = np.zeros((k, k, channels, channels * k * k), np.float32)
-    for n, (c, row, column) in enumerate(np.ndindex(channels, k, k)):
-        filters[row, column, c, n] = 1
+    tokens = patches(images, k).reshape(b, -1, channels * k * k)
+    filters = np.eye(channels * k * k, dtype=np.float32).reshape(k, k, channels, -1)
     axes = ("NHWC", "HWIO", "NHWC")
     convolved = jax.lax.conv_general_dilated(images, filters, (k, k), "VALID", dimension_numbers=axes)
     np.testing.assert_array_equal(convolved.reshape(tokens.shape), tokens)
     assert tokens.shape[1] == height * width // k**2
+
+
+def test_eq_1_16_and_1_17_attention_is_a_combination_whose_weights_depend_on_the_data() -> None:
+    """Those of the fully connected layer do not."""
+    x, other = normal(2, 1, 6, 4)
+    weights = {}
+    for name, layer in (("attention", Attention(heads=1)), ("fc", Linear(length=6, use_features=False))):
+        params, apply = made(layer, x)
+        weights[name] = [attention_weights(layer, params, z) for z in (x, other)]
+    assert np.abs(weights["attention"][0] - weights["attention"][1]).max() > 0.1
+    np.testing.assert_array_equal(*weights["fc"])
+    np.testing.assert_allclose(apply(x)[0], weights["fc"][0][0, 0] @ x[0], atol=ROUNDING)
 
 
 @pytest.mark.parametrize("name", ["query", "key", "value"])
@@ -238,10 +249,13 @@ def test_section_1_5_2_the_transformer_commutes_with_permutations_unless_positio
 
 
 def test_eq_1_33_and_1_34_with_sinusoids_of_the_place_attention_is_not_equivariant() -> None:
-    """Codes of x and y stand behind the tokens of a 2 x 3 grid, and stay where they are."""
-    rows, columns = np.divmod(np.arange(6), 3)
+    """Codes of y and x stand behind the tokens of a 2 x 3 grid, and stay where they are."""
+    code = sines(places(6, (2, 3)), 6, base=100.0)
     waves = 10.0 ** -np.arange(3)  # 1 / B^p, B = 10, P = 2
-    code = np.concatenate([np.sin(axis[:, None] * waves) for axis in (columns, rows)], axis=1)
+    axes = np.divmod(np.arange(6), 3)
+    np.testing.assert_allclose(
+        code, np.concatenate([np.sin(axis[:, None] * waves) for axis in axes], axis=1), atol=1e-6
+    )
     assert np.unique(code.round(6), axis=0).shape == (6, 6)  # no two places share one
     tokens = normal(1, 6, 4)
     layer = Attention(heads=1)

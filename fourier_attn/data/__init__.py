@@ -212,13 +212,11 @@ def _load_pixels(config: Any, directory: Path, seed: int, epochs: int) -> Splits
                 f"data.length={config['length']} must be {rows.shape[1]}, the pixels of an image of task "
                 f"{config['task']!r}"
             )
-        sizes = {"buckets": rows.shape[1:], "batch": config["batch"]}
-        return Batches(list(rows), examples[split].labels, **sizes, **order)
+        labels, size = examples[split].labels, config["batch"]
+        return Batches(list(rows), labels, buckets=rows.shape[1:], batch=size, **order)
 
-    train, splits = (
-        batches("train", seed=seed, epochs=epochs),
-        {name: batches(name) for name in examples if name != "train"},
-    )
+    train = batches("train", seed=seed, epochs=epochs)
+    splits = {name: batches(name) for name in examples if name != "train"}
     told = {"inputs": "tokens", "vocab": 256, "head": task.head, "classes": len(task.labels)}
     test, *others = task.tests
     extra_evals = {name: splits[name] for name in (*others, *task.held)}

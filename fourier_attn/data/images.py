@@ -150,7 +150,7 @@ def grey(images: np.ndarray) -> np.ndarray:
     Source: ITU-R BT.601, as Long Range Arena (Tay et al., arXiv 2011.04006) has it.
     """
     flat = images.reshape(len(images), -1, images.shape[-1])
-    shares = np.float32([0.299, 0.587, 0.114] if images.shape[-1] == 3 else [1])
+    shares = np.array([0.299, 0.587, 0.114] if images.shape[-1] == 3 else [1.0], np.float32)
     return np.rint(flat @ shares).astype(np.int32)
 
 

@@ -128,6 +128,7 @@ def _shapes(labels: tuple[str, ...], **fields: Any) -> Task:
         "data.length": 8,
         "data.buckets": (),
         "data.batch": 128,
+        "data.flip": "question" in fields,
         "model.inputs": "patches",
         "model.image": (shapes.SIZE, shapes.SIZE, 3),
         "model.patch": shapes.CELL,
@@ -288,8 +289,9 @@ def check_task(config: Any) -> None:
         raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
     check("data.", KNOBS, config)
     task = TASKS[config["task"]]
-    changed = [name for name in ("flip", "crop", "mix") if config[name]]
-    if changed and task.images and (task.question or task.head == "tokens" or task.inputs == "tokens"):
+    moved = ("flip", "crop", "mix") if "tokens" in (task.head, task.inputs) else ("crop", "mix")
+    changed = [name for name in moved if config[name]]
+    if changed and task.images and (task.question or "flip" in moved):
         raise ValueError(
             f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
             "about; leave images as they are"

@@ -18,6 +18,7 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import atomic, command
+from fourier_attn.studies.attended import attended
 from fourier_attn.studies.calibrate import recovered, tuned
 from fourier_attn.studies.compiled import (
     compiled_lengths,
@@ -79,6 +80,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "examination": partial(beside, name="examination"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
+    "attended": partial(attended, name="attended"),
     "matrices": partial(matrix_table, name="matrices"),
     "properties": partial(property_table, name="matrices"),
 }
