@@ -1,6 +1,6 @@
 """Questions about synthetic images of coloured shapes, answered by a question token that attends to patches.
 
-The string argument is the task:
+The string argument is the model:
 
     answers        "what colour is the circle?", "how many squares?": one of eight answers; chance is 1/4 with
                    the question alone, and 1/8 with the image alone (shapes.py, in data/sources)
@@ -11,12 +11,12 @@ The string argument is the task:
 
 from fourier_attn.config import Config, default
 
-TASKS = {"answers": "shapes", "segmentation": "shapes_patches"}
+MODELS = {"answers": "shapes", "segmentation": "shapes_patches"}
 
 
-def get_config(task: str = "answers") -> Config:
-    if task not in TASKS:
-        raise ValueError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
-    config = default("attention", TASKS[task])
+def get_config(name: str = "answers") -> Config:
+    if name not in MODELS:
+        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    config = default("attention", MODELS[name])
     config.model.mixer.heads, config.model.mixer.head_width = 4, "split"
     return config

@@ -79,9 +79,8 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
     if data.TASKS[config.data.task].images:
-        raise ValueError(
-            f"the task {config.data.task!r} is about images; give --image=FILE instead of a text"
-        )
+        how = "as well" if data.TASKS[config.data.task].question else "instead of a text"
+        raise ValueError(f"the task {config.data.task!r} is about images; give --image=FILE {how}")
     task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
     if (text_pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
         raise ValueError(

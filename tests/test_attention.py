@@ -191,6 +191,12 @@ def test_self_attention_is_attention_to_itself() -> None:
     np.testing.assert_array_equal(apply(params, x, mask=mask), apply(params, x, source=x, mask=mask))
 
 
+def test_a_source_has_no_places_to_rotate_by() -> None:
+    x = normal(1, 2, 4)
+    with pytest.raises(ValueError, match="rotary=True has no places for the tokens of a source"):
+        Attention(heads=1, rotary=True).init(jax.random.key(0), x, source=normal(1, 3, 4))
+
+
 def test_masking_of_a_source() -> None:
     """Neither the content nor the amount of the source's padding reaches the queries, however many."""
     layer, x, source = Attention(heads=2), normal(2, 3, 4), normal(2, 7, 5, seed=1)

@@ -60,6 +60,7 @@ def plain_output(weights: np.ndarray, p: dict, x: np.ndarray) -> np.ndarray:
 SOFTMAX = [
     (Attention(heads=2), attention_output),
     (Attention(heads=2, head_width="split"), attention_output),
+    (Attention(heads=2, grid=(2, 3), rotary=True), attention_output),
     (CircularAttention(heads=3, kernel=(5,)), circular_output),
     (
         CircularAttention(heads=2, shape=(4, 2), kernel=(2, 1), boundary="valid", combine_heads="project"),
