@@ -70,7 +70,7 @@ HEADS: dict[str, Callable[[Any], Callable[..., nn.Module]]] = {
     ),  # one number, of the sequence or of each of several choices
     "tokens": lambda c: partial(Head, c["classes"], "tokens", c["initializer"]),  # classes of each token
     "question": lambda c: partial(
-        Question, c["classes"], c["vocab"], c["initializer"]
+        Question, c["classes"], c["vocab"], initializer=c["initializer"]
     ),  # classes of what is asked about the tokens
     "spans": lambda c: partial(
         Head, 2, "tokens", c["initializer"]

@@ -65,7 +65,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_head_is_the_chapters_question_token() -> None:
     """In float64: its words' mean, normalised, attends to the tokens; a padded word is none."""
-    head, x = Question(outputs=3, vocab=7), normal(2, 5, 4)
+    head, x = Question(outputs=3, vocab=7, heads=2), normal(2, 5, 4)
     question = jnp.array([[2, 6, -1], [1, -1, -1]])
     params = jax.jit(head.init)(jax.random.key(0), x, x[:, 0], question=question)["params"]
     leaves, tree = jax.tree.flatten(params)
@@ -79,12 +79,13 @@ def test_the_head_is_the_chapters_question_token() -> None:
     expected = np.zeros((2, 3))
     for b, ids in enumerate(([2, 6], [1])):
         token = norm(p["words"]["embedding"][ids].mean(axis=0), p["words_norm"])
-        projected = {name: p["attention"][name]["kernel"][:, 0] for name in ("query", "key", "value")}
-        patches = np.asarray(x[b], np.float64)
-        s = patches @ projected["key"] @ (token @ projected["query"]) / 2  # sqrt of the width 4
-        weights = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
-        out = weights @ patches @ projected["value"] @ p["attention"]["out"]["kernel"][0]
-        z = norm(token + out + p["attention"]["out"]["bias"], p["norm"])
+        patches, out = np.asarray(x[b], np.float64), p["attention"]["out"]["bias"]
+        for h in range(2):
+            w = {name: p["attention"][name]["kernel"][:, h] for name in ("query", "key", "value")}
+            s = patches @ w["key"] @ (token @ w["query"]) / 2  # sqrt of the width 4
+            weights = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+            out = out + weights @ patches @ w["value"] @ p["attention"]["out"]["kernel"][h]
+        z = norm(token + out, p["norm"])
         hidden = np.maximum(z @ p["mlp_in"]["kernel"] + p["mlp_in"]["bias"], 0)
         z = z + hidden @ p["mlp_out"]["kernel"] + p["mlp_out"]["bias"]
         expected[b] = z @ p["output"]["kernel"] + p["output"]["bias"]

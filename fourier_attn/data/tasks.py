@@ -137,7 +137,7 @@ def _shapes(labels: tuple[str, ...], **fields: Any) -> Task:
         "model.mlp": 128,
         "model.activation": "gelu",
         "model.norm_position": "pre",
-        "optim.learning_rate": 2e-3,
+        "optim.learning_rate": 1e-3,
         "train.epochs": 20,
         "train.patience": 0,
     }

@@ -49,12 +49,13 @@ class Question(nn.Module):
         z = LN(q + attention(q; x)),    y = W (z + B relu(A z + a) + b) + c
 
     Parameters: `words/embedding` (vocab, d), normal with deviation 0.02; `words_norm` and `norm`, each with
-    `scale` and `bias` (d); `attention`, see there, with one head; `mlp_in`, `mlp_out` and `output`, each with
-    `kernel` and `bias`.
+    `scale` and `bias` (d); `attention`, see there; `mlp_in`, `mlp_out` and `output`, each with `kernel` and
+    `bias`.
 
     Args:
       outputs: number of answers.
       vocab: words.
+      heads: of the attention.
       initializer: see `fourier_attn.layers.initial.dense`.
     Masking: words below 0 are none; without any the question token is 0.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
@@ -62,6 +63,7 @@ class Question(nn.Module):
 
     outputs: int
     vocab: int
+    heads: int = 4
     initializer: str = "fan_in"
 
     @nn.compact
@@ -79,8 +81,8 @@ class Question(nn.Module):
         words = nn.Embed(self.vocab, d, embedding_init=initial.table(self.initializer), name="words")
         norm = partial(nn.LayerNorm, use_fast_variance=False)
         token = norm(name="words_norm")(mean(words(jnp.maximum(question, 0)), question >= 0))[:, None]
-        asked = Attention(heads=1, initializer=self.initializer, name="attention")(token, source=x)
-        z = norm(name="norm")(token + asked)[:, 0]
+        attention = Attention(heads=self.heads, initializer=self.initializer, name="attention")
+        z = norm(name="norm")(token + attention(token, source=x))[:, 0]
         hidden = nn.relu(nn.Dense(2 * d, name="mlp_in", **begin)(z))
         z = z + nn.Dense(d, name="mlp_out", **end)(hidden)
         return nn.Dense(self.outputs, name="output", **begin)(z)
