@@ -122,7 +122,7 @@ def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], 
     return Task(dataset, labels, texts=("image",), inputs="patches", defaults=defaults, **fields)
 
 
-def _shapes(labels: tuple[str, ...], **fields: Any) -> Task:
+def _shapes(labels: tuple[str, ...], epochs: int, **fields: Any) -> Task:
     """A task on the synthetic shapes."""
     defaults = {
         "data.length": 8,
@@ -138,7 +138,7 @@ def _shapes(labels: tuple[str, ...], **fields: Any) -> Task:
         "model.activation": "gelu",
         "model.norm_position": "pre",
         "optim.learning_rate": 1e-3,
-        "train.epochs": 20,
+        "train.epochs": epochs,
         "train.patience": 0,
     }
     more = {"builder": shapes.builder, "validations": ("validation",), "defaults": defaults}
@@ -196,9 +196,9 @@ TASKS = {
             "train.patience": 0,
         },
     ),
-    "shapes": _shapes(shapes.ANSWERS, head="question", question="question"),
+    "shapes": _shapes(shapes.ANSWERS, 20, head="question", question="question"),
     "shapes_patches": _shapes(
-        shapes.LABELS, head="tokens", label="patches", metrics=("mean_iou", "accuracy")
+        shapes.LABELS, 5, head="tokens", label="patches", metrics=("mean_iou", "accuracy")
     ),
     "pretraining": Task(
         "",
