@@ -110,7 +110,7 @@ def predict_image(
 
     Args:
       question: what is asked, of a task with questions.
-      picture: file that gets the attention map, see `attention_map`.
+      picture: file that gets the attention map, the mean over heads of `attention_maps`.
     Raises: ValueError for a file that cannot be used, a question with words that the task does not know, or a
       run that cannot be used, or is not about images.
     """
@@ -134,7 +134,7 @@ def predict_image(
         labels = np.zeros((1, rows * cols), np.int32)
     batch = ImageBatches(pixels[None], labels, batch=1, questions=asked)[0]
     if picture is not None:
-        weights = attention_map(network, params, batch, config.train.seeds)[0]
+        weights = attention_maps(network, params, batch, config.train.seeds)[0].mean(axis=0)
         write_map(Path(picture), pixels, weights[-rows * cols :].reshape(rows, cols))
     _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
     mean = np.asarray(answers).reshape(-1, *labels.shape[1:], config.model.classes).mean(axis=0)
@@ -144,8 +144,8 @@ def predict_image(
     return [(task.labels[i], float(mean[i])) for i in np.argsort(-mean, kind="stable")]
 
 
-def attention_map(network: Any, params: Any, batch: Any, seeds: int) -> np.ndarray:
-    """The weight of each token (b, t) for the answers to a batch, the mean over heads and seeds.
+def attention_maps(network: Any, params: Any, batch: Any, seeds: int) -> np.ndarray:
+    """The weight that each head gives each token (b, h, t) for the answers to a batch, the mean over seeds.
 
     Of a question it is that of the question token; otherwise, in the last block with attention, the class
     token's, where it is what is read, or the mean over the tokens.
@@ -158,9 +158,9 @@ def attention_map(network: Any, params: Any, batch: Any, seeds: int) -> np.ndarr
         given = {name: jnp.asarray(value) for name, value in model_inputs(batch).items()}
         inputs, draws = jnp.asarray(batch["inputs"]), {"noise": jax.random.key(0)}
         _, seen = network.apply({"params": one}, inputs, **given, rngs=draws, mutable=["intermediates"])
-        total.append(np.asarray(_last_weights(seen.get("intermediates", {}))).mean(axis=1))
+        total.append(np.asarray(_last_weights(seen.get("intermediates", {}))))
     weights = np.mean(total, axis=0)
-    return weights[:, 0] if network.pooling == "class" else weights.mean(axis=1)
+    return weights[:, :, 0] if network.pooling == "class" else weights.mean(axis=2)
 
 
 def _last_weights(seen: Any) -> jax.Array:

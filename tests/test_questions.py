@@ -129,9 +129,10 @@ def test_a_run_answers_questions(asked: Path, picture: str, tmp_path: Path) -> N
     question = data.text.encode_questions(tokenizer, ["what colour is the circle?"], 8)
     image = pictures.read_image(Path(picture), (40, 40, 3))[None]
     batch = pictures.ImageBatches(image, np.zeros(1, int), batch=1, questions=question)[0]
-    weights = predict.attention_map(network, params, batch, 1)
-    assert weights.shape == (1, 25)
-    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    maps = predict.attention_maps(network, params, batch, 1)
+    assert maps.shape == (1, 4, 25)
+    np.testing.assert_allclose(maps.sum(axis=-1), 1, atol=1e-5)
+    weights = maps.mean(axis=1)
     plain = image[0].reshape(5, 8, 5, 8, 3).mean(axis=(1, 3, 4))
     np.testing.assert_allclose(brightest, plain * weights[0].reshape(5, 5) / weights.max(), atol=1.5)
     assert config_.model.head == "question"
@@ -276,4 +277,5 @@ def test_where_questions_look_is_measured(asked: Path, tmp_path: Path) -> None:
     for row in rows:
         assert 0 < row["chance"] < 0.2
         assert row["share"] == pytest.approx(row["chance"], abs=0.1)
+        assert row["best_head"] >= row["share"]
     assert "of the weight on the right patches" in said

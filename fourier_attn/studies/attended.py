@@ -1,8 +1,8 @@
 """Where questions look: python -m fourier_attn.studies.attended --workdir=runs/NAME
 
 Of a run on the task `shapes`: the share of the question token's weights that lies on the patches with the
-shape that is asked about, over the test images, beside the share of those patches in the image, which
-weights that know nothing would have.
+shape that is asked about, over the test images, in the mean over heads and of the head that has most,
+beside the share of those patches in the image, which weights that know nothing would have.
 """
 
 import sys
@@ -15,7 +15,7 @@ from fourier_attn import command, data, predict, provenance
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tasks import read_images
 from fourier_attn.data.tfds import prepared, read_pictures
-from fourier_attn.studies.markdown import Results, notes, table
+from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
@@ -40,28 +40,32 @@ def main() -> None:
     eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)
     _, answers = evaluate_split(eval_step, params, test)
     right = (answers.argmax(axis=-1) == test.labels).reshape(-1, len(test.labels)).mean(axis=0)
-    weights = [predict.attention_map(network, params, test[i], seeds) for i in range(len(test))]
+    weights = [predict.attention_maps(network, params, test[i], seeds) for i in range(len(test))]
     weights = np.concatenate(weights)[: len(test.labels)]
     # the same split in the same order
     questions = read_images(config.data)["test"].questions
     builder = prepared(task.dataset, config.data.dir or None, task.builder)
     labels = read_pictures(builder, "test", "patches").labels[: len(questions)]
     asked = asked_patches(questions, labels)
-    shares = np.sum(weights * asked, axis=1)
+    shares = np.sum(weights * asked[:, None], axis=-1)  # (n, h)
     colour = np.array([question.startswith("what colour") for question in questions])
     rows = []
     for kind, chosen in (("a colour", colour), ("a number", ~colour)):
         share, chance, accuracy = (np.mean(x[chosen]) for x in (shares, asked.mean(axis=1), right))
+        best = shares[chosen].mean(axis=0).max()
         rows.append(
             {
                 "asked": kind,
                 "examples": int(chosen.sum()),
                 "share": float(share),
+                "best_head": float(best),
                 "chance": float(chance),
                 "accuracy": float(accuracy),
             }
         )
-        print(f"{kind}: {share:.3f} of the weight on the right patches, chance {chance:.3f}, {accuracy:.2%}")
+        print(
+            f"{kind}: {share:.3f} (best head {best:.3f}) of the weight on the right patches, chance {chance:.3f}, {accuracy:.2%}"
+        )
     setting = f"{task.dataset}, {config.model.depth} blocks of {config.model.mixer.name}"
     provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
     print(f"written to {flags.FLAGS.out}")
@@ -82,13 +86,14 @@ def attended(results: Results, name: str) -> str:
             f"{row['examples']:,}",
             f"{100 * row['accuracy']:.2f}",
             f"{100 * row['share']:.1f}",
+            f"{100 * row['best_head']:.1f}",
             f"{100 * row['chance']:.1f}",
         ]
         for document in documents.values()
         for row in document["rows"]
     ]
-    head = ["asked for", "test questions", "right, %", "weight on the asked shape, %", "its patches, %"]
-    return table(head, lines or [["not yet run", *[""] * 4]]) + notes(documents)
+    head = ["asked for", "test questions", "right, %", "weight on the asked shape, %", "of the best head"]
+    return table([*head, "its patches, %"], lines or [[NOT_RUN, *[""] * 5]]) + notes(documents)
 
 
 if __name__ == "__main__":
