@@ -16,6 +16,7 @@ from fourier_attn.data.sources import shapes
 from fourier_attn.data.tasks import read_images
 from fourier_attn.data.tfds import prepared, read_pictures
 from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
+from fourier_attn.train import workdir
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
@@ -63,10 +64,13 @@ def main() -> None:
                 "accuracy": float(accuracy),
             }
         )
-        print(
-            f"{kind}: {share:.3f} (best head {best:.3f}) of the weight on the right patches, chance {chance:.3f}, {accuracy:.2%}"
-        )
-    setting = f"{task.dataset}, {config.model.depth} blocks of {config.model.mixer.name}"
+        looks = f"{share:.3f} of the weight on the right patches (best head {best:.3f}, chance {chance:.3f})"
+        print(f"{kind}: {looks}, {accuracy:.2%} right")
+    facts = workdir.record(directory)
+    setting = (
+        f"{task.dataset}, {config.model.depth} blocks of {config.model.mixer.name}; the network by "
+        f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}"
+    )
     provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
     print(f"written to {flags.FLAGS.out}")
 
