@@ -239,7 +239,7 @@ def fitted(config: Config, splits: data.Splits) -> Config:
     """
     config = config.copy_and_resolve_references()
     vocab = splits.model.get("vocab", config.model.vocab)
-    if config.init_from and vocab != config.model.vocab:
+    if config.init_from and splits.model["inputs"] == "tokens" and vocab != config.model.vocab:
         raise ValueError(
             f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
             f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"

@@ -1,6 +1,7 @@
 """The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...].
 
-With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run.
+With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run, or a question
+about an image answered (both); --map=FILE keeps where attention looked.
 """
 
 import os
@@ -23,12 +24,13 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
-    flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
+    flags.DEFINE_string("text", None, "the text to judge with --mode=predict, or the question about --image")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
     flags.DEFINE_string("input", None, "a file of JSON lines with text (and text_pair), or image; - is stdin")
     flags.DEFINE_string("output", "-", "where the answers to --input go, as JSON lines; - is stdout")
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
+    flags.DEFINE_string("map", None, "picture file that gets the image with the weights of attention")
     flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
     flags.DEFINE_integer("process_id", None, "which of them this is")
@@ -90,15 +92,17 @@ def judge_file(directory: Path) -> None:
 
 
 def judged(directory: Path) -> list[tuple[str, float]]:
-    """The answers to what is to be judged: an image, or a text."""
+    """The answers to what is to be judged: an image, a question about one, or a text."""
     from fourier_attn import predict
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
     if image is None:
+        if flags.FLAGS.map is not None:
+            raise ValueError(f"--map={flags.FLAGS.map} is of an image; give --image=FILE with it")
         return predict.predict(directory, text or "", text_pair)
-    if text is not None or text_pair is not None:
-        raise ValueError("--image and --text exclude each other; give one of them")
-    return predict.predict_image(directory, image)
+    if text_pair is not None:
+        raise ValueError("--image and --text_pair exclude each other; give one of them")
+    return predict.predict_image(directory, image, text, flags.FLAGS.map)
 
 
 def given_config() -> Any:

@@ -30,7 +30,7 @@ from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.embed import POSITIONS, PatchEmbedding, TokenEmbedding
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
-from fourier_attn.layers.heads import Features, Head, Pretraining, mean
+from fourier_attn.layers.heads import Features, Head, Pretraining, Question, mean
 from fourier_attn.layers.initial import CHOICES as INITIALIZERS
 from fourier_attn.layers.initial import SMALL
 from fourier_attn.layers.lambdas import LambdaLayer
@@ -69,6 +69,9 @@ HEADS: dict[str, Callable[[Any], Callable[..., nn.Module]]] = {
         Head, 0, initializer=c["initializer"]
     ),  # one number, of the sequence or of each of several choices
     "tokens": lambda c: partial(Head, c["classes"], "tokens", c["initializer"]),  # classes of each token
+    "question": lambda c: partial(
+        Question, c["classes"], c["vocab"], initializer=c["initializer"]
+    ),  # classes of what is asked about the tokens
     "spans": lambda c: partial(
         Head, 2, "tokens", c["initializer"]
     ),  # of each token as the first and the last of an answer
@@ -284,6 +287,7 @@ class Model(nn.Module):
     Args:
       axes: number of axes that the inputs of one example have: 1 for ids of tokens, 3 for images.
       mlm_positions: where a masked language model is to answer, (b, p); None: everywhere.
+      question: ids of the words of what is asked about each example, (b, q), below 0 for none.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
     """
 
@@ -301,6 +305,7 @@ class Model(nn.Module):
         types: Int[Array, "*b t"] | None = None,
         mask: Bool[Array, "*b t"] | None = None,
         mlm_positions: Int[Array, "*b p"] | None = None,
+        question: Int[Array, "*b q"] | None = None,
         train: bool = False,
     ) -> Any:
         def flat(a: Array | None) -> Array | None:
@@ -311,7 +316,8 @@ class Model(nn.Module):
         x, table = self.encoder(name="encoder")(examples, types=flat(types), mask=mask, train=train)
         x = x.astype(jnp.float32)
         pooled = self.pool(x, mask)
-        answers = self.head(name="head")(x, pooled, table=table, mlm_positions=flat(mlm_positions))
+        asked = {"mlm_positions": flat(mlm_positions), "question": flat(question)}
+        answers = self.head(name="head")(x, pooled, table=table, **asked)
         return jax.tree.map(lambda y: y.reshape(*lead, *y.shape[1:]), answers)
 
     def pool(self, x: Array, mask: Array | None) -> Array:
@@ -350,6 +356,8 @@ def _check_image(config: Any) -> None:
     if len(config["image"]) != 3:
         raise ValueError(f"model.image={config['image']!r} must be rows, columns and channels")
     grid(config)
+    if config["class_token"] and config["head"] == "tokens":
+        raise ValueError("model.class_token=True has no label among those of the patches; use False")
     for name in ("pixel_mean", "pixel_deviation"):
         if len(config[name]) not in (0, config["image"][2]):
             raise ValueError(

@@ -10,11 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import data
+from fourier_attn.attention_map import attention_maps, write_map
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
-from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
-from fourier_attn.model import Model, build
+from fourier_attn.data.text import (
+    check_known,
+    encode,
+    encode_questions,
+    load_tokenizer,
+    special,
+    tokenizer_file,
+)
+from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
@@ -33,9 +41,10 @@ class Predictor:
         predictor(["a fine film", "a dull one"])[0]["label"]
 
     Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
-    of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens. Of
-    texts also `unknown`, the share of its tokens that the tokenizer does not know. Probabilities are means
-    over seeds. A program is compiled once for each padded length.
+    of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
+    on patches: `patches`, rows of dicts with the classes of each. Of texts also `unknown`, the share of its
+    tokens that the tokenizer does not know. Probabilities are means over seeds. A program is compiled once
+    for each padded length.
 
     Args:
       config: of the run.
@@ -62,7 +71,7 @@ class Predictor:
             network = build(config.model)
         else:
             (config, network, params), file = restore(directory), tokenizer_file(directory)
-        tokenizer = load_tokenizer(file) if config.model.inputs == "tokens" else None
+        tokenizer = load_tokenizer(file) if data.task_of(config.data).fitted else None
         return cls(config, network, jax.device_put(params), tokenizer, batch)
 
     def __call__(self, inputs: Sequence[Any], text_pairs: Sequence[str] | None = None) -> list[Answer]:
@@ -70,7 +79,7 @@ class Predictor:
 
         Args:
           inputs: texts; or images, as files or as arrays of bytes of the network's size.
-          text_pairs: the second text of each, for a task about two.
+          text_pairs: the second text of each, for a task about two; or the question about each image.
         Raises: ValueError for a text without a character to read, an image that cannot be used, and for
           inputs that the task is not about.
         """
@@ -78,8 +87,8 @@ class Predictor:
             raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
         if not len(inputs):
             return []
-        if self.tokenizer is None:
-            return self._judge_images(inputs, text_pairs)
+        if self.task.images:
+            return self._judge(self.image_batches(inputs, text_pairs))
         self._check_texts(inputs, text_pairs)
         masks = self.task.head == "pretraining"
         rows = encode(self.tokenizer, inputs, self.config.data.length, text_pairs, masks=masks)
@@ -103,13 +112,25 @@ class Predictor:
             for value in values:
                 check_text(name, value)
 
-    def _judge_images(self, images: Sequence[Any], text_pairs: Sequence[str] | None) -> list[Answer]:
-        if text_pairs is not None or not all(isinstance(image, Path | str | np.ndarray) for image in images):
-            raise ValueError(
-                f"the task {self.config.data.task!r} is about images; give files or arrays of them alone"
-            )
-        arrays = [self.image(image) for image in images]
-        return self._judge(ImageBatches(np.stack(arrays), np.zeros(len(arrays), np.int32), batch=self.batch))
+    def image_batches(self, images: Sequence[Any], questions: Sequence[str] | None = None) -> ImageBatches:
+        """Images, as files or arrays, with a question about each if the task has some. Raises: ValueError."""
+        task = self.config.data.task
+        if self.config.model.inputs != "patches":
+            raise ValueError(f"the task {task!r} reads no patches; name a run that does")
+        if not all(isinstance(image, Path | str | np.ndarray) for image in images):
+            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
+        if (questions is not None) != bool(self.task.question):
+            cure = "give one with --text" if self.task.question else "leave --text out"
+            raise ValueError(f"an image of task {task!r} and text={questions and questions[0]!r}: {cure}")
+        asked = None
+        if questions is not None:
+            for question in questions:
+                check_known(self.tokenizer, question)
+            asked = encode_questions(self.tokenizer, list(questions), self.config.data.length)
+        arrays = np.stack([self.image(image) for image in images])
+        places = np.prod(grid(self.config.model)) if self.task.head == "tokens" else ()
+        labels = np.zeros((len(arrays), *np.atleast_1d(places).astype(int)), np.int32)
+        return ImageBatches(arrays, labels, batch=self.batch, questions=asked)
 
     def image(self, image: str | Path | np.ndarray) -> np.ndarray:
         """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
@@ -125,7 +146,10 @@ class Predictor:
         if not self.task.labels:
             return [{"score": score} for score in answers.reshape(-1, len(batches.labels)).mean(0).tolist()]
         classes = self.config.model.classes
-        mean = answers.reshape(-1, len(batches.labels), classes).mean(axis=0)
+        mean = answers.reshape(-1, *batches.labels.shape, classes).mean(axis=0)
+        if self.task.head == "tokens":
+            grids = mean.reshape(-1, *grid(self.config.model), classes)
+            return [{"patches": [[self._named(place) for place in row] for row in one]} for one in grids]
         return [self._named(row) for row in mean]
 
     def _named(self, row: np.ndarray) -> Answer:
@@ -193,7 +217,7 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     """
     if data_dir is not None:
         config.data.dir = data_dir
-    if config.model.inputs == "tokens":
+    if data.task_of(config.data).fitted:
         load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
     return data.load(config.data, directory=directory)
 
@@ -229,7 +253,12 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
 
     Raises: ValueError as `Predictor`.
     """
-    [answer] = Predictor.load(directory, batch=1)([text], None if text_pair is None else [text_pair])
+    predictor = Predictor.load(directory, batch=1)
+    if predictor.task.images:
+        how = "as well" if predictor.task.question else "instead of a text"
+        task = predictor.config.data.task
+        raise ValueError(f"the task {task!r} is about images; give --image=FILE {how}")
+    [answer] = predictor([text], None if text_pair is None else [text_pair])
     if answer["unknown"]:
         note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
         print(f"{note}; the others have no influence of their own", file=sys.stderr)
@@ -238,16 +267,37 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
     return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]
 
 
-def predict_image(directory: str | Path, image: str | Path) -> list[tuple[str, float]]:
+def predict_image(
+    directory: str | Path, image: str | Path, question: str | None = None, picture: str | Path | None = None
+) -> list[tuple[str, float]]:
     """The classes of an image, the likeliest first, with their probabilities.
 
-    The image is scaled to the size that the network was made for.
+    Of a task on patches the likeliest class of each, row by row. The image is scaled to the size that the
+    network was made for.
 
-    Raises: ValueError as `Predictor`.
+    Args:
+      question: what is asked, of a task with questions.
+      picture: file that gets the attention map, the mean over heads of `attention_maps`.
+    Raises: ValueError as `Predictor`; for a question with words that the task does not know.
     """
     predictor = Predictor.load(directory, batch=1)
-    if predictor.tokenizer is not None:
+    if not predictor.task.images:
         task = predictor.config.data.task
         raise ValueError(f"the task {task!r} is about texts; give --text instead of --image")
-    [answer] = predictor([image])
+    questions = None if question is None else [question]
+    if picture is not None:
+        batches = predictor.image_batches([image], questions)
+        rows, cols = grid(predictor.config.model)
+        seeds = predictor.config.train.seeds
+        batch = batches[0]
+        maps = attention_maps(predictor.network, predictor.params, batch, seeds)
+        weights = maps[0].mean(axis=0)[-rows * cols :].reshape(rows, cols)
+        write_map(Path(picture), batch["inputs"][0], weights)
+    [answer] = predictor([image], questions)
+    if "patches" in answer:
+        return [
+            (f"{row} {col} {place['label']}", place["probability"])
+            for row, places in enumerate(answer["patches"])
+            for col, place in enumerate(places)
+        ]
     return sorted(answer["probabilities"].items(), key=lambda item: -item[1])

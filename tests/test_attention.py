@@ -151,3 +151,59 @@ def test_a_rate_that_drops_everything_is_refused(rate: float) -> None:
     x = jnp.ones((1, 2, 1, 4))
     with pytest.raises(ValueError, match=r"dropout=.* must lie in \[0, 1\)"):
         attention(x, x, x, dropout=rate, dropout_key=jax.random.key(0))
+
+
+# A source: cross-attention
+
+
+def test_cross_attention_is_the_chapters_equations() -> None:
+    """Eq. 1.18-1.24 for one question and N patches, in float64, and heads and the output map around them."""
+    layer, question, patches = (
+        Attention(heads=2, head_width="split"),
+        normal(2, 1, 6),
+        normal(2, 5, 4, seed=1),
+    )
+    params = jax.jit(layer.init)(jax.random.key(1), question, source=patches)["params"]
+    assert {name: part["kernel"].shape for name, part in params.items()} == {
+        "query": (6, 2, 3),
+        "key": (4, 2, 3),
+        "value": (4, 2, 3),
+        "out": (2, 3, 6),
+    }
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    expected = np.zeros((2, 1, 6))
+    for b, head in np.ndindex(2, 2):
+        q = np.asarray(question[b, 0], np.float64) @ p["query"]["kernel"][:, head]
+        keys = [np.asarray(z, np.float64) @ p["key"]["kernel"][:, head] for z in patches[b]]
+        values = np.array([np.asarray(z, np.float64) @ p["value"]["kernel"][:, head] for z in patches[b]])
+        s = np.array([q @ key for key in keys]) / np.sqrt(3)
+        weights = np.exp(s) / np.exp(s).sum()
+        expected[b, 0] += weights @ values @ p["out"]["kernel"][head]
+    y = jax.jit(layer.apply)({"params": params}, question, source=patches)
+    np.testing.assert_allclose(y, expected + p["out"]["bias"], atol=5e-6)
+
+
+def test_self_attention_is_attention_to_itself() -> None:
+    layer, x = Attention(heads=2), normal(2, 5, 4)
+    params = jax.jit(layer.init)(jax.random.key(1), x)
+    mask = jnp.arange(5)[None] < jnp.array([[5], [3]])
+    apply = jax.jit(layer.apply)
+    np.testing.assert_array_equal(apply(params, x, mask=mask), apply(params, x, source=x, mask=mask))
+
+
+def test_a_source_has_no_places_to_rotate_by() -> None:
+    x = normal(1, 2, 4)
+    with pytest.raises(ValueError, match="rotary=True has no places for the tokens of a source"):
+        Attention(heads=1, rotary=True).init(jax.random.key(0), x, source=normal(1, 3, 4))
+
+
+def test_masking_of_a_source() -> None:
+    """Neither the content nor the amount of the source's padding reaches the queries, however many."""
+    layer, x, source = Attention(heads=2), normal(2, 3, 4), normal(2, 7, 5, seed=1)
+    params = jax.jit(layer.init)(jax.random.key(1), x, source=source)
+    mask = jnp.broadcast_to(jnp.arange(7)[None] < 4, (2, 7))
+    apply = jax.jit(layer.apply)
+    y = apply(params, x, source=source, mask=mask)
+    np.testing.assert_allclose(y, apply(params, x, source=source.at[:, 4:].set(9.0), mask=mask), atol=1e-6)
+    np.testing.assert_allclose(y, apply(params, x, source=source[:, :4]), atol=1e-6)
+    assert np.abs(y - apply(params, x, source=source)).max() > 1e-3

@@ -23,7 +23,8 @@ RIGHT_BELOW = {
     "export": ("predict", "exported"),
     "exported": (),
     "studies": ("predict", "launch"),
-    "predict": ("train",),
+    "predict": ("train", "attention_map"),
+    "attention_map": ("train",),
     "train": ("pretrained", "provenance"),
     "pretrained": ("config",),
     "family": ("config",),
@@ -144,8 +145,8 @@ def test_configs_import_the_defaults_only() -> None:
 def test_jit_stands_at_the_outermost_caller() -> None:
     paths = [*PACKAGE.rglob("*.py"), *ROOT.glob("launch/*.py")]
     files = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
-    names = ("train/step", "optics/engine", "export")
-    names += ("studies/steps", "studies/judge", "studies/plans", "studies/examination")
+    studies = [f"studies/{name}" for name in ("examination", "judge", "matrices", "plans", "steps")]
+    names = ("train/step", "optics/engine", "export", *studies)
     callers = {f"fourier_attn/{name}.py" for name in names}
     assert {name for name, text in files.items() if "jax.jit" in text} == callers
     assert {name for name, text in files.items() if "jax.config.update" in text} == {"fourier_attn/main.py"}

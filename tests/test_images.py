@@ -449,7 +449,7 @@ def test_texts_and_images_are_not_mixed_up(run: Path, toy_run: Path, tmp_path: P
     for words, message in (
         ((f"--workdir={run}", "--text=good"), "about images; give --image=FILE"),
         ((f"--workdir={toy_run}", f"--image={path}"), "about texts; give --text"),
-        ((f"--workdir={run}", "--text=good", f"--image={path}"), "exclude each other"),
+        ((f"--workdir={run}", "--text=good", f"--image={path}"), "leave --text out"),
     ):
         code, _, err = run_here(main, "--mode=predict", *words)
         assert code == 2

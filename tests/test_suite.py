@@ -1,6 +1,7 @@
 """The suite of networks: its cells, the files of what they found, and all of it once on synthetic reviews."""
 
 import json
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pytest
 from conftest import ROOT, run_here
 
 from configs import imdb_small
+from fourier_attn import config
 from fourier_attn.optics import components, cost, plan, presets
-from fourier_attn.studies import imdb, ledger, projection, report, suite
+from fourier_attn.studies import images, imdb, ledger, projection, report, suite
 from fourier_attn.studies.comparisons import COMPARISONS
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
@@ -40,6 +42,24 @@ def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
             assert costs == sorted(costs)
     with pytest.raises(ValueError, match=r"only='nobody' is no model of tier 1; it has identity, "):
         suite.cells("1", ["nobody"])
+
+
+def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
+    """Their configurations have their task, and the one command lists all that are not done."""
+    for task in images.TASKS:
+        for entry in suite.MODELS[task]:
+            file, _, argument = entry.config.partition(":")
+            c = runpy.run_path(str(ROOT / file))["get_config"](argument)
+            assert c.data.task == entry.task
+            config.check(c)
+        assert task in report.TITLES
+    code, out, error = run_here(images, "--list", "--tasks=shapes,cifar10", f"--results={tmp_path}")
+    assert code == 0, error
+    left = [line.split()[-1] for line in out.splitlines() if line.startswith("left")]
+    assert left == [cell.name for task in ("shapes", "cifar10") for cell in suite.cells(task)]
+    code, _, error = run_here(images, "--tasks=imagenet")
+    assert code == 2
+    assert "tasks=imagenet is unknown; choose of shapes, fashion_mnist, cifar10, pixels" in error
 
 
 def written(directory: Path, name: str = "toy-fnet-0", **more: object) -> Path:

@@ -37,6 +37,22 @@ def test_linear_is_two_matrices() -> None:
     np.testing.assert_allclose(layer.apply({"params": p}, x, mask=mask), expected, atol=1e-6)
 
 
+def test_the_fully_connected_layer_over_tokens() -> None:
+    """y[i] = sum_j T[i, j] x[j] + b[i], of the places that there are; padding has no influence."""
+    layer, x = Linear(length=7, use_features=False, use_bias=True), normal(2, 5, 4)
+    p = jax.jit(layer.init)(jax.random.key(1), x)["params"]
+    assert {name: value.shape for name, value in p.items()} == {"tokens": (7, 7), "bias": (7, 4)}
+    assert not p["bias"].any()
+    p, expected = {"tokens": p["tokens"], "bias": normal(7, 4, seed=1)}, np.zeros((2, 5, 4))
+    mask = np.array([[True] * 5, [True] * 3 + [False] * 2])
+    for b, i in np.ndindex(2, 5):
+        expected[b, i] = p["bias"][i]
+        for j in np.flatnonzero(mask[b]):
+            expected[b, i] += np.float64(p["tokens"][i, j]) * np.asarray(x[b, j], np.float64)
+    y = jax.jit(layer.apply)({"params": p}, x, mask=jnp.asarray(mask))
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
 def test_random_matrices_are_fixed_and_no_parameters() -> None:
     x = jnp.eye(6)[None]
     assert Random(length=6).init(jax.random.key(0), x) == {}

@@ -28,7 +28,7 @@ def load(name: str, task: str) -> config.Config:
 
 
 def test_there_is_a_configuration_for_each_mixer() -> None:
-    assert {load(name, "reviews").model.mixer.name for name in CONFIGS} >= set(model.MIXERS) - {"token_conv"}
+    assert {load(name, "reviews").model.mixer.name for name in CONFIGS} >= set(model.MIXERS)
 
 
 @pytest.mark.parametrize(

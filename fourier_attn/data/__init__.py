@@ -12,7 +12,7 @@ import numpy as np
 from fourier_attn.data import own
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
-from fourier_attn.data.images import Augmentation, ImageBatches, statistics
+from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import (
@@ -31,12 +31,14 @@ from fourier_attn.data.text import (
     check_kind,
     copy_tokenizer,
     encode,
+    encode_questions,
     fit,
     load_tokenizer,
     save_tokenizer,
     special,
     tokenizer_file,
 )
+from fourier_attn.data.tfds import Pictures
 
 __all__ = [
     "TASKS",
@@ -107,6 +109,8 @@ class Splits(NamedTuple):
             for row, label in zip(split.rows, split.labels, strict=True):
                 digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
                 digest.update(label.tobytes())
+            questions = getattr(split, "questions", None)
+            digest.update(b"" if questions is None else questions.tobytes())
             found[name] = f"{len(split.rows)} {digest.hexdigest()}"
         found |= {f"files.{name}": fingerprint for name, fingerprint in self.files.items()}
         if self.tokenizer is None:
@@ -133,8 +137,9 @@ def load(
         return _load_pretraining(config, directory, seed, epochs)
     if config["task"] == "files":
         return _load_own(config, directory, seed, epochs)
-    if TASKS[config["task"]].inputs == "patches":
-        return _load_images(config, seed, epochs)
+    if TASKS[config["task"]].images:
+        kind = _load_images if TASKS[config["task"]].inputs == "patches" else _load_pixels
+        return kind(config, directory, seed, epochs)
     knobs = tfds_knobs(config) if config["task"] == "tfds" else {}
     config = dict(config) | knobs
     task, examples = split_names(config), read(config)
@@ -243,14 +248,18 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
     return Splits(train, validation, test, {}, told, lengths, in_train, {}, file)
 
 
-def _load_images(config: Any, seed: int, epochs: int) -> Splits:
+def _load_images(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
     examples, knobs, notes = read_images(config)
     task = task_of(dict(config) | knobs)
     train = examples.pop("train")
     ways = Augmentation(config["flip"], config["crop"], config["mix"])
-    splits = {
-        name: ImageBatches(part.images, part.labels, batch=config["batch"]) for name, part in examples.items()
-    }
+    tokenizer = _tokenizer(config, directory, train.questions.tolist()) if task.question else None
+
+    def batches(part: Pictures, **order: Any) -> ImageBatches:
+        asked = encode_questions(tokenizer, part.questions.tolist(), config["length"]) if tokenizer else None
+        return ImageBatches(part.images, part.labels, batch=config["batch"], questions=asked, **order)
+
+    splits = {name: batches(part) for name, part in examples.items()}
     mean, deviation = statistics(train.images)
     told = {
         "inputs": task.inputs,
@@ -260,14 +269,38 @@ def _load_images(config: Any, seed: int, epochs: int) -> Splits:
         "head": task.head,
         "classes": len(task.labels),
     }
-    sizes = {"batch": config["batch"], "seed": seed, "epochs": epochs}
-    batches = ImageBatches(train.images, train.labels, augmentation=ways, **sizes)
+    if tokenizer:
+        told["vocab"] = tokenizer.get_vocab_size()
+    first = batches(train, augmentation=ways, seed=seed, epochs=epochs)
     test, *others = task.tests
     extra_evals = {name: splits[name] for name in (*others, *task.held)}
     in_train = examples[test].in_train
+    file = tokenizer_file(directory) if tokenizer else None
     return Splits(
-        batches, splits["validation"], splits[test], extra_evals, told, (), in_train, {}, None, knobs, notes
+        first, splits["validation"], splits[test], extra_evals, told, (), in_train, {}, file, knobs, notes
     )
+
+
+def _load_pixels(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
+    task, (examples, _, _) = TASKS[config["task"]], read_images(config)
+
+    def batches(split: str, **order: int) -> Batches:
+        rows = grey(examples[split].images)
+        if rows.shape[1] != config["length"]:
+            raise ValueError(
+                f"data.length={config['length']} must be {rows.shape[1]}, the pixels of an image of task "
+                f"{config['task']!r}"
+            )
+        labels, size = examples[split].labels, config["batch"]
+        return Batches(list(rows), labels, buckets=rows.shape[1:], batch=size, **order)
+
+    train = batches("train", seed=seed, epochs=epochs)
+    splits = {name: batches(name) for name in examples if name != "train"}
+    told = {"inputs": "tokens", "vocab": 256, "head": task.head, "classes": len(task.labels)}
+    test, *others = task.tests
+    extra_evals = {name: splits[name] for name in (*others, *task.held)}
+    in_train, lengths = examples[test].in_train, (config["length"],)
+    return Splits(train, splits["validation"], splits[test], extra_evals, told, lengths, in_train, {})
 
 
 def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:

@@ -33,15 +33,17 @@ class ImageBatches:
     copies of its first image at weight 0.
 
     A batch is a dict: inputs (b, rows, cols, channels), bytes; label (b); weight (b) 1 or 0; index (b) the
-    image's number; where images are mixed also second_label (b) and share (b), that of the first label.
+    image's number; where images are mixed also second_label (b) and share (b), that of the first label; where
+    there are questions also question (b, q).
 
     Args:
       images: (n, rows, cols, channels), bytes.
-      labels: the class of each.
+      labels: the class of each, (n), or of each of its patches, (n, t).
       batch: images b.
       seed: of the order and the augmentation; None keeps the order and augments nothing (evaluation).
       epochs: how many times the images are seen.
       augmentation: in training.
+      questions: ids of the words of each one's question, (n, q), -1 after the last one; None: there are none.
     Raises: ValueError for no images or a batch below 1.
     """
 
@@ -54,6 +56,7 @@ class ImageBatches:
         seed: int | None = None,
         epochs: int = 1,
         augmentation: Augmentation = NONE,
+        questions: np.ndarray | None = None,
     ):
         if not len(images):
             raise ValueError("there are no images; check data.train_examples and data.holdout")
@@ -61,7 +64,7 @@ class ImageBatches:
             raise ValueError(f"data.batch={batch} must be at least 1")
         self.rows, self.labels = images, np.asarray(labels).astype(np.int32)
         self.batch, self.seed, self.epochs = batch, seed, epochs
-        self.augmentation = augmentation if seed is not None else NONE
+        self.augmentation, self.questions = augmentation, questions
         self.steps_per_epoch = -(-len(images) // batch)
         self.cached: tuple[int, np.ndarray] = (-1, np.zeros(0, int))
 
@@ -78,6 +81,8 @@ class ImageBatches:
         if self.seed is not None:
             random = np.random.default_rng((self.seed, epoch, place))
             batch = augment(batch["inputs"], batch["label"], random, self.augmentation)
+        if self.questions is not None:
+            batch["question"] = self.questions[members]
         return {**batch, "weight": weight, "index": members}
 
     def _order(self, epoch: int) -> np.ndarray:
@@ -137,6 +142,16 @@ def _box(size: tuple[int, int], share: float, random: np.random.Generator) -> li
     return [
         slice(max(round(m - h), 0), min(round(m + h), n)) for m, h, n in zip(middle, half, size, strict=True)
     ]
+
+
+def grey(images: np.ndarray) -> np.ndarray:
+    """Each pixel's grey value (n, rows cols), 0 to 255, row after row: 0.299 red + 0.587 green + 0.114 blue.
+
+    Source: ITU-R BT.601, as Long Range Arena (Tay et al., arXiv 2011.04006) has it.
+    """
+    flat = images.reshape(len(images), -1, images.shape[-1])
+    shares = np.array([0.299, 0.587, 0.114] if images.shape[-1] == 3 else [1.0], np.float32)
+    return np.rint(flat @ shares).astype(np.int32)
 
 
 def statistics(images: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

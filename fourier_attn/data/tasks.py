@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 
 from fourier_attn.data import own
 from fourier_attn.data.columns import find_columns
-from fourier_attn.data.sources import cifar, folders, idx, listops, reviews
+from fourier_attn.data.sources import cifar, folders, idx, listops, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
 from fourier_attn.data.tfds import (
     Examples,
@@ -87,6 +87,8 @@ class Task:
       head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
       texts: the features with the text, or with the two texts; of images ("image",).
+      label: the feature with the class, of images; of head "tokens" with those of the patches.
+      question: the feature with what is asked about an image; "": nothing is.
       inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
       held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
       metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights.
@@ -101,6 +103,8 @@ class Task:
     head: str = "classes"
     builder: Callable[[str | None], tfds.core.DatasetBuilder] | None = None
     texts: tuple[str, ...] = ("text",)
+    label: str = "label"
+    question: str = ""
     inputs: str = "tokens"
     held: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ("accuracy",)
@@ -108,6 +112,16 @@ class Task:
     tests: tuple[str, ...] = ("test",)
     submissions: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def images(self) -> bool:
+        """Whether it is about images, as patches or as the values of their pixels."""
+        return self.texts == ("image",)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a run has a tokenizer."""
+        return not self.images or bool(self.question)
 
 
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
@@ -130,6 +144,29 @@ def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], 
         "train.patience": 0,
     }
     return Task(dataset, labels, texts=("image",), inputs="patches", defaults=defaults, **fields)
+
+
+def _shapes(labels: tuple[str, ...], epochs: int, **fields: Any) -> Task:
+    """A task on the synthetic shapes."""
+    defaults = {
+        "data.length": 8,
+        "data.buckets": (),
+        "data.batch": 128,
+        "data.flip": "question" in fields,
+        "model.inputs": "patches",
+        "model.image": (shapes.SIZE, shapes.SIZE, 3),
+        "model.patch": shapes.CELL,
+        "model.depth": 2,
+        "model.d": 64,
+        "model.mlp": 128,
+        "model.activation": "gelu",
+        "model.norm_position": "pre",
+        "optim.learning_rate": 1e-3,
+        "train.epochs": epochs,
+        "train.patience": 0,
+    }
+    more = {"builder": shapes.builder, "validations": ("validation",), "defaults": defaults}
+    return Task("synthetic_shapes", labels, texts=("image",), inputs="patches", **more, **fields)
 
 
 # Own data: what they are, only the data say.
@@ -180,6 +217,26 @@ TASKS = {
         (32, 32, 3),
         builder=cifar.builder,
         held={"batch_5": ("train_40000", "train_50000")},
+    ),
+    # Long Range Arena's: grey values one after the other
+    "pixels": Task(
+        "cifar10",
+        cifar.LABELS,
+        builder=cifar.builder,
+        texts=("image",),
+        held={"batch_5": ("train_40000", "train_50000")},
+        defaults={
+            "data.length": 1024,
+            "data.buckets": (),
+            "data.holdout": 0.1,
+            "model.positions": 1024,
+            "model.depth": 4,
+            "train.patience": 0,
+        },
+    ),
+    "shapes": _shapes(shapes.ANSWERS, 20, head="question", question="question"),
+    "shapes_patches": _shapes(
+        shapes.LABELS, 5, head="tokens", label="patches", metrics=("mean_iou", "accuracy")
     ),
     "pretraining": Task(
         "",
@@ -305,19 +362,23 @@ def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple
         return folders.read(config)
     task = TASKS[config["task"]]
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    train = read_pictures(builder, "train")
+    features = (task.label, task.question)
+    train = read_pictures(builder, "train", *features)
     result = {}
     for split in task.tests:
-        test = read_pictures(builder, split)
+        test = read_pictures(builder, split, *features)
         result[split] = test.seen_in(train).first(config["test_examples"])
     for name, (first, last) in task.held.items():
         held = (first <= train.ids) & (train.ids < last)
         result[name] = train.take(np.flatnonzero(held)).first(config["test_examples"])
         train = train.take(np.flatnonzero(~held))
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    count = round(config["holdout"] * len(train))
-    result["validation"] = train.take(order[:count]).first(config["eval_examples"])
-    return {"train": train.take(order[count:]).first(config["train_examples"]), **result}, {}, ()
+    if not task.validations:
+        count = round(config["holdout"] * len(train))
+        result["validation"], order = train.take(order[:count]).first(config["eval_examples"]), order[count:]
+    for split in task.validations:
+        result[split] = read_pictures(builder, split, *features).first(config["eval_examples"])
+    return {"train": train.take(order).first(config["train_examples"]), **result}, {}, ()
 
 
 def check_task(config: Any) -> None:
@@ -340,3 +401,11 @@ def check_task(config: Any) -> None:
         raise ValueError(f"data.labels={config['labels']!r} must hold two or more different names")
     if config["dataset"] and config["task"] != "tfds":
         raise ValueError(f"data.dataset={config['dataset']!r} is for the task 'tfds', not {config['task']!r}")
+    task = TASKS[config["task"]]
+    moved = ("flip", "crop", "mix") if "tokens" in (task.head, task.inputs) else ("crop", "mix")
+    changed = [name for name in moved if config[name]]
+    if changed and task.images and (task.question or "flip" in moved):
+        raise ValueError(
+            f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
+            "about; leave images as they are"
+        )

@@ -277,6 +277,28 @@ def encode(
     return rows
 
 
+def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.ndarray:
+    """Token ids of questions about images, (n, length), and -1 after each one's last.
+
+    Raises: ValueError for a question with no word or too many.
+    """
+    found = np.full((len(texts), length), -1, np.int32)
+    for row, text, known in zip(found, texts, _ids(tokenizer, texts, masks=False), strict=True):
+        if not 0 < len(known) <= length:
+            raise ValueError(f"the question {text!r} has {len(known)} words; ask with 1 to {length}")
+        row[: len(known)] = known
+    return found
+
+
+def check_known(tokenizer: Any, text: str) -> None:
+    """Checks that a tokenizer knows all words of a text. Raises: ValueError."""
+    unknown = special(tokenizer).unknown
+    if unknown in _ids(tokenizer, [text], masks=False)[0]:
+        words = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+        asked = ", ".join(word for word in sorted(words) if word.isalpha())
+        raise ValueError(f"the question {text!r} has a word that the task does not know; ask with {asked}")
+
+
 def _ids(tokenizer: Any, texts: Sequence[str], masks: bool) -> list[list[int]]:
     if not masks:
         return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

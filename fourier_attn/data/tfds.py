@@ -48,21 +48,24 @@ class Examples:
 
 @dataclasses.dataclass(frozen=True)
 class Pictures:
-    """Images (n, rows, cols, channels) of bytes, their classes, and TFDS's names of them.
+    """Images (n, rows, cols, channels) of bytes, their classes (n) or those of their patches (n, t).
 
-    `in_train` marks those that are also in the train split, pixel by pixel.
+    `ids` are TFDS's names of them, `in_train` marks those that are also in the train split, pixel by pixel,
+    and `questions` are what is asked about each, "" where nothing is.
     """
 
     images: np.ndarray
     labels: np.ndarray
     ids: np.ndarray
     in_train: np.ndarray
+    questions: np.ndarray
 
     def __len__(self) -> int:
         return len(self.images)
 
     def take(self, index: np.ndarray) -> "Pictures":
-        return Pictures(*(column[index] for column in (self.images, self.labels, self.ids, self.in_train)))
+        columns = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return Pictures(*(column[index] for column in columns))
 
     def first(self, count: int) -> "Pictures":
         """The first so many, or all for 0."""
@@ -132,12 +135,14 @@ def prepared(
     return builder
 
 
-def read_pictures(builder: Any, split: str) -> Pictures:
+def read_pictures(builder: Any, split: str, label: str = "label", question: str = "") -> Pictures:
     """The images of a split, in TFDS's order.
 
+    Args:
+      label, question: the features with them; without a name there are no questions.
     Raises: ValueError for a split that is not there or cannot be read.
     """
-    _check_split(builder, split, ("image", "label"))
+    _check_split(builder, split, ("image", label, *([question] if question else [])))
     shape = builder.info.features["image"].shape
     try:
         decoders = {"image": tfds.decode.SkipDecoding()}  # which would be TensorFlow's, or slow
@@ -148,11 +153,13 @@ def read_pictures(builder: Any, split: str) -> Pictures:
         images = np.empty((len(rows), *shape), np.uint8)
         for i, row in enumerate(rows):
             images[i] = _decoded(row["image"], shape)
-        labels = np.array([row["label"] for row in rows])
+        labels = np.array([row[label] for row in rows])
+        labels = labels.reshape(len(rows), -1) if labels.ndim > 1 else labels
+        questions = np.array([row[question].decode() if question else "" for row in rows])
         ids = np.array([row["id"].decode() if "id" in row else str(i) for i, row in enumerate(rows)])
     except Exception as error:  # array_record, TFDS and Pillow raise a dozen kinds for a damaged file
         raise ValueError(_unreadable(builder, split, error)) from error
-    return Pictures(images, labels, ids, np.zeros(len(rows), bool))
+    return Pictures(images, labels, ids, np.zeros(len(rows), bool), questions)
 
 
 def _decoded(contents: bytes, shape: tuple[int, ...]) -> np.ndarray:

@@ -145,7 +145,7 @@ class PatchEmbedding(nn.Module):
       dtype: of the computation; parameters are float32.
     Returns: the vectors, and None, since there is no table of tokens.
     Raises: ValueError for an image that patches do not divide, or with other channels.
-    Source: Dosovitskiy et al., arXiv 2010.11929; the chapter's 1.2.
+    Source: Dosovitskiy et al., arXiv 2010.11929; the chapter's 1.3.3.
     """
 
     d: int

@@ -1,5 +1,6 @@
 """What stands after the blocks: one vector of a sequence, and what a task wants to know."""
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fourier_attn.layers import initial
+from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.initial import SMALL
 
 
@@ -38,6 +40,52 @@ class Head(nn.Module):
         begin = initial.dense(self.initializer, x.shape[-1])
         y = nn.Dense(self.outputs or 1, name="output", **begin)(pooled if self.of == "pooled" else x)
         return y if self.outputs else y[..., 0]
+
+
+class Question(nn.Module):
+    """The answer to a question about the tokens x of an image, which a question token attends to.
+
+        q = LN(mean_i E[word_i])                  the question token; the order of its words is not seen
+        z = LN(q + attention(q; x)),    y = W (z + B relu(A z + a) + b) + c
+
+    Parameters: `words/embedding` (vocab, d), normal with deviation 0.02; `words_norm` and `norm`, each with
+    `scale` and `bias` (d); `attention`, see there; `mlp_in`, `mlp_out` and `output`, each with `kernel` and
+    `bias`.
+
+    Args:
+      outputs: number of answers.
+      vocab: words.
+      heads: of the attention.
+      initializer: see `fourier_attn.layers.initial.dense`.
+    Masking: words below 0 are none; without any the question token is 0.
+    Source: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
+    """
+
+    outputs: int
+    vocab: int
+    heads: int = 4
+    initializer: str = "fan_in"
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "b t d"],
+        pooled: Float[Array, "b d"],
+        *,
+        question: Int[Array, "b q"] | None = None,
+        **_: Any,
+    ) -> Float[Array, "b c"]:
+        b, d = len(x), x.shape[-1]
+        begin, end = (initial.dense(self.initializer, width) for width in (d, 2 * d))
+        question = jnp.full((b, 1), -1) if question is None else question
+        words = nn.Embed(self.vocab, d, embedding_init=initial.table(self.initializer), name="words")
+        norm = partial(nn.LayerNorm, use_fast_variance=False)
+        token = norm(name="words_norm")(mean(words(jnp.maximum(question, 0)), question >= 0))[:, None]
+        attention = Attention(heads=self.heads, initializer=self.initializer, name="attention")
+        z = norm(name="norm")(token + attention(token, source=x))[:, 0]
+        hidden = nn.relu(nn.Dense(2 * d, name="mlp_in", **begin)(z))
+        z = z + nn.Dense(d, name="mlp_out", **end)(hidden)
+        return nn.Dense(self.outputs, name="output", **begin)(z)
 
 
 class Features(nn.Module):
@@ -78,6 +126,7 @@ class Pretraining(nn.Module):
         *,
         table: Float[Array, "v e"],
         mlm_positions: Int[Array, "b p"] | None = None,
+        **_: Any,
     ) -> dict[str, Float[Array, "..."]]:
         outputs = {}
         if self.mlm:

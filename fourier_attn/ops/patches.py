@@ -55,8 +55,8 @@ def patches(
     convolution with stride s whose kernels are the matrix's columns (cross-correlation, as usual).
 
     Raises: ValueError as `grid_of_patches`.
-    Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, 1.2 and
-      eq. 1.13-1.15; Dosovitskiy et al., arXiv 2010.11929.
+    Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, section
+      1.3.3; Dosovitskiy et al., arXiv 2010.11929.
     """
     *b, i, j, c = x.shape
     step = stride or patch

@@ -69,8 +69,13 @@ class CellRun(sweep.Run):
 
 
 def main() -> int:
+    return train(flags.FLAGS.tier)
+
+
+def train(tier: str) -> int:
+    """Trains the cells of a tier that are not done; returns the exit code."""
     options = flags.FLAGS
-    chosen = suite.cells(options.tier, options.only)
+    chosen = suite.cells(tier, options.only)
     ledger, runs = Ledger(Path(options.results)), Path(options.runs)
     scale = pace(chosen, ledger)
     if options.list:

@@ -25,9 +25,9 @@ def finding(cell: Cell, directory: Path) -> Finding:
     """What a finished run has found, as its cell's file says it.
 
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
-      the answer to each test example is right, packed, or None where that is not public; `cpu_seconds` and
-      `peak_memory_mib` of all the processes that worked on it, as far as they could tell (`counted` of
-      `processes`).
+      the answer to each test example is right, packed, or None where that is not public, or the metric is
+      no accuracy; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as they
+      could tell (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other knobs.
     """
     check_knobs(cell, directory)
@@ -38,6 +38,7 @@ def finding(cell: Cell, directory: Path) -> Finding:
         if line["split"] in ("train", "validation") and line["epoch"] == int(line["epoch"]):
             values = {name: value for name, value in line.items() if name not in (*RUN_OWN, "split", "epoch")}
             epochs.setdefault(int(line["epoch"]), {})[line["split"]] = values
+    known = row["metric"] == "accuracy" and "accuracy" in row["test"]
     return {
         "cell": cell.name,
         "tier": cell.tier,
@@ -45,7 +46,7 @@ def finding(cell: Cell, directory: Path) -> Finding:
         **{key: row[key] for key in ("config", "task", "metric", "mixer", "knobs", "seed", "split_seed")},
         **{key: row[key] for key in ("parameters", "seconds", "test", "validation")},
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
-        "right": pack(answered_right(directory)) if row["metric"] in row["test"] else None,
+        "right": pack(answered_right(directory)) if known else None,
         **usage(directory),
         **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
         "fingerprints": facts["fingerprints"],

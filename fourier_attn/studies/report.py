@@ -43,6 +43,10 @@ TITLES = {
     "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
     "listops": "ListOps, shortened to at most 512 tokens",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
+    "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks alike in all but their mixer",
+    "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks alike in all but their mixer",
+    "shapes": "Synthetic shapes: questions, and labels of patches",
+    "pixels": "CIFAR-10 as 1,024 grey values, 1,000 steps",
     "settings": "Settings tried, on validation reviews that no cell holds out",
 }
 

@@ -160,6 +160,31 @@ MODELS["listops"] = tuple(
         "attention": 1.5,
     }.items()
 )
+# Images: one recipe, that of the task.
+IMAGES = {
+    "identity": ("identity.py:{task}", 0.6),
+    "fourier": ("fnet_vit.py:{task}-all", 0.8),
+    "fourier-space": ("fnet_vit.py:{task}-space", 0.8),
+    "token_conv": ("token_conv.py:{task}", 0.8),
+    "global_filter": ("gfnet.py:{task}", 0.8),
+    "lambda-3": ("lambda_vit.py:{task}-3", 1.0),
+    "lambda-7": ("lambda_vit.py:{task}-7", 1.2),
+    "hybrid": ("fnet_vit.py:{task}-hybrid", 1.0),
+    "attention": ("vit.py:{task}", 1.2),
+}
+for _task in ("fashion_mnist", "cifar10"):
+    MODELS[_task] = tuple(
+        Model(name, core_hours, f"configs/{file.format(task=_task)}", task=_task)
+        for name, (file, core_hours) in IMAGES.items()
+    )
+MODELS["shapes"] = tuple(
+    Model(name, 0.1, f"configs/shapes.py:{name}", task=task)
+    for name, task in {"answers": "shapes", "segmentation": "shapes_patches"}.items()
+)
+MODELS["pixels"] = tuple(
+    Model(name, core_hours, f"configs/pixels.py:{name}", task="pixels")
+    for name, core_hours in {"fnet": 0.6, "lambda": 0.9, "long_conv": 0.9, "attention": 2.5}.items()
+)
 # Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
 APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
     "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))

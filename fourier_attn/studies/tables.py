@@ -18,6 +18,7 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import atomic, command
+from fourier_attn.studies.attended import attended
 from fourier_attn.studies.calibrate import recovered, tuned
 from fourier_attn.studies.compiled import (
     compiled_lengths,
@@ -29,6 +30,7 @@ from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.examination import beside
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
+from fourier_attn.studies.matrices import matrix_table, property_table
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, speed, values
@@ -41,6 +43,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
     "evidence": partial(evidence, name="imdb", tier="1"),
+    "images-fashion_mnist": partial(evidence, name="images", tier="fashion_mnist", whole=True),
+    "images-cifar10": partial(evidence, name="images", tier="cifar10", whole=True),
+    "images-shapes": partial(evidence, name="images", tier="shapes", whole=True),
+    "images-pixels": partial(evidence, name="images", tier="pixels", whole=True),
     "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(
@@ -74,6 +80,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "examination": partial(beside, name="examination"),
     "drift": partial(over_ages, name="drift-reviews"),
     "photons": partial(over_photons, name="photons-reviews"),
+    "attended": partial(attended, name="attended"),
+    "matrices": partial(matrix_table, name="matrices"),
+    "properties": partial(property_table, name="matrices"),
 }
 
 

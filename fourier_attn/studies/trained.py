@@ -26,8 +26,12 @@ def runs(results: Results, name: str, task: str) -> str:
     return table(head, sorted(lines)) + notes(documents)
 
 
-def evidence(results: Results, name: str, tier: str) -> str:
-    """One line for each model of a tier of the suite, the best first: its score, and what it took."""
+def evidence(results: Results, name: str, tier: str, whole: bool = False) -> str:
+    """One line for each model of a tier of the suite, the best first: its score, and what it took.
+
+    Args:
+      whole: with parameters and memory, too.
+    """
     found = {model.name: [] for model in suite.MODELS[tier]}
     ledger = Ledger(results.root / "results" / name)
     for cell in suite.cells(tier):
@@ -41,8 +45,13 @@ def evidence(results: Results, name: str, tier: str) -> str:
     for model in sorted(found, key=mean, reverse=True):
         hours = [each["cpu_seconds"] / 3600 for each in found[model] if each["cpu_seconds"]]
         cost = f"{statistics.mean(hours):.2f}" if hours else ""
-        lines.append([f"`{model}`", in_words([100 * score(each) for each in found[model]]), cost])
-    return table(["model", "test accuracy, %", "core-hours a seed"], lines)
+        size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
+        memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
+        taken = [cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
+        lines.append([f"`{model}`", in_words([100 * score(each) for each in found[model]]), *taken])
+    metric = "test score, %" if whole else "test accuracy, %"
+    head = ["model", metric, "core-hours a seed", "parameters", "peak memory, MiB"]
+    return table(head, lines)
 
 
 def in_words(values: list[float]) -> str:

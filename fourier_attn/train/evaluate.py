@@ -52,13 +52,14 @@ def compute_metrics(
     """All metrics of a split, each with one value for each seed: means of the sums, and the task's own.
 
     Args:
-      answers: class probabilities (.., n, c) or scores (.., n), with a leading axis for several seeds.
+      answers: class probabilities (.., n, c), (.., n, t, c) or scores (.., n); several seeds have a leading
+        axis.
     """
     result = metrics.each(total)
     for name in task.metrics:
         if name not in result:
             chosen = answers.argmax(axis=-1) if task.labels else answers
-            result[name] = np.array([SCORES[name](row, labels) for row in chosen.reshape(-1, len(labels))])
+            result[name] = np.array([SCORES[name](row, labels) for row in chosen.reshape(-1, *labels.shape)])
     return result
 
 
@@ -92,15 +93,14 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
 def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Split) -> np.ndarray:
     """One line per example: its number in the split, label, answer and, of a class, the probability.
 
-    With several seeds answers are their mean. Returns the answers.
+    Where each token has a class, label and answer are lists. With several seeds answers are their mean.
+    Returns the answers.
     """
-    if not task.labels:
-        chosen = answers.reshape(-1, answers.shape[-1]).mean(axis=0)
-        extra: list[dict[str, float]] = [{} for _ in chosen]
-        chosen = chosen.round(6)
-    else:
-        mean = answers.reshape(-1, *answers.shape[-2:]).mean(axis=0)
-        chosen = mean.argmax(axis=-1)
+    classes = answers.shape[-1:] if task.labels else ()
+    mean = answers.reshape(-1, *batches.labels.shape, *classes).mean(axis=0)
+    chosen = mean.argmax(axis=-1) if task.labels else mean.round(6)
+    extra: list[dict[str, float]] = [{} for _ in chosen]
+    if task.labels and chosen.ndim == 1:
         extra = [{"probability": round(float(row[best]), 6)} for row, best in zip(mean, chosen, strict=True)]
     rows = zip(batches.labels.tolist(), chosen.tolist(), extra, strict=True)
     lines = [

@@ -54,7 +54,7 @@ def load(settings: Config, directory: Path) -> Start:
         check_file(settings.data.tokenizer)
     if not settings.init_from:
         return Start(settings)
-    images = data.task_of(settings.data).inputs != "tokens"
+    images = data.task_of(settings.data).images
     if begun and (images or tokenizer_file(directory).exists()) and names(directory):
         return Start(adopt(settings, workdir.load(directory).model.to_dict()))
     source = Path(settings.init_from)
@@ -80,7 +80,7 @@ def load(settings: Config, directory: Path) -> Start:
                 f"init_from={settings.init_from} has no tokenizer; name the one of its vocabulary, "
                 "--config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
             )
-    if images != (part.inputs != "tokens"):
+    if data.task_of(settings.data).inputs != part.inputs:
         raise ValueError(
             f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
             f"{data.task_of(settings.data).inputs}; name other weights"

@@ -20,7 +20,8 @@ class Objective(NamedTuple):
       names: of the sums.
       losses: name of each loss -> what in the batch weighs its terms; the sum of their means is minimised.
       sums: (outputs, batch) -> sums and counts, the losses among them.
-      answers: outputs -> what is kept of each example: class probabilities (b, c) or scores (b).
+      answers: outputs -> what is kept of each example: class probabilities (b, c), those of its tokens
+        (b, t, c), or scores (b).
     """
 
     names: tuple[str, ...]
@@ -61,6 +62,13 @@ def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
     return {"loss": loss, "accuracy": accuracy}
 
 
+def _tokens(logits: Float[Array, "b t c"], batch: Batch) -> Sums:
+    """Of each example the mean over its tokens."""
+    t = logits.shape[1]
+    weight = jnp.broadcast_to(batch["weight"][:, None] / t, logits.shape[:2])
+    return dict(zip(("loss", "accuracy"), class_sums(logits, batch["label"], weight), strict=True))
+
+
 def _score(score: Float[Array, " b"], batch: Batch) -> Sums:
     return {"loss": sum_and_count((score - batch["label"]) ** 2, batch["weight"])}
 
@@ -76,6 +84,8 @@ PRETRAINING = ("mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy")
 # by head of the model
 OBJECTIVES: dict[str, Objective] = {
     "classes": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax),
+    "question": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax),
+    "tokens": Objective(("loss", "accuracy"), {"loss": "weight"}, _tokens, jax.nn.softmax),
     "score": Objective(("loss",), {"loss": "weight"}, _score, lambda score: score),
     "pretraining": Objective(
         PRETRAINING,

@@ -1,4 +1,4 @@
-"""What predictions are worth: the metrics that the tasks of GLUE are judged by.
+"""What predictions are worth: the metrics that the tasks of GLUE, and labels of patches, are judged by.
 
 scikit-learn and SciPy are imported where they are called: they would double the time of an import.
 """
@@ -48,12 +48,26 @@ def spearman(prediction: Any, label: Any) -> float:
     return _correlation(spearmanr, prediction, label)
 
 
+def mean_iou(prediction: Any, label: Any) -> float:
+    """The mean over classes of |predicted and true| / |predicted or true|, counted in patches.
+
+    Classes that are neither there nor predicted are left out.
+    """
+    prediction, label = _checked(np.ravel(prediction), np.ravel(label))
+    shares = []
+    for known in np.union1d(prediction, label):
+        predicted, true = prediction == known, label == known
+        shares.append(np.sum(predicted & true) / np.sum(predicted | true))
+    return float(np.mean(shares))
+
+
 SCORES: dict[str, Score] = {
     "accuracy": accuracy,
     "f1": f1,
     "matthews": matthews,
     "pearson": pearson,
     "spearman": spearman,
+    "mean_iou": mean_iou,
 }
 
 

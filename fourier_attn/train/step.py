@@ -118,7 +118,7 @@ def overlay_params(params: Any, start: Any) -> Any:
 
 def model_inputs(batch: Batch) -> dict[str, Any]:
     """What of a batch the network is given besides the tokens."""
-    return {name: batch[name] for name in ("mask", "types", "mlm_positions") if name in batch}
+    return {name: batch[name] for name in ("mask", "types", "mlm_positions", "question") if name in batch}
 
 
 def make_train_step(

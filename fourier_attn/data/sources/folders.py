@@ -66,4 +66,4 @@ def _images(folder: Path, names: tuple[str, ...], size: int) -> Pictures:
         image[:] = read_image(path, (size, size, 3))
     labels = np.array([names.index(path.parent.name) for path in found])
     ids = np.array([f"{path.parent.name}/{path.name}" for path in found])
-    return Pictures(images, labels, ids, np.zeros(len(found), bool))
+    return Pictures(images, labels, ids, np.zeros(len(found), bool), np.full(len(found), ""))

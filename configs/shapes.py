@@ -1,0 +1,22 @@
+"""Questions about synthetic images of coloured shapes, answered by a question token that attends to patches.
+
+The string argument is the model:
+
+    answers        "what colour is the circle?", "how many squares?": one of eight answers; chance is 1/4 with
+                   the question alone, and 1/8 with the image alone (shapes.py, in data/sources)
+    segmentation   of each patch, which shape it shows; the metric is the mean IoU
+
+`python -m fourier_attn.main --config=configs/shapes.py`. Not yet run.
+"""
+
+from fourier_attn.config import Config, default
+
+MODELS = {"answers": "shapes", "segmentation": "shapes_patches"}
+
+
+def get_config(name: str = "answers") -> Config:
+    if name not in MODELS:
+        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    config = default("attention", MODELS[name])
+    config.model.mixer.heads, config.model.mixer.head_width = 4, "split"
+    return config

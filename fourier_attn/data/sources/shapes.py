@@ -1,0 +1,137 @@
+"""Synthetic images of coloured shapes on a grid, with questions; neither image nor question alone answers.
+
+An image is a grid of cells. In each image the four kinds of shape have the four colours, one each, and occur
+one, two, three and four times; which kind has which colour and which number are two independent random
+permutations, and the cells are random, too. A question asks for the colour or the number of one kind, in one
+of two wordings, and is drawn without a look at the image. Then, exactly and not only on average:
+
+    of one image, the questions have the eight answers equally often        chance is 1/8 without the question
+    of one question, its four answers are equally likely over images        chance is 1/4 without the image
+
+since the question says whether a colour or a number is wanted. The label of a cell is 0 for none, or 1 + the
+kind: no shape reaches beyond its cell, so that a patch of that size has one label.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from fourier_attn.data.sources.idx import png
+
+KINDS = ("circles", "squares", "triangles", "crosses")
+COLOURS = {"red": (220, 50, 40), "green": (50, 180, 70), "blue": (60, 90, 220), "yellow": (225, 205, 50)}
+NUMBERS = ("one", "two", "three", "four")
+ANSWERS = (*COLOURS, *NUMBERS)
+ONE = ("circle", "square", "triangle", "cross")
+QUESTIONS = (
+    *(f"what colour are the {kind}?" for kind in KINDS),
+    *(f"how many {kind}?" for kind in KINDS),
+    *(f"what colour is the {kind}?" for kind in ONE),
+    *(f"how many {kind} are there?" for kind in KINDS),
+)
+LABELS = ("none", *KINDS)
+GRID, CELL = 5, 8  # cells on a side, pixels of a cell on a side
+SIZE = GRID * CELL
+SPLITS = {"train": 20_000, "validation": 2_000, "test": 4_000}
+GREY, NOISE = 100, 18  # the background's mean and deviation, of 255
+
+
+class Example(NamedTuple):
+    """An image (SIZE, SIZE, 3), the numbers of its question and answer, and the labels (GRID, GRID)."""
+
+    image: np.ndarray
+    question: int
+    answer: int
+    labels: np.ndarray
+
+
+def example(draw: np.random.Generator) -> Example:
+    """Draws an image and a question."""
+    colours, numbers = draw.permutation(len(KINDS)), draw.permutation(len(KINDS))
+    kinds = np.repeat(np.arange(len(KINDS)), 1 + numbers)  # of numbers[kind] + 1 shapes each
+    labels = np.zeros(GRID * GRID, np.uint8)
+    labels[draw.choice(GRID * GRID, len(kinds), replace=False)] = 1 + kinds
+    labels = labels.reshape(GRID, GRID)
+    question = int(draw.integers(len(QUESTIONS)))
+    return Example(picture(labels, colours, draw), question, answer(question, colours, numbers), labels)
+
+
+def answer(question: int, colours: np.ndarray, numbers: np.ndarray) -> int:
+    """The place in ANSWERS, where kind i has colour colours[i] and occurs 1 + numbers[i] times."""
+    wanted, kind = divmod(question % len(ANSWERS), len(KINDS))
+    return int(numbers[kind]) + len(COLOURS) if wanted else int(colours[kind])
+
+
+def picture(labels: np.ndarray, colours: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """The image (SIZE, SIZE, 3) of labelled cells, in uint8, with noise everywhere.
+
+    Each shape has a size of its own and stands anywhere within its cell.
+    """
+    pixels, palette = np.full((SIZE, SIZE, 3), GREY, np.float64), np.array(list(COLOURS.values()))
+    for row, column in np.argwhere(labels):
+        kind = labels[row, column] - 1
+        radius = draw.uniform(2.6, 3.5)
+        centre = CELL / 2 + draw.uniform(radius - CELL / 2, CELL / 2 - radius, 2)
+        cell = pixels[row * CELL : (row + 1) * CELL, column * CELL : (column + 1) * CELL]
+        cell[outline(KINDS[kind], radius, *centre)] = palette[colours[kind]]
+    return np.clip(pixels + draw.normal(0, NOISE, pixels.shape), 0, 255).astype(np.uint8)
+
+
+def outline(kind: str, radius: float, middle: float, centre: float) -> np.ndarray:
+    """Which pixels of a cell (CELL, CELL) a shape covers."""
+    y, x = np.mgrid[:CELL, :CELL] + 0.5 - np.array([middle, centre])[:, None, None]
+    if kind == "circles":
+        return x**2 + y**2 <= radius**2
+    box = np.maximum(np.abs(x), np.abs(y)) <= radius
+    if kind == "squares":
+        return box
+    if kind == "triangles":
+        return box & (2 * np.abs(x) <= y + radius)
+    return box & (np.minimum(np.abs(x), np.abs(y)) <= radius / 3)
+
+
+def examples(split: str, count: int) -> Iterator[Example]:
+    """The first examples of a split: each comes from its own seed, whatever is drawn before it."""
+    for number in range(count):
+        yield example(np.random.default_rng((list(SPLITS).index(split), number)))
+
+
+class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
+    """The TFDS data set `synthetic_shapes`: the same images and questions on every machine."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            "image": tfds.features.Image(shape=(SIZE, SIZE, 3), encoding_format="png"),
+            "question": tfds.features.Text(),
+            "label": tfds.features.ClassLabel(names=list(ANSWERS)),
+            "patches": tfds.features.Tensor(shape=(GRID, GRID), dtype=np.uint8),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Synthetic images of coloured shapes, and questions that neither answers alone.",
+            features=tfds.features.FeaturesDict(features),
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        return {split: self._generate_examples(split, count) for split, count in SPLITS.items()}
+
+    def _generate_examples(self, split: str, count: int) -> Iterator[tuple[str, dict]]:
+        for number, found in enumerate(examples(split, count)):
+            yield (
+                f"{split}_{number}",
+                {
+                    "image": png(found.image),
+                    "question": QUESTIONS[found.question],
+                    "label": found.answer,
+                    "patches": found.labels,
+                },
+            )
+
+
+def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """Makes the TFDS builder of the synthetic shapes in `data_dir`."""
+    return SyntheticShapes(data_dir=data_dir, file_format="array_record")

@@ -1,0 +1,106 @@
+"""Where questions look: python -m fourier_attn.studies.attended --workdir=runs/NAME
+
+Of a run on the task `shapes`: the share of the question token's weights that lies on the patches with the
+shape that is asked about, over the test images, in the mean over heads and of the head that has most,
+beside the share of those patches in the image, which weights that know nothing would have.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+
+from fourier_attn import command, data, predict, provenance
+from fourier_attn.attention_map import attention_maps
+from fourier_attn.data.sources import shapes
+from fourier_attn.data.tasks import read_images
+from fourier_attn.data.tfds import prepared, read_pictures
+from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
+from fourier_attn.train import workdir
+from fourier_attn.train.evaluate import evaluate_split
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.step import make_eval_step
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("workdir", None, "directory of a trained run on the task shapes")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now; default: where the run says")
+    flags.DEFINE_string("out", "results/attended.json", "file that gets the numbers")
+
+
+def main() -> None:
+    if flags.FLAGS.workdir is None:
+        raise ValueError("--workdir is needed: the directory of a trained run on the task shapes")
+    directory = Path(flags.FLAGS.workdir).resolve()
+    config, network, params = predict.restore(directory)
+    task = data.TASKS[config.data.task]
+    if not task.question:
+        raise ValueError(f"workdir={directory} is a run on {config.data.task!r}; name one on shapes")
+    test = predict.load(config, directory, flags.FLAGS.data_dir).test
+    seeds = config.train.seeds
+    eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)
+    _, answers = evaluate_split(eval_step, params, test)
+    right = (answers.argmax(axis=-1) == test.labels).reshape(-1, len(test.labels)).mean(axis=0)
+    weights = [attention_maps(network, params, test[i], seeds) for i in range(len(test))]
+    weights = np.concatenate(weights)[: len(test.labels)]
+    # the same split in the same order
+    questions = read_images(config.data)[0]["test"].questions
+    builder = prepared(task.dataset, config.data.dir or None, task.builder)
+    labels = read_pictures(builder, "test", "patches").labels[: len(questions)]
+    asked = asked_patches(questions, labels)
+    shares = np.sum(weights * asked[:, None], axis=-1)  # (n, h)
+    colour = np.array([question.startswith("what colour") for question in questions])
+    rows = []
+    for kind, chosen in (("a colour", colour), ("a number", ~colour)):
+        share, chance, accuracy = (np.mean(x[chosen]) for x in (shares, asked.mean(axis=1), right))
+        best = shares[chosen].mean(axis=0).max()
+        rows.append(
+            {
+                "asked": kind,
+                "examples": int(chosen.sum()),
+                "share": float(share),
+                "best_head": float(best),
+                "chance": float(chance),
+                "accuracy": float(accuracy),
+            }
+        )
+        looks = f"{share:.3f} of the weight on the right patches (best head {best:.3f}, chance {chance:.3f})"
+        print(f"{kind}: {looks}, {accuracy:.2%} right")
+    facts = workdir.record(directory)
+    setting = (
+        f"{task.dataset}, {config.model.depth} blocks of {config.model.mixer.name}; the network by "
+        f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}"
+    )
+    provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
+    print(f"written to {flags.FLAGS.out}")
+
+
+def asked_patches(questions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n, t): which patches show the kind of shape that each question is about, by their labels (n, t)."""
+    kinds = np.array([shapes.QUESTIONS.index(question) % len(shapes.KINDS) for question in questions])
+    return labels == 1 + kinds[:, None]
+
+
+def attended(results: Results, name: str) -> str:
+    """The table of the shares."""
+    documents = results.runs(name)
+    lines = [
+        [
+            row["asked"],
+            f"{row['examples']:,}",
+            f"{100 * row['accuracy']:.2f}",
+            f"{100 * row['share']:.1f}",
+            f"{100 * row['best_head']:.1f}",
+            f"{100 * row['chance']:.1f}",
+        ]
+        for document in documents.values()
+        for row in document["rows"]
+    ]
+    head = ["asked for", "test questions", "right, %", "weight on the asked shape, %", "of the best head"]
+    return table([*head, "its patches, %"], lines or [[NOT_RUN, *[""] * 5]]) + notes(documents)
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

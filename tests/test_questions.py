@@ -1,0 +1,282 @@
+"""Questions about images, and labels of patches: from data to a trained run that is asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal, run_here
+from PIL import Image
+from sklearn.metrics import jaccard_score
+
+from configs import pixels
+from configs import shapes as shapes_config
+from fourier_attn import config, data, main, model, predict, train
+from fourier_attn.attention_map import attention_maps
+from fourier_attn.data import images as pictures
+from fourier_attn.data.sources import shapes
+from fourier_attn.data.tfds import Pictures
+from fourier_attn.layers.heads import Question
+from fourier_attn.studies import attended
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.scores import mean_iou
+
+# by which ml_collections reads a configuration
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
+ASKED = ("--mode=predict", "--text=what colour is the circle?")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A TFDS data directory with few shapes."""
+    where = str(tmp_path_factory.mktemp("shapes"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "SPLITS", {"train": 160, "validation": 16, "test": 20})
+        shapes.builder(where).download_and_prepare()
+    return where
+
+
+def small(few: str, task: str = "answers") -> Any:
+    c = shapes_config.get_config(task)
+    c.data.update({"dir": few, "batch": 16})
+    c.model.update({"depth": 1, "d": 8, "mlp": 8})
+    c.train.update({"epochs": 2, "log_every": 2})
+    return c
+
+
+@pytest.fixture(scope="module")
+def asked(few: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on questions."""
+    where = tmp_path_factory.mktemp("runs") / "answers"
+    with jax.numpy_dtype_promotion("standard"):
+        train.run(small(few), where)
+    return where
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("files") / "shapes.png"
+    Image.fromarray(next(shapes.examples("test", 1)).image).save(path)
+    return str(path)
+
+
+def test_the_head_is_the_chapters_question_token() -> None:
+    """In float64: its words' mean, normalised, attends to the tokens; a padded word is none."""
+    head, x = Question(outputs=3, vocab=7, heads=2), normal(2, 5, 4)
+    question = jnp.array([[2, 6, -1], [1, -1, -1]])
+    params = jax.jit(head.init)(jax.random.key(0), x, x[:, 0], question=question)["params"]
+    leaves, tree = jax.tree.flatten(params)
+    params = jax.tree.unflatten(tree, [normal(*p.shape, seed=i) for i, p in enumerate(leaves)])
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+
+    def norm(z: np.ndarray, weights: dict) -> np.ndarray:
+        z = z - z.mean()
+        return z / np.sqrt(np.mean(z**2) + 1e-6) * weights["scale"] + weights["bias"]
+
+    expected = np.zeros((2, 3))
+    for b, ids in enumerate(([2, 6], [1])):
+        token = norm(p["words"]["embedding"][ids].mean(axis=0), p["words_norm"])
+        patches, out = np.asarray(x[b], np.float64), p["attention"]["out"]["bias"]
+        for h in range(2):
+            w = {name: p["attention"][name]["kernel"][:, h] for name in ("query", "key", "value")}
+            s = patches @ w["key"] @ (token @ w["query"]) / 2  # sqrt of the width 4
+            weights = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+            out = out + weights @ patches @ w["value"] @ p["attention"]["out"]["kernel"][h]
+        z = norm(token + out, p["norm"])
+        hidden = np.maximum(z @ p["mlp_in"]["kernel"] + p["mlp_in"]["bias"], 0)
+        z = z + hidden @ p["mlp_out"]["kernel"] + p["mlp_out"]["bias"]
+        expected[b] = z @ p["output"]["kernel"] + p["output"]["bias"]
+    y = jax.jit(head.apply)({"params": params}, x, x[:, 0], question=question)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)  # float32, values to some tens
+
+
+def test_batches_hold_the_questions_of_their_images(few: str, tmp_path: Path) -> None:
+    splits = data.load(small(few).data, directory=tmp_path, seed=3)
+    train = splits.train
+    assert splits.model["vocab"] == 2 + len(set(" ".join(shapes.QUESTIONS).replace("?", " ?").split()))
+    tokenizer = data.text.load_tokenizer(splits.tokenizer)
+    seen = {e.image.tobytes(): shapes.QUESTIONS[e.question] for e in shapes.examples("train", 160)}
+    batch = train[1]
+    assert batch["question"].shape == (16, 8)
+    for number, question in zip(batch["index"], batch["question"], strict=True):
+        words = [tokenizer.id_to_token(int(i)) for i in question if i >= 0]
+        assert " ".join(words) == seen[train.rows[number].tobytes()].replace("?", " ?")
+        assert (question[len(words) :] == -1).all()
+    changed = train.questions[0].copy()
+    before = splits.fingerprints()["data"]["train"]
+    train.questions[0] = -1
+    assert splits.fingerprints()["data"]["train"] != before
+    train.questions[0] = changed
+
+
+def test_a_run_answers_questions(asked: Path, picture: str, tmp_path: Path) -> None:
+    words = (*ASKED, f"--workdir={asked}", f"--image={picture}")
+    code, out, error = run_here(main, *words, f"--map={tmp_path / 'map.png'}")
+    assert code == 0, error
+    found = dict(line.rsplit(" ", 1) for line in out.splitlines())
+    assert set(found) == set(shapes.ANSWERS)
+    assert sum(map(float, found.values())) == pytest.approx(1, abs=1e-3)
+    with Image.open(tmp_path / "map.png") as drawn:
+        assert drawn.size == (800, 400)
+        pixels = np.asarray(drawn)
+    assert (pixels[:, :400].min(axis=(0, 1)) > 0).any()
+    brightest = pixels[:, 400:].reshape(5, 80, 5, 80, 3).mean(axis=(1, 3, 4))
+    config_, network, params = predict.restore(asked)
+    tokenizer = data.text.load_tokenizer(asked / "tokenizer.json")
+    question = data.text.encode_questions(tokenizer, ["what colour is the circle?"], 8)
+    image = pictures.read_image(Path(picture), (40, 40, 3))[None]
+    batch = pictures.ImageBatches(image, np.zeros(1, int), batch=1, questions=question)[0]
+    maps = attention_maps(network, params, batch, 1)
+    assert maps.shape == (1, 4, 25)
+    np.testing.assert_allclose(maps.sum(axis=-1), 1, atol=1e-5)
+    weights = maps.mean(axis=1)
+    plain = image[0].reshape(5, 8, 5, 8, 3).mean(axis=(1, 3, 4))
+    np.testing.assert_allclose(brightest, plain * weights[0].reshape(5, 5) / weights.max(), atol=1.5)
+    assert config_.model.head == "question"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--text=what colour is the penguin?",),
+            "has a word that the task does not know; ask with are, circle",
+        ),
+        (("--text=",), "has 0 words; ask with 1 to 8"),
+        (("--text=" + "circle " * 9,), "has 9 words; ask with 1 to 8"),
+        ((), "and text=None: give one with --text"),
+        (("--text=how many circles?", "--text_pair=?"), "--image and --text_pair exclude each other"),
+        (("--text=how many circles?", "--map=/nowhere/map.png"), "map=/nowhere/map.png cannot be written"),
+    ],
+)
+def test_questions_that_cannot_be_answered(
+    asked: Path, picture: str, words: tuple[str, ...], message: str
+) -> None:
+    code, _, error = run_here(main, "--mode=predict", f"--workdir={asked}", f"--image={picture}", *words)
+    assert code == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_labels_of_patches(few: str, picture: str, tmp_path: Path) -> None:
+    """A run on them: its metrics by hand from its answers, and what it says of an image."""
+    with jax.numpy_dtype_promotion("standard"):
+        result = train.run(small(few, "segmentation"), tmp_path / "run")
+    assert 0 <= result["mean_iou"] <= 1
+    lines = (tmp_path / "run" / "predictions.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    label, chosen = (np.array([row[name] for row in rows]) for name in ("label", "prediction"))
+    assert label.shape == (20, 25)
+    assert result["mean_iou"] == pytest.approx(mean_iou(chosen, label))
+    assert result["accuracy"] == pytest.approx(np.mean(chosen == label), abs=1e-6)
+    code, out, error = run_here(main, "--mode=predict", f"--workdir={tmp_path / 'run'}", f"--image={picture}")
+    assert code == 0, error
+    assert [line.split()[:2] for line in out.splitlines()] == [[str(i // 5), str(i % 5)] for i in range(25)]
+    assert {line.split()[2] for line in out.splitlines()} <= set(shapes.LABELS)
+    code, _, error = run_here(main, *ASKED, f"--workdir={tmp_path / 'run'}", f"--image={picture}")
+    assert code == 2
+    assert "leave --text out" in error
+
+
+def test_mean_iou_is_the_mean_jaccard_index() -> None:
+    random = np.random.default_rng(0)
+    label, prediction = random.integers(0, 4, (2, 6, 25))
+    expected = jaccard_score(label.ravel(), prediction.ravel(), average="macro")
+    assert mean_iou(prediction, label) == pytest.approx(expected)
+    assert mean_iou(label, label) == 1
+    assert mean_iou(np.array([[0, 1]]), np.array([[0, 0]])) == pytest.approx((1 / 2 + 0) / 2)
+
+
+def test_each_patch_counts_alike_and_padded_examples_do_not() -> None:
+    logits, label = normal(3, 4, 5), jnp.asarray(np.random.default_rng(0).integers(0, 5, (3, 4)), jnp.int32)
+    batch = {"label": label, "weight": jnp.array([1.0, 1.0, 0.0])}
+    sums = OBJECTIVES["tokens"].sums(logits, batch)
+    log_p = jax.nn.log_softmax(logits)
+    loss = -np.mean([log_p[b, t, label[b, t]] for b in range(2) for t in range(4)])
+    np.testing.assert_allclose(sums["loss"], [2 * loss, 2], rtol=1e-5)
+    right = np.mean(np.argmax(logits[:2], axis=-1) == label[:2])
+    np.testing.assert_allclose(sums["accuracy"], [2 * right, 2], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "knob", "value"),
+    [
+        ("shapes", "crop", 2),
+        ("shapes", "mix", "mixup"),
+        ("shapes_patches", "flip", True),
+        ("pixels", "flip", True),
+    ],
+)
+def test_what_would_change_the_answer_is_refused(task: str, knob: str, value: Any) -> None:
+    c = config.default("attention", task)
+    c.data[knob] = value
+    with pytest.raises(ValueError, match=f"data.{knob}=.* would move or mix what task '{task}' asks"):
+        config.check(c)
+
+
+def test_a_class_token_has_no_label() -> None:
+    c = config.default("attention", "shapes_patches")
+    c.model.class_token = True
+    with pytest.raises(ValueError, match="model.class_token=True has no label among those of the patches"):
+        config.check(c)
+
+
+def test_grey_values() -> None:
+    images = np.array([[[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [10, 20, 30]]]], np.uint8)
+    np.testing.assert_array_equal(pictures.grey(images), [[76, 150, 29, 18]])
+    np.testing.assert_array_equal(pictures.grey(images[..., :1]), [[255, 0, 0, 10]])
+
+
+def test_pixels_as_tokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Batches of 1,024 grey values without padding, of a task that needs no tokenizer."""
+    random = np.random.default_rng(0)
+
+    def some(count: int) -> Pictures:
+        images = random.integers(0, 256, (count, 32, 32, 3), np.uint8)
+        none = np.zeros(count, bool)
+        return Pictures(images, random.integers(0, 10, count), np.arange(count), none, np.full(count, ""))
+
+    parts = {"train": some(8), "validation": some(4), "test": some(4), "batch_5": some(4)}
+    monkeypatch.setattr(data, "read_images", lambda config: (dict(parts), {}, ()))
+    c = pixels.get_config("fnet")
+    c.data.batch = 4
+    splits = data.load(c.data, directory=tmp_path)
+    batch = splits.validation[0]
+    np.testing.assert_array_equal(batch["inputs"], pictures.grey(parts["validation"].images))
+    assert batch["mask"].all()
+    assert splits.tokenizer is None
+    assert "batch_5" in splits.evals
+    fitted = config.fitted(c, splits)
+    assert (fitted.model.inputs, fitted.model.vocab, fitted.model.classes) == ("tokens", 256, 10)
+    shapes_ = jax.eval_shape(
+        model.build(fitted.model).init, jax.random.key(0), jnp.zeros((1, 1024), jnp.int32)
+    )
+    assert shapes_["params"]["encoder"]["tokens"]["embedding"].shape == (256, 128)
+    c.data.length = 512
+    with pytest.raises(ValueError, match="data.length=512 must be 1024, the pixels of an image"):
+        data.load(c.data, directory=tmp_path)
+
+
+def test_the_patches_that_are_asked_about() -> None:
+    questions = np.array(["how many squares?", "what colour is the circle?", "how many crosses are there?"])
+    labels = np.array([[0, 2, 1, 2], [1, 1, 0, 3], [4, 3, 0, 0]])
+    expected = [[0, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 0]]
+    np.testing.assert_array_equal(attended.asked_patches(questions, labels), expected)
+
+
+def test_where_questions_look_is_measured(asked: Path, tmp_path: Path) -> None:
+    """Of a network that has learned little, both shares are about those of the patches."""
+    out = tmp_path / "attended.json"
+    code, said, error = run_here(attended, f"--workdir={asked}", f"--out={out}")
+    assert code == 0, error
+    rows = json.loads(out.read_text())["rows"]
+    assert sum(row["examples"] for row in rows) == 20
+    for row in rows:
+        assert 0 < row["chance"] < 0.2
+        assert row["share"] == pytest.approx(row["chance"], abs=0.1)
+        assert row["best_head"] >= row["share"]
+    assert "of the weight on the right patches" in said
