@@ -1,4 +1,4 @@
-"""The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...].
+"""The command: python -m fourier_attn.main --config=NAME[:task] [--workdir=DIR] [--mode=...] [--text=...].
 
 With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run.
 """
@@ -18,8 +18,8 @@ from fourier_attn import command
 def define_flags() -> None:
     config_flags.DEFINE_config_file(
         "config",
-        help_string="configuration, for example configs/fnet.py:imdb; `python -m fourier_attn.config` "
-        "prints every knob",
+        help_string="configuration, for example fnet:imdb, or a file like configs/fnet.py:imdb; "
+        "`python -m fourier_attn.config` prints every knob",
     )
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
@@ -92,7 +92,10 @@ def given_config() -> Any:
 
     if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
-        raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
+        there = ", ".join(sorted(path.stem for path in command.configs().glob("*.py")))
+        raise ValueError(
+            f"--config={name} cannot be read; name a file like configs/fnet.py, or one of {there}"
+        )
     if flags.FLAGS.config is not None:
         init_from.check_overrides(flags.FLAGS.config, config_flags.get_override_values(flags.FLAGS["config"]))
     return flags.FLAGS.config
@@ -108,6 +111,11 @@ def new_workdir() -> str:
     return f"runs/{name}-{flags.FLAGS.config.data.task}-{unique}"
 
 
-if __name__ == "__main__":
+def fourier_attn() -> None:
+    """The console script of that name."""
     define_flags()
     sys.exit(command.run(main))
+
+
+if __name__ == "__main__":
+    fourier_attn()

@@ -31,7 +31,15 @@ FREE = (*MACHINE, *FOUND)  # what two parts of a run may have otherwise
 DRIFT = ("data", "tokenizer", "device", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.
-COMMANDS = ("studies/", "main.py", "command.py", "predict.py", "data/prepare.py", "pretrained/convert.py")
+COMMANDS = (
+    "configs/",
+    "studies/",
+    "main.py",
+    "command.py",
+    "predict.py",
+    "data/prepare.py",
+    "pretrained/convert.py",
+)
 LARGEST = 10_000_000  # bytes of a config.json
 LOCK = ".lock"
 # What a run writes before config.json.
