@@ -22,6 +22,7 @@ def define_flags() -> None:
         "`python -m fourier_attn.config` prints every knob",
     )
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
+    flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
     flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
@@ -39,39 +40,67 @@ def define_flags() -> None:
 def main() -> None:
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
-    import jax
-
-    from fourier_attn import predict, train
-    from fourier_attn.train import init_from, processes, workdir
-    from fourier_attn.train.evaluate import show
-
     config = given_config()
     if flags.FLAGS.mode == "train":
-        if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
-            raise ValueError(
-                f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
-            )
-        if config is None and flags.FLAGS.workdir:  # go on with what the directory says
-            config = workdir.load(Path(flags.FLAGS.workdir))
-        config = config or missing("--config=configs/fnet.py")
-        # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
-        jax.config.update("jax_enable_preemption_service", False)
-        given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
-        with processes.joined(*given):
-            directory = flags.FLAGS.workdir or processes.told(new_workdir)
-            train.run(config, directory, flags.FLAGS.allow_drift)
+        train(config)
         return
+    from fourier_attn.train import init_from, workdir
+
     directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
         workdir.check(directory, init_from.load(config, directory).config)
     if flags.FLAGS.mode == "eval":
-        for split, values in predict.evaluate(directory, config and config.data.dir).items():
-            names = sorted(values, key=lambda name: ("loss" not in name, name))
-            means = [name for name in names if not name.endswith(("_seeds", "_std"))]
-            print(split, *(f"{name} {show(values, name)}" for name in means))
+        evaluate(directory, config and config.data.dir)
     else:
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
+
+
+def train(config: Any) -> None:
+    """Trains a new run, one that was stopped, or a finished one further."""
+    import jax
+
+    from fourier_attn.train import processes, run, workdir
+
+    if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
+        raise ValueError(
+            f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
+        )
+    more = flags.FLAGS.extend
+    if more and (config is not None or not flags.FLAGS.workdir):
+        raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
+    if config is None and flags.FLAGS.workdir:  # go on with what the directory says
+        config = workdir.load(Path(flags.FLAGS.workdir))
+    config = config or missing("--config=configs/fnet.py")
+    # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
+    jax.config.update("jax_enable_preemption_service", False)
+    given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
+    with processes.joined(*given):
+        directory = flags.FLAGS.workdir or processes.told(new_workdir)
+        if more:
+            config = extended(Path(directory), more)
+        run(config, directory, flags.FLAGS.allow_drift)
+
+
+def extended(directory: Path, epochs: int) -> Any:
+    """The configuration of a finished run that gets more epochs."""
+    from fourier_attn.train import extend, processes, workdir
+
+    said = processes.told(lambda: extend.extend(directory, epochs))
+    if processes.lead():
+        print(f"extend      {said}")
+    return workdir.load(directory)
+
+
+def evaluate(directory: Path, data_dir: str | None) -> None:
+    """Prints the metrics of a trained run."""
+    from fourier_attn import predict
+    from fourier_attn.train.evaluate import show
+
+    for split, values in predict.evaluate(directory, data_dir).items():
+        names = sorted(values, key=lambda name: ("loss" not in name, name))
+        means = [name for name in names if not name.endswith(("_seeds", "_std"))]
+        print(split, *(f"{name} {show(values, name)}" for name in means))
 
 
 def judged(directory: Path) -> list[tuple[str, float]]:

@@ -97,7 +97,7 @@ class Run:
         self.state, self.keys, name = self.begin(start.params, allow_drift)
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
-        self.stale = self.is_stale()
+        self.stale = self.is_stale(self.state)
         self.writer = Writer(directory, self.step, self.validated) if self.lead else None
 
     def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
@@ -118,7 +118,7 @@ class Run:
         if found:
             if self.lead:
                 workdir.note_drift(self.directory, differing)
-            return found[1], keys, found[0]
+            return self.patient(found[1], found[0].step), keys, found[0]
         processes.agree(self.check_new)
         state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
         if self.lead:
@@ -126,6 +126,11 @@ class Run:
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
         return state, keys, Name(0)
+
+    def patient(self, state: State, step: int) -> State:
+        """The state of a run that had lost its patience and then got more epochs, with new patience."""
+        extended = processes.told(lambda: workdir.extended_at(self.directory)) == step
+        return state._replace(stale=state.stale * 0) if extended and self.is_stale(state) else state
 
     def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
         """The state with ranges of converters from the latest batches, at first from those that come first.
@@ -289,7 +294,7 @@ class Run:
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
         self.plot()
-        self.stale = self.is_stale()
+        self.stale = self.is_stale(self.state)
         self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
@@ -308,10 +313,10 @@ class Run:
         chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
         plot_curves(self.directory, self.best, chance)
 
-    def is_stale(self) -> bool:
+    def is_stale(self, state: State) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
-        return bool(patience) and int(np.min(sharding.fetch(self.state.stale))) >= patience
+        return bool(patience) and int(np.min(sharding.fetch(state.stale))) >= patience
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""

@@ -149,6 +149,18 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
     atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
 
 
+def extended_at(workdir: Path) -> int | None:
+    """The step at which a run got more epochs, for the last time, if it ever did.
+
+    Raises: ValueError for a damaged record.
+    """
+    try:
+        entries = record(workdir).get("extended", [])
+        return int(entries[-1]["step"]) if entries else None
+    except (TypeError, KeyError, IndexError) as error:
+        raise ValueError(f"{workdir / 'config.json'} is damaged (extended); name another workdir") from error
+
+
 def code_fingerprint() -> dict[str, str]:
     """A hash of the source that a training depends on, and the versions of what computes it."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
