@@ -1,7 +1,7 @@
 """From a task's name to batches of token ids, or of images."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +11,12 @@ import numpy as np
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, statistics
+from fourier_attn.data.kept import Kept, Part
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import TASKS, Task, check_task, read, read_images
 from fourier_attn.data.text import (
+    KINDS,
     WORDS,
     check_kind,
     copy_tokenizer,
@@ -84,7 +86,13 @@ class Splits(NamedTuple):
 
 
 def load(
-    config: Any, *, directory: Path, seed: int = 0, epochs: int = 1, tokenizer: Path | None = None
+    config: Any,
+    *,
+    directory: Path,
+    seed: int = 0,
+    epochs: int = 1,
+    tokenizer: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Splits:
     """Reads and encodes the data of `config.task`.
 
@@ -94,6 +102,7 @@ def load(
 
     Args:
       tokenizer: a file to be taken instead of what `config.tokenizer` says.
+      say: is told what takes long, before it begins.
     Raises: ValueError for anything amiss with the configuration or the data set.
     """
     if tokenizer and not tokenizer_file(directory).exists():
@@ -102,25 +111,22 @@ def load(
         return _load_pretraining(config, directory, seed, epochs)
     if TASKS[config["task"]].inputs == "patches":
         return _load_images(config, seed, epochs)
-    task, examples = TASKS[config["task"]], read(config)
-    train = examples["train"]
-    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
-    ids = special(tokenizer)
+    task, parts = TASKS[config["task"]], _encoded(config, directory, say)
+    ids = special(load_tokenizer(tokenizer_file(directory)))
 
     def batches(split: str, **order: int) -> Batches:
-        part = examples[split]
-        rows = encode(tokenizer, part.texts, config["length"], part.text_pairs)
         lengths, size = padded_lengths(config), config["batch"]
-        return Batches(rows, part.labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
+        rows, labels = parts[split].rows, parts[split].labels
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
 
     names = [*(task.validations or ("validation",)), *task.tests]
     splits = {name: batches(name) for name in names}
     validation, test = names[0], task.tests[0]
     extra_evals = {name: splits[name] for name in names if name not in (validation, test)}
     train = batches("train", seed=seed, epochs=epochs)
-    idx = {name: examples[name].idx for name in task.tests}
-    told = _told(task, tokenizer)
-    in_train = examples[test].in_train
+    idx = {name: parts[name].idx for name in task.tests}
+    told = _told(task, load_tokenizer(tokenizer_file(directory)))
+    in_train = parts[test].in_train
     lengths = padded_lengths(config)
     return Splits(
         train,
@@ -133,6 +139,35 @@ def load(
         idx,
         tokenizer_file(directory),
     )
+
+
+def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> dict[str, Part]:
+    """The splits as token ids; the tokenizer is in the run's directory then."""
+    kept = Kept(config)
+    if config["tokenizer"] in KINDS:
+        kept.give_tokenizer(directory)
+    if tokenizer_file(directory).exists() and (found := kept.parts(directory)):
+        return found
+    examples = read(config)
+    train = examples["train"]
+    fits = config["tokenizer"] in KINDS and not tokenizer_file(directory).exists()
+    if fits:
+        say(f"fitting the tokenizer {config['tokenizer']!r} ...")
+    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
+    if fits:
+        kept.keep_tokenizer(directory)
+    say(f"encoding {sum(map(len, examples.values())):,} examples ...")
+    parts = {
+        name: Part(
+            encode(tokenizer, part.texts, config["length"], part.text_pairs),
+            part.labels,
+            part.in_train,
+            part.idx,
+        )
+        for name, part in examples.items()
+    }
+    kept.keep_parts(directory, parts)
+    return parts
 
 
 def _told(task: Task, tokenizer: Any) -> dict[str, Any]:

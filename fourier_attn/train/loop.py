@@ -66,6 +66,7 @@ class Run:
                 seed=config.seed,
                 epochs=config.train.epochs,
                 tokenizer=start.tokenizer,
+                say=lambda line: tqdm.write(f"            {line}"),
             )
         )
         self.stop.poll()
