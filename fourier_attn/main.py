@@ -79,7 +79,20 @@ def train(config: Any) -> None:
         directory = flags.FLAGS.workdir or processes.told(new_workdir)
         if more:
             config = extended(Path(directory), more)
+        keep_programs(config)
         run(config, directory, flags.FLAGS.allow_drift)
+
+
+def keep_programs(config: Any) -> None:
+    """Has JAX keep what it compiles, unless it has been told where already."""
+    import jax
+
+    from fourier_attn.train import programs
+
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        place = programs.folder(config.data)
+        jax.config.update("jax_compilation_cache_dir", place and str(place))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 def extended(directory: Path, epochs: int) -> Any:

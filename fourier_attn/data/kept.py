@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers
+from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic
 from fourier_attn.data.tasks import TASKS
@@ -93,6 +94,11 @@ class Kept:
         except OSError:  # read only, or full: there is nothing to be kept then
             with contextlib.suppress(OSError):
                 mine.with_name(f"{mine.name}.tmp").unlink(missing_ok=True)
+
+
+def root(config: Any) -> Path:
+    """The data directory of a configuration's `data` part."""
+    return Path(config["dir"] or constants.DATA_DIR).expanduser()
 
 
 def _age(path: Path) -> int:
