@@ -13,9 +13,10 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, metrics, processes, sharding, workdir
+from fourier_attn.train import init_from, memory, metrics, processes, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.clock import Clock
+from fourier_attn.train.curves import plot_curves
 from fourier_attn.train.evaluate import (
     accuracy_without,
     compute_metrics,
@@ -39,7 +40,7 @@ from fourier_attn.train.step import (
     make_train_step,
     roll_back,
 )
-from fourier_attn.train.writer import Writer, plot_curves, read_lines
+from fourier_attn.train.writer import Writer, read_lines
 
 
 class Diverged(Exception):
@@ -272,12 +273,13 @@ class Run:
         self.checkpoints.save(Name(self.step, self.validated), self.state)
 
     def progress(self) -> dict[str, Any]:
-        """Means over the epoch so far, the learning rate of the latest update, and how fast it goes."""
+        """Means over the epoch so far, the learning rate of the latest update, memory, how fast it goes."""
         means = metrics.mean(sharding.fetch(self.state.sums))
         count = optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1]
         made = max(int(np.max(sharding.fetch(count))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
-        return means | {"learning_rate": rate} | self.clock.read(self.step, self.config.data.batch)
+        speed = self.clock.read(self.step, self.config.data.batch)
+        return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
 
     def close_epoch(self) -> None:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
