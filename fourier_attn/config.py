@@ -15,7 +15,7 @@ from ml_collections.config_dict import placeholder
 
 from fourier_attn import data, model
 from fourier_attn.data.tasks import KNOBS as DATA
-from fourier_attn.data.tasks import TASKS
+from fourier_attn.data.tasks import TASKS, find_task
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
@@ -113,8 +113,8 @@ def default(
     Raises: ValueError for a name that is unknown.
     """
     for name in (mixer, *others):
-        _choose("mixer", name, model.MIXERS)
-    _choose("task", task, TASKS)
+        model.find_mixer(name)
+    find_task(task)
     _choose("recipe", recipe, RECIPES)
     if engine is not None and "engine" not in _mixer(mixer):
         raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
@@ -344,7 +344,7 @@ def describe() -> Iterator[str]:
         yield f"\nmodel.mixer of {mixer!r}"
         told = arguments(layer.__doc__ or "")
         for field in model.fields(mixer):
-            yield from _line(f"model.mixer.{field.name}", field.default, told[field.name])
+            yield from _line(f"model.mixer.{field.name}", field.default, told.get(field.name, ""))
     yield "\nmodel.mixer.engine"
     for group, name, parameter, value in every_parameter(Engine()):
         unit = f" [{parameter.unit}]" if parameter.unit else ""

@@ -27,6 +27,9 @@ def define_flags() -> None:
     flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
     flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
+    flags.DEFINE_boolean(
+        "allow_code", False, "run the files again that have registered a run's own mixer or task"
+    )
     flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
     flags.DEFINE_integer("process_id", None, "which of them this is")
@@ -40,11 +43,14 @@ def define_flags() -> None:
 def main() -> None:
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
+    from fourier_attn.train import init_from, workdir
+
     config = given_config()
+    if flags.FLAGS.allow_code:
+        run_code(config)
     if flags.FLAGS.mode == "train":
         train(config)
         return
-    from fourier_attn.train import init_from, workdir
 
     directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
@@ -81,6 +87,16 @@ def train(config: Any) -> None:
             config = extended(Path(directory), more)
         keep_programs(config)
         run(config, directory, flags.FLAGS.allow_drift)
+
+
+def run_code(config: Any) -> None:
+    """Executes what has registered the mixers and tasks of the run, and of the one that it starts from."""
+    from fourier_attn.train import workdir
+
+    for place in (flags.FLAGS.workdir, config and config.init_from):
+        if place and (Path(place) / "config.json").is_file():
+            for file in workdir.allow_code(Path(place)):
+                print(f"code        {file}", file=sys.stderr)
 
 
 def keep_programs(config: Any) -> None:
