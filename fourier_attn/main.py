@@ -21,6 +21,7 @@ def define_flags() -> None:
         help_string="configuration, for example fnet:imdb, or a file like configs/fnet.py:imdb; "
         "`python -m fourier_attn.config` prints every knob",
     )
+    flags.DEFINE_string("recipe", None, "train all of this configuration but its mixer by a shared recipe")
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
     flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
@@ -146,6 +147,7 @@ def judged(directory: Path) -> list[tuple[str, float]]:
 
 def given_config() -> Any:
     """The configuration of the command line, or None if there is none."""
+    from fourier_attn import config as configuration
     from fourier_attn.train import init_from
 
     if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
@@ -154,9 +156,15 @@ def given_config() -> Any:
         raise ValueError(
             f"--config={name} cannot be read; name a file like configs/fnet.py, or one of {there}"
         )
-    if flags.FLAGS.config is not None:
-        init_from.check_overrides(flags.FLAGS.config, config_flags.get_override_values(flags.FLAGS["config"]))
-    return flags.FLAGS.config
+    if flags.FLAGS.config is None:
+        if flags.FLAGS.recipe is not None:
+            raise ValueError(f"--recipe={flags.FLAGS.recipe} needs --config=FILE, whose mixer is trained so")
+        return None
+    overrides = config_flags.get_override_values(flags.FLAGS["config"])
+    init_from.check_overrides(flags.FLAGS.config, overrides)
+    if flags.FLAGS.recipe is None:
+        return flags.FLAGS.config
+    return configuration.with_recipe(flags.FLAGS.config, flags.FLAGS.recipe, tuple(overrides))
 
 
 def missing(option: str):
