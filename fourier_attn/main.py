@@ -1,6 +1,7 @@
 """The command: python -m fourier_attn.main --config=NAME[:task] [--workdir=DIR] [--mode=...] [--text=...].
 
-With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run.
+With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run; with
+--mode=explain one sees inside it.
 """
 
 import os
@@ -24,10 +25,11 @@ def define_flags() -> None:
     flags.DEFINE_string("recipe", None, "train all of this configuration but its mixer by a shared recipe")
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
     flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
-    flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
-    flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
+    flags.DEFINE_enum("mode", "train", ["train", "eval", "predict", "explain"], "what to do")
+    flags.DEFINE_string("text", None, "the text to judge, or to look at, with --mode=predict or explain")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
     flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
+    flags.DEFINE_string("output", None, "of --mode=explain, NAME.json and NAME.png; default WORKDIR/explain")
     flags.DEFINE_boolean(
         "allow_code", False, "run the files again that have registered a run's own mixer or task"
     )
@@ -58,6 +60,9 @@ def main() -> None:
         workdir.check(directory, init_from.load(config, directory).config)
     if flags.FLAGS.mode == "eval":
         evaluate(directory, config and config.data.dir)
+    elif flags.FLAGS.mode == "explain":
+        for file in explained(directory):
+            print(f"written to {file}")
     else:
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
@@ -131,6 +136,14 @@ def evaluate(directory: Path, data_dir: str | None) -> None:
         names = sorted(values, key=lambda name: ("loss" not in name, name))
         means = [name for name in names if not name.endswith(("_seeds", "_std"))]
         print(split, *(f"{name} {show(values, name)}" for name in means))
+
+
+def explained(directory: Path) -> list[Path]:
+    """The files with a look inside a trained run."""
+    from fourier_attn.studies.explain import explain
+
+    given, output = flags.FLAGS, flags.FLAGS.output
+    return explain(directory, given.text, given.text_pair, given.image, Path(output) if output else None)
 
 
 def judged(directory: Path) -> list[tuple[str, float]]:

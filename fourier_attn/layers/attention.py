@@ -1,4 +1,4 @@
-"""Multi-head self-attention."""
+"""Multi-head attention: of tokens to each other, or to other tokens."""
 
 from functools import partial
 
@@ -7,19 +7,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers import initial
-from fourier_attn.ops.attention import attention
+from fourier_attn.ops.attention import attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.positions import places, rotate
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention with dense projections.
+    """Multi-head attention with dense projections, of tokens x to a source z: x itself if none is given.
 
-        q, k, v = x W_q, x W_k, x W_v          per head, without bias unless `bias`
+        q, k, v = x W_q, z W_k, z W_v          per head, without bias unless `bias`
         y = concat_a(softmax(q_a k_a^T / sqrt(k)) v_a) W_o + b_o
 
-    Parameters: `query/kernel`, `key/kernel`, `value/kernel` (d, h, k), `out/kernel` (h, k, d),
-    `out/bias` (d); with `bias` also `query/bias`, `key/bias`, `value/bias` (h, k).
+    With a source (b, s, e) it is cross-attention: a question asks the patches of an image, for example.
+
+    Parameters: `query/kernel` (d, h, k), `key/kernel`, `value/kernel` (e, h, k), e = d without a source,
+    `out/kernel` (h, k, d), `out/bias` (d); with `bias` also `query/bias`, `key/bias`, `value/bias` (h, k).
 
     Args:
       heads: number of heads h.
@@ -32,9 +34,13 @@ class Attention(nn.Module):
       grid: (rows, cols) of an image, which `rotary` then knows; () for a sequence.
       rotary: queries and keys are rotated by their places, see `fourier_attn.ops.positions.rotate`.
       dtype: of the computation; parameters stay float32.
-    Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
-    Raises: ValueError where heads do not divide a split width, or for an unknown option.
-    Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch.
+    Returns: the result; its weights (b, h, t, s) are `weights` in the collection "intermediates", where that
+      is mutable.
+    Masking: the mask is the source's, whose padding gets no weight; outputs at padded positions of x are
+      finite and meaningless.
+    Raises: ValueError where heads do not divide a split width, for an unknown option, or a source of rotary.
+    Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch; a question
+      and an image: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
     """
 
     heads: int = 8
@@ -49,9 +55,15 @@ class Attention(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        source: Float[Array, "b s e"] | None = None,
+        mask: Bool[Array, "b s"] | None = None,
+        train: bool = False,
     ) -> Float[Array, "b t d"]:
         d = x.shape[-1]
+        source = x if source is None else source
         if self.heads < 1 or (self.head_width == "split" and d % self.heads):
             raise ValueError(
                 f"heads={self.heads} must divide d={d}; change one of them or use head_width='full'"
@@ -62,18 +74,22 @@ class Attention(nn.Module):
             raise ValueError(
                 f"initializer={self.initializer!r} is unknown; choose one of {', '.join(initial.CHOICES)}"
             )
+        if self.rotary and source is not x:
+            raise ValueError("rotary=True has no places for the tokens of a source; use rotary=False")
         k = d if self.head_width == "full" else d // self.heads
 
         dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
 
-        def project(name: str) -> Float[Array, "b t h k"]:
-            begin = initial.dense(self.initializer, d)
-            return dense((self.heads, k), use_bias=self.bias, name=name, **begin)(x)
+        def project(name: str, tokens: Array) -> Array:
+            begin = initial.dense(self.initializer, tokens.shape[-1])
+            return dense((self.heads, k), use_bias=self.bias, name=name, **begin)(tokens)
 
-        query, key, value = (project(name) for name in ("query", "key", "value"))
+        query, key, value = project("query", x), project("key", source), project("value", source)
         if self.rotary:
             where = places(x.shape[-2], tuple(self.grid))
             query, key = rotate(query, where), rotate(key, where)
+        if self.is_mutable_collection("intermediates"):  # asked for, by `layers.weights` for example
+            self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask))
         y = attention(
             query,
             key,

@@ -112,7 +112,7 @@ class LambdaLayer(nn.Module):
             query,
             key,
             value,
-            self._cut(position, t) if engine is None else None,
+            self.used_taps(position, t) if engine is None else None,
             grid=grid,
             causal=self.causal,
             mask=mask,
@@ -124,7 +124,7 @@ class LambdaLayer(nn.Module):
             )
         return y.reshape(b, t, d)
 
-    def _cut(self, position: Array, t: int) -> Array:
+    def used_taps(self, position: Array, t: int) -> Array:
         """What a sequence shorter than the table needs of it."""
         if self.table == "pairs":
             return position[:t, :t]

@@ -24,14 +24,14 @@ def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
     return _real(x, mask if padding == "zero" else None)
 
 
-def _mix(x: Array, tokens: Array, features: Array) -> Array:
-    """y[i] = sum_j T[i, j] (x_j F); of T the part for t tokens is used."""
+def _mix(x: Array, tokens: Array, features: Array | None) -> Array:
+    """y[i] = sum_j T[i, j] (x_j F); of T the part for t tokens is used, and no F is an identity."""
     t, length = x.shape[-2], len(tokens)
     if t > length:
         raise ValueError(f"a sequence of {t} tokens exceeds length={length}; raise length")
-    matrix = (((x.ndim - 1,), (0,)), ((), ()))
-    mixed = matrix_dot_general(x, features.astype(x.dtype), matrix)
-    return jnp.einsum("ij,bjd->bid", tokens[:t, :t].astype(x.dtype), mixed)
+    if features is not None:
+        x = matrix_dot_general(x, features.astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())))
+    return jnp.einsum("ij,bjd->bid", tokens[:t, :t].astype(x.dtype), x)
 
 
 class Identity(nn.Module):
@@ -53,20 +53,28 @@ class Identity(nn.Module):
 class Linear(nn.Module):
     """Two learned matrices, y = T x F: T mixes tokens, F features ("Linear" of the FNet paper).
 
-    Parameters: `tokens` (length, length), `features` (d, d), both normal with deviation 0.02, no bias. A
-    shorter sequence uses the first t rows and columns of T.
+    With use_features=False and use_bias=True it is the fully connected layer over tokens, y = T x + b, with a
+    vector b[i] for each place.
+
+    Parameters: `tokens` (length, length), `features` (d, d), both normal with deviation 0.02; with `use_bias`
+    also `bias` (length, d), 0 at the start. A shorter sequence uses the first t rows and columns of T.
 
     Args:
       length: tokens of the longest sequence.
+      use_features: whether there is F; without it the features stay apart.
+      use_bias: whether there is b.
       padding: "zero", or "tokens", where padding is tokens like any other (as published).
       dtype: of the computation; parameters stay float32.
     Masking: with "zero" padded tokens are set to zero first and have no influence; outputs there are not
       zero. With "tokens" the mask is not used.
     Raises: ValueError for a longer sequence or another padding.
-    Source: Lee-Thorpe et al., arXiv 2105.03824.
+    Source: Lee-Thorpe et al., arXiv 2105.03824; y = T x + b: Torralba, Isola and Freeman, Foundations of
+      Computer Vision, the chapter on transformers, eq. 1.4.
     """
 
     length: int = 512
+    use_features: bool = True
+    use_bias: bool = False
     padding: str = "zero"
     dtype: jnp.dtype = jnp.dtype("float32")
 
@@ -76,8 +84,13 @@ class Linear(nn.Module):
     ) -> Float[Array, "b t d"]:
         init = nn.initializers.normal(0.02)
         tokens = self.param("tokens", init, (self.length, self.length))
-        features = self.param("features", init, (x.shape[-1], x.shape[-1]))
-        return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
+        d = x.shape[-1]
+        features = self.param("features", init, (d, d)) if self.use_features else None
+        y = _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
+        if not self.use_bias:
+            return y
+        bias = self.param("bias", nn.initializers.zeros, (self.length, d))
+        return y + bias[None, : x.shape[1]].astype(self.dtype)
 
 
 class Random(nn.Module):

@@ -61,6 +61,24 @@ def attention(
     return by_platform(best_form, compute, query, key, value, mask, dropout_key)
 
 
+def softmax_weights(
+    query: Float[Array, "b t h k"], key: Float[Array, "b s h k"], *, mask: Bool[Array, "b s"] | None = None
+) -> Float[Array, "b h t s"]:
+    """The weights with which `attention` averages, written out, in float32.
+
+        A[a, i, j] = softmax_j(q[i, a] . k[j, a] / sqrt(k))
+
+    Masking: a masked source token gets weight 0; where all are masked, all get the same weight.
+    Source: Vaswani et al., arXiv 1706.03762.
+    """
+    scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=jnp.float32)
+    scores = scores / math.sqrt(query.shape[-1])
+    if mask is not None:
+        lowest = jnp.full((), jnp.finfo(jnp.float32).min, jnp.float32)
+        scores = jnp.where(mask[:, None, None, :], scores, lowest)
+    return jax.nn.softmax(scores)
+
+
 def best_form(platform: str) -> str:
     """CPUs have caches that a block of scores fits; elsewhere blocks would be small pieces of work."""
     return "blocks" if platform == "cpu" else "whole"
@@ -78,9 +96,9 @@ def _compute(
 ) -> Array:
     if form == "blocks" and query.size and key.size:
         return _in_blocks(query, key, value, mask, dropout_key, rate)
-    where = None if mask is None else mask[:, None, None, :]
     if dropout_key is not None:
-        return _with_dropout(query, key, value, where, rate, dropout_key)
+        return _with_dropout(query, key, value, mask, rate, dropout_key)
+    where = None if mask is None else mask[:, None, None, :]
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
 
 
@@ -110,11 +128,7 @@ def _fused(query: Array, key: Array, value: Array, lengths: Array | None) -> Arr
 def _with_dropout(
     query: Array, key: Array, value: Array, mask: Array | None, rate: float, dropout_key: Array
 ) -> Array:
-    scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=jnp.float32)
-    scores = scores / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = jnp.where(mask, scores, jnp.full((), jnp.finfo(jnp.float32).min, jnp.float32))
-    weights = jax.nn.softmax(scores)
+    weights = softmax_weights(query, key, mask=mask)
     kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
     weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), jnp.float32))
     return jnp.einsum("bhts,bshk->bthk", weights.astype(value.dtype), value)
