@@ -13,9 +13,9 @@ from fourier_attn import config, main, model, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.filters import learned
 from fourier_attn.layers.global_filter import GlobalFilter
+from fourier_attn.layers.inside import look
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.circular import circular_correlate
-from fourier_attn.studies import explain
 
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 
@@ -66,8 +66,8 @@ def test_weights_are_those_that_the_network_uses(position: str) -> None:
     c.update(SIZES | {"norm_position": position})
     network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6, 1, 1]], jnp.int32)
     params = network.init(jax.random.key(0), ids)["params"]
-    short = explain.look(network, params, {"inputs": ids[:, :4], "mask": jnp.ones((1, 4), bool)})
-    long = explain.look(network, params, {"inputs": ids, "mask": jnp.arange(6)[None] < 4})
+    short = look(network, params, ids[:, :4], mask=jnp.ones((1, 4), bool))
+    long = look(network, params, ids, mask=jnp.arange(6)[None] < 4)
     assert [block.mixer for block in long] == ["Attention"] * 2
     for a, b in zip(short, long, strict=True):
         assert a.weights.shape == (c.mixer.heads, 4, 4)

@@ -10,11 +10,9 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,21 +21,12 @@ from fourier_attn import atomic, data
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
 from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
-from fourier_attn.layers.filters import learned
-from fourier_attn.layers.weights import WEIGHTS, attention_weights
+from fourier_attn.layers.inside import Inside, look
 from fourier_attn.train.init_from import restore
 from fourier_attn.train.step import model_inputs
 
 MOST = 8  # heads, or filters, in a row of the picture
 NAMED = 40  # tokens, up to which their names stand at the axes
-
-
-class Inside(NamedTuple):
-    """One block: its mixer, the weights (h, t, t) it gives to tokens if it has such, and its filters."""
-
-    mixer: str
-    weights: np.ndarray | None
-    filters: dict[str, np.ndarray]
 
 
 def explain(
@@ -57,7 +46,7 @@ def explain(
         batch, tokens = _picture(config, image)
     else:
         batch, tokens = _sentence(config, directory, text, text_pair, image)
-    blocks = look(network, params, batch)
+    blocks = look(network, params, batch["inputs"], **model_inputs(batch))
     if not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
@@ -99,35 +88,6 @@ def _picture(config: Any, image: str | None) -> tuple[dict[str, Any], list[str]]
     return ImageBatches(pixels[None], np.zeros(1, np.int32), batch=1)[0], []
 
 
-def look(network: Any, params: Any, batch: dict[str, Any]) -> list[Inside]:
-    """What the mixers of a network do with a batch of one, block by block; tokens of padding are left out."""
-    seen: list[Inside] = []
-
-    def watch(call: Any, arguments: Any, options: Any, context: Any) -> Any:
-        layer = context.module
-        if context.method_name == "__call__" and layer.name == "mixer":
-            seen.append(_inside(layer, arguments[0], options.get("mask")))
-        return call(*arguments, **options)
-
-    inputs = {name: jnp.asarray(value) for name, value in model_inputs(batch).items()}
-    draws = {"noise": jax.random.key(0)}
-    with nn.intercept_methods(watch):
-        network.apply({"params": params}, jnp.asarray(batch["inputs"]), **inputs, rngs=draws)
-    return seen
-
-
-def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
-    params = {"params": dict(layer.variables.get("params", {}))}
-    exact = {name: None for name in ("engine", "eval_engine") if hasattr(layer, name)}
-    alone = layer.clone(parent=None, name=None, **exact)
-    weights = None
-    if type(layer) in WEIGHTS and getattr(layer, "u", 1) == 1:
-        kept = np.ones(x.shape[1], bool) if mask is None else np.asarray(mask[0])
-        weights = np.asarray(attention_weights(alone, params, x, mask), np.float32)[0][:, kept][:, :, kept]
-    filters = {name: np.asarray(value, np.float32) for name, value in learned(alone, params).items()}
-    return Inside(type(layer).__name__, weights, filters)
-
-
 def _plain(block: Inside) -> dict[str, Any]:
     """As JSON has it, with six digits."""
     arrays = {"weights": block.weights, **block.filters}
@@ -148,7 +108,7 @@ def draw(blocks: Sequence[Inside], tokens: Sequence[str]) -> Figure:
     wide = max(len(array) for _, _, array in rows)
     side = 2.4 if len(tokens) <= NAMED and tokens else 1.8
     figure = Figure((max(side * wide, 5) + 1, (side + 0.6) * len(rows)), layout="constrained")
-    most = {kind: max(np.abs(array).max() for _, k, array in rows if k == kind) for _, kind, _ in rows}
+    most = {kind: max(float(np.abs(array).max()) for _, k, array in rows if k == kind) for _, kind, _ in rows}
     parts = figure.subfigures(len(rows), squeeze=False)[:, 0]
     for part, (title, kind, array) in zip(parts, rows, strict=True):
         least = -most[kind] if array.min() < 0 else 0.0
