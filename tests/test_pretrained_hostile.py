@@ -210,7 +210,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "boundary='moebius'": lambda c: c["mixer"].update(boundary="moebius"),
     "preset='perpetual' is unknown": lambda c: c["mixer"].update(engine="perpetual"),
     "mixer='__import__' is unknown": lambda c: c["mixer"].update(name="__import__"),
-    "mixer='os' is unknown": lambda c: c.update(others={"os": {}}),
+    "name='os' is unknown": lambda c: c.update(others={"os": {}}),
     "head='tail' is unknown": lambda c: c.update(head="tail"),
     "output/bias has the shape (2,) instead of (3,)": lambda c: c.update(classes=3),
     "block_1/mixer/key is one too many": lambda c: c.update(depth=1),
