@@ -209,7 +209,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "model.vocab=-1 must be at least 1": lambda c: c.update(vocab=-1),
     "boundary='moebius'": lambda c: c["mixer"].update(boundary="moebius"),
     "preset='perpetual' is unknown": lambda c: c["mixer"].update(engine="perpetual"),
-    "mixer='__import__' is unknown": lambda c: c["mixer"].update(name="__import__"),
+    "name='__import__' is unknown": lambda c: c["mixer"].update(name="__import__"),
     "name='os' is unknown": lambda c: c.update(others={"os": {}}),
     "head='tail' is unknown": lambda c: c.update(head="tail"),
     "output/bias has the shape (2,) instead of (3,)": lambda c: c.update(classes=3),
