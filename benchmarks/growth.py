@@ -4,6 +4,7 @@
 """
 
 import statistics
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -50,19 +51,38 @@ def measure(t: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def draw(rows: list[dict[str, Any]]) -> Figure:
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    """Time and memory over the number of tokens, each line named at its end."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    names, lengths = list(NAMES), sorted({row["t"] for row in rows})
     for ax, key, label in zip(
         axes, ("ms", "temporary_mb"), ("milliseconds", "temporary memory, MB"), strict=True
     ):
-        for name in NAMES:
+        ends = {}
+        for name in names:
             points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
-            ax.loglog(*zip(*points, strict=True), marker="o", label=name, base=2)
-        ax.set_xlabel("tokens")
-        ax.set_ylabel(label)
+            ax.loglog(*zip(*points, strict=True), marker="o", markersize=4)
+            ends[name] = points[-1][1]
+        ranked = sorted(names, key=lambda name: ends[name])
+        bottom, top = ax.set_ylim(top=2 * ax.get_ylim()[1])
+        places = apart([ends[name] for name in ranked], (top / bottom) ** (1 / 18))
+        for place, name in zip(places, ranked, strict=True):
+            ax.text(1.2 * lengths[-1], place, name, color=f"C{names.index(name)}", va="center", fontsize=8)
+        ax.set(xlabel="tokens", ylabel=label, xticks=lengths, xlim=(0.8 * lengths[0], 16 * lengths[-1]))
+        ax.minorticks_off()
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        ax.tick_params(axis="x", labelsize=8)
         ax.grid(True, which="major", alpha=0.3)
-    axes[0].legend()
     figure.suptitle("forward + backward of one mixer, one sequence, d = 128")
     return figure
+
+
+def apart(values: Sequence[float], factor: float) -> list[float]:
+    """Rising values moved up, where need be, so that each is at least a factor above the one before."""
+    found: list[float] = []
+    for value in values:
+        found.append(max(value, found[-1] * factor) if found else value)
+    return found
 
 
 def main(quick: bool = False) -> None:

@@ -42,10 +42,8 @@ def get_config(name: str = "fnet") -> Config:
         raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
     mixer, fields = MODELS[name]
     hybrid = name == "hybrid"
-    config = default(mixer, "imdb", engine=ENGINES.get(name), others=("attention",) if hybrid else ())
+    config = default(mixer, "imdb", "small", ENGINES.get(name), others=("attention",) if hybrid else ())
     config.model.mixer.update(fields)
-    config.data.vocab, config.data.length, config.data.buckets = 20_000, 192, (128,)
-    config.model.depth, config.model.d, config.model.mlp = 2, 64, 256
     if hybrid:
         config.model.others.attention.heads = 4
         config.model.layout = ("fourier", "attention")
@@ -59,6 +57,4 @@ def get_config(name: str = "fnet") -> Config:
     if name.startswith("circular-3x3-"):  # four tiles of 3 x 3 useful pixels
         config.model.d, config.model.mlp = 36, 144
     config.model.positions = config.data.length
-    config.model.dropout = config.model.mixer_dropout = config.model.token_dropout = 0.3
-    config.train.epochs, config.train.patience = 4, 0
     return fit_length(config)

@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from absl import app, flags, logging
 
@@ -75,6 +76,7 @@ def _parse() -> list[str]:
     """
     previous = signal.signal(signal.SIGINT, _leave)
     try:
+        sys.argv = with_paths(sys.argv)  # overrides of a configuration are looked for there, too
         return flags.FLAGS(sys.argv)[1:]
     except SystemExit:
         if any(word.lstrip("-") in HELP for word in sys.argv[1:]):
@@ -90,6 +92,35 @@ def _parse() -> list[str]:
         raise ValueError(f"the configuration cannot be read ({type(error).__name__}: {error})") from error
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def configs() -> Path:
+    """The folder with the configurations: in the package where it is installed, else beside it."""
+    package = Path(__file__).resolve().parent
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
+
+
+def with_paths(words: Sequence[str]) -> list[str]:
+    """A command line in which a configuration that is given by its name, --config=fnet:imdb, is a path."""
+    result, before = [], ""
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in ("--config", "-config") and equals:
+            word = f"{option}={_path(value)}"
+        elif before in ("--config", "-config"):
+            word = _path(word)
+        result.append(word)
+        before = word
+    return result
+
+
+def _path(config: str) -> str:
+    """Of a configuration; what is no name of one of the package's stays as it is."""
+    name, colon, argument = config.partition(":")
+    if not name.isidentifier() or not (configs() / f"{name}.py").is_file():
+        return config
+    return f"{configs() / name}.py{colon}{argument}"
 
 
 def _verbose() -> bool:

@@ -15,8 +15,8 @@ from ml_collections.config_dict import placeholder
 
 from fourier_attn import data, model
 from fourier_attn.data.tasks import KNOBS as DATA
-from fourier_attn.data.tasks import TASKS, task_of
-from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive
+from fourier_attn.data.tasks import TASKS, find_task, task_of
+from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
@@ -45,6 +45,7 @@ OPTIM = {
         one_of("cosine", "linear", "constant"),
     ),
     "warmup_steps": Knob(100, "linear, to the peak; 0: none", at_least(0, "none")),
+    "warmup_share": Knob(0.0, "of the whole schedule, in place of `warmup_steps`; 0: those", rate),
     "steps": Knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1)),
     "weight_decay": Knob(0.01, 'decoupled, on matrices only ("adamw")', at_most(1e3, not_negative)),
     "clip_norm": Knob(1.0, "global norm of the gradient; 0: not clipped", not_negative),
@@ -77,7 +78,7 @@ EMPTY = {"number": float, "bits": int, "pair": tuple, "choice": str, "file": str
 
 # How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
 # over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code
-# they built on.
+# they built on. "small": what two CPU cores can repeat with seeds on IMDb.
 RECIPES: dict[str, Mapping[str, Any]] = {
     "default": {},
     "articles": {
@@ -87,6 +88,20 @@ RECIPES: dict[str, Mapping[str, Any]] = {
         "optim.learning_rate": 1e-4,
         "optim.warmup_steps": 2500,
         "train.epochs": 20,
+        "train.patience": 0,
+    },
+    "small": {
+        "data.vocab": 20_000,
+        "data.length": 192,
+        "data.buckets": (128,),
+        "model.positions": 192,
+        "model.depth": 2,
+        "model.d": 64,
+        "model.mlp": 256,
+        "model.dropout": 0.3,
+        "model.mixer_dropout": 0.3,
+        "model.token_dropout": 0.3,
+        "train.epochs": 4,
         "train.patience": 0,
     },
 }
@@ -113,8 +128,8 @@ def default(
     Raises: ValueError for a name that is unknown.
     """
     for name in (mixer, *others):
-        _choose("mixer", name, model.MIXERS)
-    _choose("task", task, TASKS)
+        model.find_mixer(name)
+    find_task(task)
     _choose("recipe", recipe, RECIPES)
     if engine is not None and "engine" not in _mixer(mixer):
         raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
@@ -130,6 +145,32 @@ def default(
     config.update_from_flattened_dict(TASKS[task].defaults)
     config.update_from_flattened_dict(RECIPES[recipe])
     return fit_length(config).lock()
+
+
+def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> Config:
+    """The configuration with the task's defaults and a recipe; of its own it keeps what makes its mixers.
+
+    So mixers of several configuration files can be compared: nothing else differs.
+
+    Args:
+      overrides: names of knobs that keep the value they have, as "optim.learning_rate".
+    Raises: ValueError for a recipe that is unknown.
+    """
+    own = config.copy_and_resolve_references()
+    shared = default(own.model.mixer.name, own.data.task, recipe, others=tuple(own.model.others))
+    kept = [*RUN, "model.mixer", "model.others", "model.layout", *overrides]
+    with shared.unlocked():
+        for name in kept:
+            part, _, knob = name.rpartition(".")
+            place, value = (shared, own) if not part else (_part(shared, part), _part(own, part))
+            place[knob] = value[knob]
+    return fit_length(shared)
+
+
+def _part(config: Config, path: str) -> Config:
+    for name in path.split("."):
+        config = config[name]
+    return config
 
 
 def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:
@@ -345,7 +386,7 @@ def describe() -> Iterator[str]:
         yield f"\nmodel.mixer of {mixer!r}"
         told = arguments(layer.__doc__ or "")
         for field in model.fields(mixer):
-            yield from _line(f"model.mixer.{field.name}", field.default, told[field.name])
+            yield from _line(f"model.mixer.{field.name}", field.default, told.get(field.name, ""))
     yield "\nmodel.mixer.engine"
     for group, name, parameter, value in every_parameter(Engine()):
         unit = f" [{parameter.unit}]" if parameter.unit else ""

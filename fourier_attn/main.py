@@ -1,7 +1,8 @@
-"""The command: python -m fourier_attn.main --config=FILE[:task] [--workdir=DIR] [--mode=...] [--text=...].
+"""The command: python -m fourier_attn.main --config=NAME[:task] [--workdir=DIR] [--mode=...] [--text=...].
 
 With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run, or a question
-about an image answered (both); --map=FILE keeps where attention looked.
+about an image answered (both); --map=FILE keeps where attention looked. With --mode=explain one sees inside
+the run.
 """
 
 import os
@@ -19,18 +20,28 @@ from fourier_attn import command
 def define_flags() -> None:
     config_flags.DEFINE_config_file(
         "config",
-        help_string="configuration, for example configs/fnet.py:imdb; `python -m fourier_attn.config` "
-        "prints every knob",
+        help_string="configuration, for example fnet:imdb, or a file like configs/fnet.py:imdb; "
+        "`python -m fourier_attn.config` prints every knob",
     )
+    flags.DEFINE_string("recipe", None, "train all of this configuration but its mixer by a shared recipe")
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
-    flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
-    flags.DEFINE_string("text", None, "the text to judge with --mode=predict, or the question about --image")
+    flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
+    flags.DEFINE_enum("mode", "train", ["train", "eval", "predict", "explain"], "what to do")
+    flags.DEFINE_string("text", None, "the text to judge or to look at, or the question about --image")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
     flags.DEFINE_string("input", None, "a file of JSON lines with text (and text_pair), or image; - is stdin")
-    flags.DEFINE_string("output", "-", "where the answers to --input go, as JSON lines; - is stdout")
+    flags.DEFINE_string(
+        "output",
+        None,
+        "where the answers to --input go, as JSON lines; default - is stdout. Of --mode=explain: NAME, of "
+        "NAME.json and NAME.png; default WORKDIR/explain",
+    )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
     flags.DEFINE_string("map", None, "picture file that gets the image with the weights of attention")
+    flags.DEFINE_boolean(
+        "allow_code", False, "run the files again that have registered a run's own mixer or task"
+    )
     flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
     flags.DEFINE_integer("process_id", None, "which of them this is")
@@ -44,36 +55,23 @@ def define_flags() -> None:
 def main() -> None:
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
-    import jax
-
-    from fourier_attn import predict, train
-    from fourier_attn.train import init_from, processes, workdir
-    from fourier_attn.train.evaluate import show
+    from fourier_attn.train import init_from, workdir
 
     config = given_config()
+    if flags.FLAGS.allow_code:
+        run_code(config)
     if flags.FLAGS.mode == "train":
-        if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
-            raise ValueError(
-                f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
-            )
-        if config is None and flags.FLAGS.workdir:  # go on with what the directory says
-            config = workdir.load(Path(flags.FLAGS.workdir))
-        config = config or missing("--config=configs/fnet.py")
-        # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
-        jax.config.update("jax_enable_preemption_service", False)
-        given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
-        with processes.joined(*given):
-            directory = flags.FLAGS.workdir or processes.told(new_workdir)
-            train.run(config, directory, flags.FLAGS.allow_drift)
+        train(config)
         return
+
     directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
         workdir.check(directory, init_from.load(config, directory).config)
     if flags.FLAGS.mode == "eval":
-        for split, values in predict.evaluate(directory, config and config.data.dir).items():
-            names = sorted(values, key=lambda name: ("loss" not in name, name))
-            means = [name for name in names if not name.endswith(("_seeds", "_std"))]
-            print(split, *(f"{name} {show(values, name)}" for name in means))
+        evaluate(directory, config and config.data.dir)
+    elif flags.FLAGS.mode == "explain":
+        for file in explained(directory):
+            print(f"written to {file}")
     elif flags.FLAGS.input is not None:
         judge_file(directory)
     else:
@@ -88,7 +86,85 @@ def judge_file(directory: Path) -> None:
     given = flags.FLAGS
     if (given.text, given.text_pair, given.image) != (None, None, None):
         raise ValueError("--input and --text or --image exclude each other; give one of them")
-    print(stream.judge(directory, given.input, given.output, given.skip_bad), file=sys.stderr)
+    print(stream.judge(directory, given.input, given.output or "-", given.skip_bad), file=sys.stderr)
+
+
+def train(config: Any) -> None:
+    """Trains a new run, one that was stopped, or a finished one further."""
+    import jax
+
+    from fourier_attn.train import processes, run, workdir
+
+    if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
+        raise ValueError(
+            f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
+        )
+    more = flags.FLAGS.extend
+    if more and (config is not None or not flags.FLAGS.workdir):
+        raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
+    if config is None and flags.FLAGS.workdir:  # go on with what the directory says
+        config = workdir.load(Path(flags.FLAGS.workdir))
+    config = config or missing("--config=configs/fnet.py")
+    # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
+    jax.config.update("jax_enable_preemption_service", False)
+    given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
+    with processes.joined(*given):
+        directory = flags.FLAGS.workdir or processes.told(new_workdir)
+        if more:
+            config = extended(Path(directory), more)
+        keep_programs(config)
+        run(config, directory, flags.FLAGS.allow_drift)
+
+
+def run_code(config: Any) -> None:
+    """Executes what has registered the mixers and tasks of the run, and of the one that it starts from."""
+    from fourier_attn.train import workdir
+
+    for place in (flags.FLAGS.workdir, config and config.init_from):
+        if place and (Path(place) / "config.json").is_file():
+            for file in workdir.allow_code(Path(place)):
+                print(f"code        {file}", file=sys.stderr)
+
+
+def keep_programs(config: Any) -> None:
+    """Has JAX keep what it compiles, unless it has been told where already."""
+    import jax
+
+    from fourier_attn.train import programs
+
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        place = programs.folder(config.data)
+        jax.config.update("jax_compilation_cache_dir", place and str(place))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def extended(directory: Path, epochs: int) -> Any:
+    """The configuration of a finished run that gets more epochs."""
+    from fourier_attn.train import extend, processes, workdir
+
+    said = processes.told(lambda: extend.extend(directory, epochs))
+    if processes.lead():
+        print(f"extend      {said}")
+    return workdir.load(directory)
+
+
+def evaluate(directory: Path, data_dir: str | None) -> None:
+    """Prints the metrics of a trained run."""
+    from fourier_attn import predict
+    from fourier_attn.train.evaluate import show
+
+    for split, values in predict.evaluate(directory, data_dir).items():
+        names = sorted(values, key=lambda name: ("loss" not in name, name))
+        means = [name for name in names if not name.endswith(("_seeds", "_std"))]
+        print(split, *(f"{name} {show(values, name)}" for name in means))
+
+
+def explained(directory: Path) -> list[Path]:
+    """The files with a look inside a trained run."""
+    from fourier_attn.studies.explain import explain
+
+    given, output = flags.FLAGS, flags.FLAGS.output
+    return explain(directory, given.text, given.text_pair, given.image, Path(output) if output else None)
 
 
 def judged(directory: Path) -> list[tuple[str, float]]:
@@ -107,14 +183,24 @@ def judged(directory: Path) -> list[tuple[str, float]]:
 
 def given_config() -> Any:
     """The configuration of the command line, or None if there is none."""
+    from fourier_attn import config as configuration
     from fourier_attn.train import init_from
 
     if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
-        raise ValueError(f"--config={name} cannot be read; name a file like configs/fnet.py")
-    if flags.FLAGS.config is not None:
-        init_from.check_overrides(flags.FLAGS.config, config_flags.get_override_values(flags.FLAGS["config"]))
-    return flags.FLAGS.config
+        there = ", ".join(sorted(path.stem for path in command.configs().glob("*.py")))
+        raise ValueError(
+            f"--config={name} cannot be read; name a file like configs/fnet.py, or one of {there}"
+        )
+    if flags.FLAGS.config is None:
+        if flags.FLAGS.recipe is not None:
+            raise ValueError(f"--recipe={flags.FLAGS.recipe} needs --config=FILE, whose mixer is trained so")
+        return None
+    overrides = config_flags.get_override_values(flags.FLAGS["config"])
+    init_from.check_overrides(flags.FLAGS.config, overrides)
+    if flags.FLAGS.recipe is None:
+        return flags.FLAGS.config
+    return configuration.with_recipe(flags.FLAGS.config, flags.FLAGS.recipe, tuple(overrides))
 
 
 def missing(option: str):
@@ -127,6 +213,11 @@ def new_workdir() -> str:
     return f"runs/{name}-{flags.FLAGS.config.data.task}-{unique}"
 
 
-if __name__ == "__main__":
+def fourier_attn() -> None:
+    """The console script of that name."""
     define_flags()
     sys.exit(command.run(main))
+
+
+if __name__ == "__main__":
+    fourier_attn()

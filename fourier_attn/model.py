@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fourier_attn import plugins
 from fourier_attn.knobs import (
     Knob,
     at_least,
@@ -425,13 +426,52 @@ def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
     return tuple(table[name] for name in layout)
 
 
+def register_mixer(name: str, mixer: type[nn.Module]) -> None:
+    """Adds a mixer of one's own to `MIXERS`; its knobs are the fields of the class.
+
+    Called by a configuration file, or by the module that has the class. An installed package names the class
+    among its entry points instead, in the group "fourier_attn.mixers".
+
+    Raises: ValueError for a name that another one has, and for a class that is no mixer.
+    """
+    _add_mixer(name, mixer)
+    plugins.note("mixers", name, mixer.__module__)
+
+
+def _add_mixer(name: str, mixer: Any) -> None:
+    if not (isinstance(mixer, type) and issubclass(mixer, nn.Module)):
+        raise ValueError(f"the mixer {name!r} is {mixer!r}; give a class, a subclass of flax.linen.Module")
+    known = MIXERS.get(name)
+    if known is not None and (
+        known.__module__.startswith("fourier_attn.") or known.__name__ != mixer.__name__
+    ):
+        raise ValueError(f"there is a mixer {name!r} already, {known.__name__}; choose another name")
+    named = {field.name: field for field in dataclasses.fields(mixer)}
+    for field in named.values():
+        empty = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if empty and field.name not in ("parent", "name"):
+            raise ValueError(f"the mixer {name!r} has no default for its field {field.name}; give it one")
+    if "dtype" not in named:
+        raise ValueError(
+            f"the mixer {name!r} has no field dtype; add dtype: jnp.dtype = jnp.dtype('float32')"
+        )
+    MIXERS[name] = mixer
+
+
+def find_mixer(name: str) -> None:
+    """Sees that a mixer is in `MIXERS`, if need be from an installed package. Raises: ValueError."""
+    if name not in MIXERS and (found := plugins.entry("mixers", name)) is not None:
+        _add_mixer(name, found)
+    if name not in MIXERS:
+        raise ValueError(f"model.mixer.name={name!r} is unknown; choose one of {', '.join(MIXERS)}")
+
+
 def fields(mixer: str) -> tuple[dataclasses.Field, ...]:
     """The fields of a mixer that are knobs; `rotary` is set by model.positions_kind.
 
     Raises: ValueError for an unknown mixer.
     """
-    if mixer not in MIXERS:
-        raise ValueError(f"model.mixer.name={mixer!r} is unknown; choose one of {', '.join(MIXERS)}")
+    find_mixer(mixer)
     every = dataclasses.fields(MIXERS[mixer])
     return tuple(field for field in every if field.name not in ("parent", "name", "dtype", "rotary"))
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from absl import flags
 from ml_collections import config_flags
 
-from fourier_attn import config
+from fourier_attn import command, config
 from fourier_attn.train import memory
 from launch.program import TRAINING, option
 
@@ -108,7 +108,7 @@ def check_point(own: Sequence[str], point: Point) -> None:
 
     Raises: ValueError that names the point.
     """
-    values, line = flags.FlagValues(), ["sweep", *own, *words(point)]
+    values, line = flags.FlagValues(), command.with_paths(["sweep", *own, *words(point)])
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     try:
         values(line)

@@ -109,7 +109,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--mode=test"],
-        "--mode=test: value should be one of <train|eval|predict>",
+        "--mode=test: value should be one of <train|eval|predict|explain>",
     ),
     (
         MAIN,

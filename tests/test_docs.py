@@ -24,6 +24,7 @@ from fourier_attn.train import workdir
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+SHOWING = ("optics", "fnet", "mixers")  # pages with programs
 PACKAGE = ROOT / "fourier_attn"
 EXTENDING = (ROOT / "docs" / "extending.md").read_text()
 NEW = {"configs/decay.py", "model.mixer.rate"}  # made by what docs/extending.md says
@@ -49,7 +50,10 @@ def test_readme_is_short() -> None:
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "name",
-    ["README.md", *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in ("optics", "fnet"))],
+    [
+        "README.md",
+        *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in ("optics", "fnet", "mixers")),
+    ],
 )
 def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

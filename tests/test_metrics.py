@@ -7,8 +7,9 @@ import pytest
 from conftest import normal
 
 from fourier_attn.train import metrics
+from fourier_attn.train.curves import plot_curves
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.writer import Writer, plot_curves
+from fourier_attn.train.writer import Writer
 
 
 def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:

@@ -272,7 +272,7 @@ def test_a_bad_configuration_leaves_no_trace(
 
 
 def test_default_is_a_configuration_for_each_mixer_and_task() -> None:
-    with pytest.raises(ValueError, match="mixer='conv' is unknown"):
+    with pytest.raises(ValueError, match="mixer.name='conv' is unknown"):
         config.default("conv")
     with pytest.raises(ValueError, match="task='imbd' is unknown; choose one of reviews, imdb"):
         config.default("fourier", "imbd")

@@ -1,7 +1,7 @@
 """From a task's name to batches of token ids, or of images."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from fourier_attn.data import own
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
+from fourier_attn.data.kept import Kept, Part
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import (
@@ -27,6 +28,7 @@ from fourier_attn.data.tasks import (
     tfds_knobs,
 )
 from fourier_attn.data.text import (
+    KINDS,
     WORDS,
     check_kind,
     copy_tokenizer,
@@ -119,7 +121,13 @@ class Splits(NamedTuple):
 
 
 def load(
-    config: Any, *, directory: Path, seed: int = 0, epochs: int = 1, tokenizer: Path | None = None
+    config: Any,
+    *,
+    directory: Path,
+    seed: int = 0,
+    epochs: int = 1,
+    tokenizer: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Splits:
     """Reads and encodes the data of `config.task`.
 
@@ -129,6 +137,7 @@ def load(
 
     Args:
       tokenizer: a file to be taken instead of what `config.tokenizer` says.
+      say: is told what takes long, before it begins.
     Raises: ValueError for anything amiss with the configuration or the data set.
     """
     if tokenizer and not tokenizer_file(directory).exists():
@@ -142,25 +151,22 @@ def load(
         return kind(config, directory, seed, epochs)
     knobs = tfds_knobs(config) if config["task"] == "tfds" else {}
     config = dict(config) | knobs
-    task, examples = split_names(config), read(config)
-    train = examples["train"]
-    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
-    ids = special(tokenizer)
+    task, parts = split_names(config), _encoded(config, directory, say)
+    ids = special(load_tokenizer(tokenizer_file(directory)))
 
     def batches(split: str, **order: int) -> Batches:
-        part = examples[split]
-        rows = encode(tokenizer, part.texts, config["length"], part.text_pairs)
         lengths, size = padded_lengths(config), config["batch"]
-        return Batches(rows, part.labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
+        rows, labels = parts[split].rows, parts[split].labels
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
 
     names = [*(task.validations or ("validation",)), *task.tests]
     splits = {name: batches(name) for name in names}
     validation, test = names[0], task.tests[0]
     extra_evals = {name: splits[name] for name in names if name not in (validation, test)}
     train = batches("train", seed=seed, epochs=epochs)
-    idx = {name: examples[name].idx for name in task.tests}
-    told = _told(task, tokenizer)
-    in_train = examples[test].in_train
+    idx = {name: parts[name].idx for name in task.tests}
+    told = _told(task, load_tokenizer(tokenizer_file(directory)))
+    in_train = parts[test].in_train
     lengths = padded_lengths(config)
     return Splits(
         train,
@@ -214,6 +220,35 @@ def source(config: Any) -> str:
 def hidden(labels: np.ndarray) -> bool:
     """Whether the labels of a split are not public: all are -1."""
     return bool((labels == -1).all())
+
+
+def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> dict[str, Part]:
+    """The splits as token ids; the tokenizer is in the run's directory then."""
+    kept = Kept(config)
+    if config["tokenizer"] in KINDS:
+        kept.give_tokenizer(directory)
+    if tokenizer_file(directory).exists() and (found := kept.parts(directory)):
+        return found
+    examples = read(config)
+    train = examples["train"]
+    fits = config["tokenizer"] in KINDS and not tokenizer_file(directory).exists()
+    if fits:
+        say(f"fitting the tokenizer {config['tokenizer']!r} ...")
+    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
+    if fits:
+        kept.keep_tokenizer(directory)
+    say(f"encoding {sum(map(len, examples.values())):,} examples ...")
+    parts = {
+        name: Part(
+            encode(tokenizer, part.texts, config["length"], part.text_pairs),
+            part.labels,
+            part.in_train,
+            part.idx,
+        )
+        for name, part in examples.items()
+    }
+    kept.keep_parts(directory, parts)
+    return parts
 
 
 def _told(task: Task, tokenizer: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
+from fourier_attn import plugins
 from fourier_attn.data import own
 from fourier_attn.data.columns import find_columns
 from fourier_attn.data.sources import cifar, folders, idx, listops, reviews, shapes
@@ -266,6 +267,8 @@ TASKS = {
     },
 }
 
+BUILT_IN = frozenset(TASKS)
+
 
 def task_of(config: Any) -> Task:
     """The task of the `data` part of a configuration; of own data as far as that says it.
@@ -381,10 +384,37 @@ def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple
     return {"train": train.take(order).first(config["train_examples"]), **result}, {}, ()
 
 
+def register_task(name: str, task: Task) -> None:
+    """Adds a task of one's own to `TASKS`.
+
+    Called by a configuration file, or by another module. An installed package names the task among its entry
+    points instead, in the group "fourier_attn.tasks".
+
+    Raises: ValueError for a name that a task of this package has, and for what is no `Task`.
+    """
+    _add_task(name, task)
+    plugins.note("tasks", name)
+
+
+def _add_task(name: str, task: Any) -> None:
+    if not isinstance(task, Task):
+        raise ValueError(f"the task {name!r} is {task!r}; give a fourier_attn.data.Task")
+    if name in BUILT_IN:
+        raise ValueError(f"there is a task {name!r} already; choose another name")
+    TASKS[name] = task
+
+
+def find_task(name: str) -> None:
+    """Sees that a task is in `TASKS`, if need be from an installed package. Raises: ValueError."""
+    if name not in TASKS and (found := plugins.entry("tasks", name)) is not None:
+        _add_task(name, found)
+    if name not in TASKS:
+        raise ValueError(f"data.task={name!r} is unknown; choose one of {', '.join(TASKS)}")
+
+
 def check_task(config: Any) -> None:
     """Checks the task and the range of every knob. Raises: ValueError."""
-    if config["task"] not in TASKS:
-        raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
+    find_task(config["task"])
     check("data.", KNOBS, config)
     own = config["task"] in OWN
     for name in OWN_KNOBS:

@@ -67,7 +67,10 @@ def row(directory: Path) -> dict[str, Any]:
 def config_name(line: str | None) -> str | None:
     """The configuration file of a command line, with its argument, like configs/fnet.py:imdb."""
     found = re.search(r"--config[= ](\S+)", line or "")
-    return f"configs/{Path(found[1]).name}" if found else None
+    if not found:
+        return None
+    file, colon, argument = found[1].partition(":")
+    return f"configs/{Path(file).stem}.py{colon}{argument}"
 
 
 def differing(flat: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from tqdm import tqdm
 
@@ -15,6 +16,8 @@ from fourier_attn.train import metrics
 from fourier_attn.train.scores import SCORES
 from fourier_attn.train.sharding import fetch
 from fourier_attn.train.writer import strict_json
+
+AHEAD = 3  # batches that may be under way
 
 
 def evaluate_split(
@@ -39,6 +42,7 @@ def evaluate_split(
         summed, answers = eval_step(params, put(batch))
         total = summed if total is None else metrics.add(total, summed)
         parts.append((batch["index"], batch["weight"] > 0, answers))
+        jax.block_until_ready(parts[-AHEAD:][0][2])  # or the bar would be at its end before the devices
     total, parts = fetch((total, parts))
     axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
     real = np.concatenate([index[kept] for index, kept, _ in parts])

@@ -35,5 +35,6 @@ def finished(directory: Path) -> dict[str, Any] | None:
         return None
     patience = settings.train.patience
     stopped = bool(patience) and int(np.min(state.stale)) >= patience
+    stopped = stopped and workdir.extended_at(directory) != line["step"]
     ended = line["step"] == settings.optim.steps or stopped
     return line if name == saved[0] and ended else None

@@ -7,6 +7,7 @@ import jax
 
 from fourier_attn.config import Config
 from fourier_attn.data import Splits
+from fourier_attn.train.optimizer import warmup
 from fourier_attn.train.sharding import Placement
 
 
@@ -36,10 +37,11 @@ def introduction(
     if config.init_from:
         lines.append(f"weights     {config.init_from}, whose architecture is used")
         lines += [f"            {note}" for note in notes]
-    if config.optim.warmup_steps >= steps:
+    if warmup(config.optim) >= steps:
         lines.append(
             f"note        optim.warmup_steps={config.optim.warmup_steps} is the whole schedule of "
-            f"{steps} steps: the learning rate never reaches its peak"
+            f"{steps} steps: the learning rate never reaches its peak; --config.optim.warmup_share=0.1 gives "
+            "it a tenth of them"
         )
     return [*lines, f"workdir     {directory}" + (f", going on from step {step}" if step else "")]
 

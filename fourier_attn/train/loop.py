@@ -13,9 +13,10 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, metrics, processes, sharding, workdir
+from fourier_attn.train import init_from, memory, metrics, processes, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.clock import Clock
+from fourier_attn.train.curves import plot_curves
 from fourier_attn.train.evaluate import (
     accuracy_without,
     compute_metrics,
@@ -39,7 +40,7 @@ from fourier_attn.train.step import (
     make_train_step,
     roll_back,
 )
-from fourier_attn.train.writer import Writer, plot_curves, read_lines
+from fourier_attn.train.writer import Writer, read_lines
 
 
 class Diverged(Exception):
@@ -66,6 +67,7 @@ class Run:
                 seed=config.seed,
                 epochs=config.train.epochs,
                 tokenizer=start.tokenizer,
+                say=lambda line: tqdm.write(f"            {line}"),
             )
         )
         self.stop.poll()
@@ -98,7 +100,7 @@ class Run:
         self.state, self.keys, name = self.begin(start.params, allow_drift)
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
-        self.stale = self.is_stale()
+        self.stale = self.is_stale(self.state)
         self.writer = Writer(directory, self.step, self.validated) if self.lead else None
 
     def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
@@ -119,7 +121,7 @@ class Run:
         if found:
             if self.lead:
                 workdir.note_drift(self.directory, differing)
-            return found[1], keys, found[0]
+            return self.patient(found[1], found[0].step), keys, found[0]
         processes.agree(self.check_new)
         state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
         if self.lead:
@@ -127,6 +129,11 @@ class Run:
         self.checkpoints.save(Name(0), state)
         self.checkpoints.wait()
         return state, keys, Name(0)
+
+    def patient(self, state: State, step: int) -> State:
+        """The state of a run that had lost its patience and then got more epochs, with new patience."""
+        extended = processes.told(lambda: workdir.extended_at(self.directory)) == step
+        return state._replace(stale=state.stale * 0) if extended and self.is_stale(state) else state
 
     def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
         """The state with ranges of converters from the latest batches, at first from those that come first.
@@ -267,12 +274,13 @@ class Run:
         self.checkpoints.save(Name(self.step, self.validated), self.state)
 
     def progress(self) -> dict[str, Any]:
-        """Means over the epoch so far, the learning rate of the latest update, and how fast it goes."""
+        """Means over the epoch so far, the learning rate of the latest update, memory, how fast it goes."""
         means = metrics.mean(sharding.fetch(self.state.sums))
         count = optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1]
         made = max(int(np.max(sharding.fetch(count))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
-        return means | {"learning_rate": rate} | self.clock.read(self.step, self.config.data.batch)
+        speed = self.clock.read(self.step, self.config.data.batch)
+        return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
 
     def close_epoch(self) -> None:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
@@ -290,7 +298,7 @@ class Run:
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
         self.plot()
-        self.stale = self.is_stale()
+        self.stale = self.is_stale(self.state)
         self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
@@ -309,10 +317,10 @@ class Run:
         chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
         plot_curves(self.directory, self.best, chance)
 
-    def is_stale(self) -> bool:
+    def is_stale(self, state: State) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
-        return bool(patience) and int(np.min(sharding.fetch(self.state.stale))) >= patience
+        return bool(patience) and int(np.min(sharding.fetch(state.stale))) >= patience
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""

@@ -1,6 +1,8 @@
 """The least memory that a configuration asks for, against what the machine has: before anything is made."""
 
 import math
+import resource
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,18 @@ def available() -> int:
     whole = provenance.memory_bytes()
     least = min(whole, int(allowed)) if allowed.isdigit() else whole
     return least // (jax.local_device_count() * processes.neighbours())
+
+
+def used_gib() -> float:
+    """The most memory that was in use so far: of the first device, or of the process where it does not count.
+
+    Units: GiB.
+    """
+    stats = jax.local_devices()[0].memory_stats() or {}
+    if "peak_bytes_in_use" in stats:
+        return stats["peak_bytes_in_use"] / 2**30
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (2**30 if sys.platform == "darwin" else 2**20)  # bytes there, KiB elsewhere
 
 
 def _owner(mesh: Mapping[str, int]) -> str:

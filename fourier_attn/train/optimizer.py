@@ -35,9 +35,14 @@ def build_optimizer(config: Any) -> optax.GradientTransformation:
 
 
 def build_schedule(config: Any) -> optax.Schedule:
-    """The learning rate by step. A warm-up longer than the schedule ends with it."""
-    warmup = min(config["warmup_steps"], config["steps"])
-    return schedule(config["schedule"], config["learning_rate"], warmup, config["steps"])
+    """The learning rate by step."""
+    return schedule(config["schedule"], config["learning_rate"], warmup(config), config["steps"])
+
+
+def warmup(config: Any) -> int:
+    """Steps of the warm-up, a share of the schedule where one is given; it ends with the schedule."""
+    share = round(config["warmup_share"] * config["steps"])
+    return share if config["warmup_share"] else min(config["warmup_steps"], config["steps"])
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:

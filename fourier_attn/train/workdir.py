@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fourier_attn import atomic, provenance
+from fourier_attn import atomic, plugins, provenance
 from fourier_attn.config import Config, device_files, from_dict
 
 MACHINE = (
@@ -39,6 +39,7 @@ DRIFT = ("data", "tokenizer", "device", "code")  # what a run notices when it is
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.
 COMMANDS = (
+    "configs/",
     "studies/",
     "main.py",
     "command.py",
@@ -155,9 +156,34 @@ def load(workdir: Path) -> Config:
     """
     found = record(workdir)
     try:
+        missing = plugins.recorded(found.get("plugins", {}))
+    except ValueError as error:
+        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
+    for (kind, name), origin in missing.items():
+        raise ValueError(
+            f"the {kind.removesuffix('s')} {name!r} of {workdir} is from {origin.file}, which is of no "
+            "installed package; add --allow_code to run that file, if you trust it"
+        )
+    try:
         return from_dict(found["config"])
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
+
+
+def allow_code(workdir: Path) -> list[str]:
+    """Executes the files that have registered the mixers and tasks of the run in `workdir`; returns them.
+
+    Only for somebody who trusts them. Installed packages' are found without it.
+
+    Raises: ValueError for a file that is not there, or does not register what it had.
+    """
+    plugged = record(workdir).get("plugins", {})
+    files = {origin.file: origin for origin in plugins.recorded(plugged).values()}
+    for origin in files.values():
+        plugins.run(origin)
+    for (kind, name), origin in plugins.recorded(plugged).items():
+        raise ValueError(f"{origin.file} does not register the {kind.removesuffix('s')} {name!r} any more")
+    return list(files)
 
 
 def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None = None) -> None:
@@ -167,7 +193,22 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
         **provenance.record(*PACKAGES),
         "fingerprints": dict(fingerprints or {}),
     }
+    names = {"mixers": {config.model.mixer.name, *config.model.others}, "tasks": {config.data.task}}
+    if found := plugins.record(names):
+        facts["plugins"] = found
     atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
+
+
+def extended_at(workdir: Path) -> int | None:
+    """The step at which a run got more epochs, for the last time, if it ever did.
+
+    Raises: ValueError for a damaged record.
+    """
+    try:
+        entries = record(workdir).get("extended", [])
+        return int(entries[-1]["step"]) if entries else None
+    except (TypeError, KeyError, IndexError) as error:
+        raise ValueError(f"{workdir / 'config.json'} is damaged (extended); name another workdir") from error
 
 
 def code_fingerprint() -> dict[str, str]:
@@ -177,7 +218,7 @@ def code_fingerprint() -> dict[str, str]:
         name = path.relative_to(root).as_posix()
         if not name.startswith(COMMANDS):
             digest.update(name.encode() + path.read_bytes())
-    return {"source": digest.hexdigest()[:16], **provenance.versions()}
+    return {"source": digest.hexdigest()[:16], **provenance.versions(), **plugins.digests()}
 
 
 def device_fingerprint(config: Config) -> dict[str, str]:

@@ -1,6 +1,5 @@
-"""What a run writes while it goes on: metrics.jsonl, TensorBoard events, curves.png."""
+"""What a run writes while it goes on: metrics.jsonl and TensorBoard events."""
 
-import io
 import json
 import math
 import os
@@ -8,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tensorboardX import SummaryWriter
 
 from fourier_attn import atomic
@@ -87,51 +85,3 @@ def read_lines(workdir: Path) -> list[dict[str, Any]]:
                     f"{path}, line {number} is damaged ({error}); mend it or move it away"
                 ) from error
     return found
-
-
-def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = None) -> None:
-    """Draws `curves.png`: loss, and one of the metrics, of train and validation by epoch.
-
-    Args:
-      name: of the metric that chooses the best epoch, which is marked.
-      chance: what guessing gets.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    lines = read_lines(workdir)
-    epochs = [line for line in lines if line["epoch"] == int(line["epoch"])]
-    losses = [key for key in epochs[0] if key.endswith("loss")] if epochs else []
-    shown = [name, *(loss for loss in losses[:1] if loss != name)]
-    figure = Figure(figsize=(5 * len(shown), 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, metric in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        for split in ("train", "validation"):
-            points = [
-                (line["epoch"], line[metric], line.get(f"{metric}_std", 0.0))
-                for line in epochs
-                if line["split"] == split and line.get(metric) is not None
-            ]
-            if points:
-                epoch, value, deviation = np.array(points).T
-                bars = deviation if deviation.any() else None
-                axes.errorbar(epoch, value, bars, marker="o", ms=4, capsize=3, label=split)
-                axes.set_xticks(epoch if len(epoch) <= 20 else epoch[:: len(epoch) // 10])
-                if split == "validation" and metric == name:
-                    best = int(np.argmax(value))
-                    axes.axvline(
-                        epoch[best], color="0.6", lw=0.8, ls=":", label=f"best epoch, {epoch[best]:g}"
-                    )
-        for line in lines:
-            if line["split"] == "test" and line.get(metric) is not None:
-                axes.plot(line["epoch"], line[metric], "k*", ms=9, label="test, best weights")
-        if metric == name and chance is not None:
-            axes.axhline(chance, color="0.6", lw=0.8, ls="--", label="chance")
-        axes.set(xlabel="epoch", ylabel=metric.replace("_", " "))
-        axes.margins(y=0.1)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-    figure.suptitle(workdir.name)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=120, format="png")
-    atomic.write(workdir / "curves.png", picture.getvalue())

@@ -1,0 +1,54 @@
+"""What the mixers of a network do with one example."""
+
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fourier_attn.layers.filters import learned
+from fourier_attn.layers.weights import WEIGHTS, attention_weights
+
+
+class Inside(NamedTuple):
+    """One block: its mixer's name, the weights (h, t, t) that it gives to tokens, if any, and its filters."""
+
+    mixer: str
+    weights: np.ndarray | None
+    filters: dict[str, np.ndarray]
+
+
+def look(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[Inside]:
+    """What the mixers of a network do with a batch of one, block by block; tokens of padding are left out.
+
+    A mixer on an engine is shown as its exact twin.
+
+    Args:
+      given: what else the network takes, such as a mask.
+    """
+    seen: list[Inside] = []
+
+    def watch(call: Any, arguments: Any, options: Any, context: Any) -> Any:
+        layer = context.module
+        if context.method_name == "__call__" and layer.name == "mixer":
+            seen.append(_inside(layer, arguments[0], options.get("mask")))
+        return call(*arguments, **options)
+
+    arrays: dict[str, Any] = {name: jnp.asarray(value) for name, value in given.items()}
+    draws = {"noise": jax.random.key(0)}
+    with nn.intercept_methods(watch):
+        network.apply({"params": params}, jnp.asarray(inputs), **arrays, rngs=draws)
+    return seen
+
+
+def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
+    params = {"params": dict(layer.variables.get("params", {}))}
+    exact = {name: None for name in ("engine", "eval_engine") if hasattr(layer, name)}
+    alone = layer.clone(parent=None, name=None, **exact)
+    weights = None
+    if type(layer) in WEIGHTS and getattr(layer, "u", 1) == 1:
+        kept = np.ones(x.shape[1], bool) if mask is None else np.asarray(mask[0])
+        weights = np.asarray(attention_weights(alone, params, x, mask), np.float32)[0][:, kept][:, :, kept]
+    filters = {name: np.asarray(value, np.float32) for name, value in learned(alone, params).items()}
+    return Inside(type(layer).__name__, weights, filters)

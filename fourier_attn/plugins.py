@@ -1,0 +1,126 @@
+"""Mixers and tasks from outside: where they come from, and how they are found again.
+
+Two ways lead in. An installed package names them among its entry points, in the group "fourier_attn.mixers"
+or "fourier_attn.tasks"; installing it was the consent, and they are found by name. Any other module, such as
+a configuration file, calls `register_mixer` or `register_task`; a run's config.json names it. As a directory
+must not be able to execute anything, it is executed again only where somebody says so.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import site
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+KINDS = ("mixers", "tasks")
+
+
+class Origin(NamedTuple):
+    """The module that has registered something; the file is "" where it is an entry point."""
+
+    module: str
+    file: str
+
+
+_origins: dict[tuple[str, str], Origin] = {}
+
+
+def note(kind: str, name: str, module: str | None = None) -> None:
+    """Notes which module registers something: the named one, or else the first caller outside of packages."""
+    if module is not None:
+        file = getattr(sys.modules.get(module), "__file__", None) or ""
+        _origins[kind, name] = Origin(module, file)
+        return
+    frame: FrameType | None = sys._getframe()
+    inside = (str(Path(__file__).parent), *places())
+    while frame is not None and frame.f_code.co_filename.startswith((*inside, "<")):
+        frame = frame.f_back
+    found = frame.f_globals if frame else {}
+    _origins[kind, name] = Origin(str(found.get("__name__", "")), str(found.get("__file__", "")))
+
+
+def places() -> list[str]:
+    """Where packages are installed: not the working directory, which may be somebody's run."""
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), *user]
+    return list(dict.fromkeys(paths))
+
+
+def entry(kind: str, name: str) -> Any:
+    """What an installed package has under that name; None if there is none.
+
+    Raises: ValueError where it cannot be loaded.
+    """
+    installed = importlib.metadata.distributions(path=places())
+    found = [
+        point
+        for package in installed
+        for point in package.entry_points.select(group=f"fourier_attn.{kind}", name=name)
+    ]
+    if not found:
+        return None
+    try:
+        loaded = found[0].load()
+    except Exception as error:  # a package's module is run here, and may fail in any way
+        raise ValueError(
+            f"the entry point {found[0].value} of {name!r} cannot be loaded "
+            f"({type(error).__name__}: {error}); mend that package, or remove it"
+        ) from error
+    _origins[kind, name] = Origin(found[0].value, "")
+    return loaded
+
+
+def record(names: Mapping[str, set[str]]) -> dict[str, dict[str, dict[str, str]]]:
+    """Where those of some names come from, by kind, as config.json has it; built-in ones are left out."""
+    found = {}
+    for kind in KINDS:
+        there = {name: _origins[kind, name] for name in sorted(names[kind]) if (kind, name) in _origins}
+        if there:
+            found[kind] = {name: origin._asdict() for name, origin in there.items()}
+    return found
+
+
+def digests() -> dict[str, str]:
+    """A hash of each file that has registered something."""
+    files = {origin.file for origin in _origins.values() if origin.file}
+    return {Path(file).name: _digest(Path(file)) for file in sorted(files)}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "none"
+
+
+def recorded(facts: Any) -> dict[tuple[str, str], Origin]:
+    """What a config.json has under "plugins" that is not registered here; entry points are not among them.
+
+    Raises: ValueError for a damaged record.
+    """
+    try:
+        listed = {(kind, name): origin for kind in KINDS for name, origin in facts.get(kind, {}).items()}
+        found = {key: Origin(str(o["module"]), str(o["file"])) for key, o in listed.items()}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError("its plugins are no plug-ins") from error
+    return {key: origin for key, origin in found.items() if origin.file and key not in _origins}
+
+
+def run(origin: Origin) -> None:
+    """Executes a module, which registers what it has.
+
+    Raises: ValueError where it cannot be found, or fails.
+    """
+    path = Path(origin.file)
+    name = f"fourier_attn_plugin_{hashlib.sha256(origin.file.encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path) if path.suffix == ".py" else None
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValueError(f"{origin.file} is no file with a module; put it there again, or register it first")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # somebody's code
+        raise ValueError(f"{origin.file} cannot be run ({type(error).__name__}: {error})") from error

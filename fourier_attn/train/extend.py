@@ -1,0 +1,49 @@
+"""More epochs for a finished run."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from fourier_attn import atomic, provenance
+from fourier_attn.config import Config
+from fourier_attn.train import workdir
+from fourier_attn.train.finished import finished
+from fourier_attn.train.optimizer import build_schedule
+
+
+def extend(directory: Path, epochs: int) -> str:
+    """Gives the finished run in `directory` so many more epochs, which the next training makes.
+
+    Weights and the optimiser's means are those of its last step. The learning rate is that of a run which had
+    all these epochs from its beginning: with a "constant" schedule, its warm-up done, the extended run is
+    that run, bit for bit; another one had fallen to zero, and goes on where the longer schedule is then.
+    Where the run had lost its patience, it has new patience.
+
+    Returns what people should know about the learning rate.
+    Raises: ValueError for a run that is not finished.
+    """
+    directory = directory.resolve()
+    with workdir.lock(directory):
+        facts, line = workdir.record(directory), finished(directory)
+        if line is None:
+            raise ValueError(
+                f"workdir={directory} is not finished; give it without --extend to go on, and extend it then"
+            )
+        config = workdir.load(directory)
+        step, made = line["step"], round(line["epoch"])
+        before, total = _rate(config, step - 1), made + epochs
+        config.optim.steps = step // made * total
+        config.train.epochs = total
+        facts["config"] = config.to_dict()
+        entry = {"step": step, "epochs": total, "commit": provenance.commit()}
+        facts["extended"] = [*facts.get("extended", []), entry]
+        atomic.write(directory / "config.json", json.dumps(facts, indent=2) + "\n")
+    return (
+        f"from {made} to {total} epochs: weights and optimiser as they were, the learning rate that of a run "
+        f"of {total} epochs, {_rate(config, step):.3g} (its last one was {before:.3g})"
+    )
+
+
+def _rate(config: Config, step: int) -> float:
+    return np.asarray(build_schedule(config.optim)(step)).item()

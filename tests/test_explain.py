@@ -1,0 +1,102 @@
+"""A look inside: what the picture and the file show is what the network does."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal, run_here, shrink
+
+from fourier_attn import config, main, model, train
+from fourier_attn.layers.circular import CircularAttention
+from fourier_attn.layers.filters import learned
+from fourier_attn.layers.global_filter import GlobalFilter
+from fourier_attn.layers.inside import look
+from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.ops.circular import circular_correlate
+
+SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
+
+
+@pytest.mark.parametrize(("shape", "kernel"), [((), ()), ((4, 2), (3, 1)), ((4, 2), ())])
+def test_the_merged_filter_gives_the_scores(shape: tuple, kernel: tuple) -> None:
+    """q_i . k_j, from it alone."""
+    layer, x = CircularAttention(2, shape or None, "circular", kernel or None), normal(1, 3, 8)
+    params = layer.init(jax.random.key(0), x)
+    merged, sizes = np.asarray(learned(layer, params)["merged"]), shape or (8,)
+    query, key = (circular_correlate(x, params["params"][n], shape=shape or None) for n in ("query", "key"))
+    tokens, found = np.asarray(x, np.float64).reshape(3, *sizes), np.zeros((2, 3, 3))
+    for s in np.ndindex(*sizes):
+        moved = np.roll(tokens, [-i for i in s], range(1, tokens.ndim))
+        scores = np.einsum("in,jn->ij", tokens.reshape(3, -1), moved.reshape(3, -1))
+        found += merged[(slice(None), *s)][:, None, None] * scores
+    np.testing.assert_allclose(found, np.einsum("bihd,bjhd->hij", query, key), atol=1e-5)  # float32
+
+
+@pytest.mark.parametrize(("shape", "kernel"), [((), (5,)), ((), (1,)), ((4, 2), (3, 2))])
+def test_without_wrapping_the_merged_filter_has_its_zero_in_the_middle(shape: tuple, kernel: tuple) -> None:
+    layer, x = CircularAttention(2, shape or None, "zero", kernel), normal(1, 3, 8)
+    params = layer.init(jax.random.key(0), x)
+    merged = np.asarray(learned(layer, params)["merged"])
+    query, key = (np.asarray(params["params"][name], np.float64) for name in ("query", "key"))
+    expected = np.zeros((2, *(2 * r - 1 for r in kernel)))
+    for t in np.ndindex(*kernel):
+        for u in np.ndindex(*kernel):
+            s = tuple(j - i + r - 1 for i, j, r in zip(t, u, kernel, strict=True))
+            expected[(slice(None), *s)] += query[(slice(None), *t)] * key[(slice(None), *u)]
+    np.testing.assert_allclose(merged, expected, atol=1e-6)  # float32
+
+
+def test_tables_and_gains() -> None:
+    x = normal(1, 5, 8)
+    layer = LambdaLayer(k=4, context=3)
+    params = layer.init(jax.random.key(0), x)
+    table = learned(layer, params)["position"]
+    np.testing.assert_allclose(table, params["params"]["position"][:, :, 0].T)
+    layer = GlobalFilter(length=5)
+    params = layer.init(jax.random.key(0), x)
+    real, imaginary = np.moveaxis(np.asarray(params["params"]["filter"]), -1, 0)
+    np.testing.assert_allclose(learned(layer, params)["gain"], np.abs(real + 1j * imaginary).T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("position", ["post", "pre"])
+def test_weights_are_those_that_the_network_uses(position: str) -> None:
+    """Rows sum to 1, and padding, which is left out, changes none of them."""
+    c = config.default("attention").model
+    c.update(SIZES | {"norm_position": position})
+    network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6, 1, 1]], jnp.int32)
+    params = network.init(jax.random.key(0), ids)["params"]
+    short = look(network, params, ids[:, :4], mask=jnp.ones((1, 4), bool))
+    long = look(network, params, ids, mask=jnp.arange(6)[None] < 4)
+    assert [block.mixer for block in long] == ["Attention"] * 2
+    for a, b in zip(short, long, strict=True):
+        assert a.weights.shape == (c.mixer.heads, 4, 4)
+        np.testing.assert_allclose(a.weights.sum(-1), 1, rtol=1e-5)
+        np.testing.assert_allclose(a.weights, b.weights, atol=1e-5)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize(
+    "mixer",
+    ["circular", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lambda", "global_filter"))],
+)
+def test_the_command_writes_what_it_sees(mixer: str, few_reviews: str, tmp_path: Path) -> None:
+    c = shrink(config.default(mixer), few_reviews)
+    c.train.epochs = 1
+    train.run(c, tmp_path / "run")
+    words = ("--mode=explain", f"--workdir={tmp_path / 'run'}", f"--output={tmp_path / 'inside'}")
+    code, out, error = run_here(main, *words, "--text=the film was not dull")
+    assert code == 0, error
+    assert out.count("written to") == 2
+    document = json.loads((tmp_path / "inside.json").read_text())
+    assert document["tokens"] == ["the", "film", "was", "not", "dull"]
+    (block,) = document["blocks"]
+    shown = {"circular": "merged", "lambda": "position", "global_filter": "gain"}[mixer]
+    assert np.isfinite(np.array(block[shown])).all()
+    if mixer != "global_filter":
+        assert np.array(block["weights"]).shape[1:] == (5, 5)
+    assert (tmp_path / "inside.png").read_bytes().startswith(b"\x89PNG")
+    for more in (["--text="], ["--text=a", "--text_pair=b"], ["--image=a.png"]):
+        assert run_here(main, *words, *more)[0] == 2

@@ -1,0 +1,66 @@
+"""More epochs for a finished run."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import assert_same_run, final_state, numbers, run_here
+
+from fourier_attn import config, main, train
+from fourier_attn.train import workdir
+from fourier_attn.train.extend import extend
+from fourier_attn.train.optimizer import build_schedule
+from fourier_attn.train.writer import read_lines
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+def extended(directory: Path, epochs: int) -> str:
+    said = extend(directory, epochs)
+    train.run(workdir.load(directory), directory)
+    return said
+
+
+def test_with_a_constant_rate_it_is_the_longer_run(toy: config.Config, tmp_path: Path) -> None:
+    toy.optim.schedule, toy.optim.warmup_steps, toy.model.dropout = "constant", 4, 0.3
+    train.run(toy, tmp_path / "long")
+    toy.train.epochs = 2
+    train.run(toy, tmp_path / "short")
+    extended(tmp_path / "short", 1)
+    assert_same_run(tmp_path / "long", tmp_path / "short")
+
+
+def test_the_rate_is_that_of_the_longer_schedule(toy: config.Config, tmp_path: Path) -> None:
+    toy.train.epochs, toy.train.log_every, toy.optim.warmup_steps = 2, 1, 2
+    train.run(toy, tmp_path)
+    before, moments = numbers(tmp_path), final_state(tmp_path).opt_state
+    said = extended(tmp_path, 2)
+    assert "from 2 to 4 epochs" in said
+    lines = read_lines(tmp_path)
+    rates = {line["step"]: line["learning_rate"] for line in lines if line["split"] == "train"}
+    short, long = (build_schedule(dict(toy.optim) | {"steps": n}) for n in (12, 24))
+    for step, rate in rates.items():
+        np.testing.assert_allclose(rate, (short if step <= 12 else long)(step - 1), rtol=1e-6)
+    assert numbers(tmp_path)[: len(before) - 1] == before[:-1]  # but for the test set, which is read anew
+    assert [line["step"] for line in lines if line["split"] == "test"] == [24]
+    after = final_state(tmp_path).opt_state
+    assert jax.tree.structure(after) == jax.tree.structure(moments)
+    assert workdir.record(tmp_path)["extended"][0]["step"] == 12
+
+
+def test_patience_counts_anew(toy: config.Config, tmp_path: Path) -> None:
+    toy.train.patience, toy.train.epochs, toy.optim.learning_rate = 1, 6, 1e-9  # never better than the first
+    train.run(toy, tmp_path)
+    assert read_lines(tmp_path)[-1]["step"] == 12
+    extended(tmp_path, 3)
+    assert read_lines(tmp_path)[-1]["step"] == 18
+    assert workdir.load(tmp_path).train.epochs == 5
+
+
+def test_a_run_that_is_not_finished_is_refused(toy_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((toy_run / "config.json").read_bytes())
+    code, _, error = run_here(main, f"--workdir={tmp_path}", "--extend=2")
+    assert (code, error.count("is not finished; give it without --extend")) == (2, 1)
+    for words in (["--config=fnet", "--extend=2"], [f"--workdir={tmp_path}", "--extend=0"]):
+        assert run_here(main, *words)[0] == 2

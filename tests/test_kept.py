@@ -1,0 +1,88 @@
+"""What a start keeps for the next one: found again, made again where it is damaged, never more than that."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import shrink
+
+from fourier_attn import config, data
+from fourier_attn.data import kept
+
+
+@pytest.fixture
+def place(few_reviews: str, tmp_path: Path) -> Path:
+    """A data directory in which nothing is kept."""
+    return Path(shutil.copytree(few_reviews, tmp_path / "data", ignore=shutil.ignore_patterns(kept.FOLDER)))
+
+
+def load(place: Path, run: Path, **knobs: object) -> tuple[data.Splits, list[str]]:
+    run.mkdir(exist_ok=True)
+    c, said = shrink(config.default(), str(place)), []
+    c.data.update(knobs)
+    return data.load(c.data, directory=run, say=said.append), said
+
+
+def same(a: data.Splits, b: data.Splits) -> bool:
+    return a.fingerprints() == b.fingerprints() and np.array_equal(a.in_train, b.in_train)
+
+
+def test_a_second_start_reads_what_the_first_one_kept(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, said = load(place, tmp_path / "a")
+    assert [line.split()[0] for line in said] == ["fitting", "encoding"]
+    monkeypatch.setattr(data, "read", None)  # is not needed any more
+    second, said = load(place, tmp_path / "b")
+    assert not said
+    assert same(first, second)
+    assert (tmp_path / "a/tokenizer.json").read_bytes() == (tmp_path / "b/tokenizer.json").read_bytes()
+    assert {path.name for path in place.iterdir()} - {"downloads"} == {"synthetic_reviews", kept.FOLDER}
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [("train_examples", 64), ("split_seed", 1), ("vocab", 50), ("length", 8), ("eval_examples", 5)],
+)
+def test_other_knobs_have_other_files(place: Path, tmp_path: Path, knob: str, value: int) -> None:
+    load(place, tmp_path / "a")
+    found, _ = load(place, tmp_path / "b", **{knob: value})
+    shutil.rmtree(place / kept.FOLDER)
+    fresh, _ = load(place, tmp_path / "c", **{knob: value})
+    assert same(found, fresh)
+
+
+def test_other_data_are_read_again(place: Path, tmp_path: Path) -> None:
+    load(place, tmp_path / "a")
+    (file, *_) = sorted(place.glob("synthetic_reviews/*/*.array_record*"))
+    file.touch()
+    assert load(place, tmp_path / "b")[1]
+
+
+def test_damaged_files_are_made_again(place: Path, tmp_path: Path) -> None:
+    first, _ = load(place, tmp_path / "a")
+    for path in (place / kept.FOLDER).iterdir():
+        contents = bytearray(path.read_bytes())
+        contents[len(contents) // 2] ^= 1
+        path.write_bytes(contents)
+    second, said = load(place, tmp_path / "b")
+    assert len(said) == 2
+    assert same(first, second)
+    assert not load(place, tmp_path / "c")[1]
+
+
+def test_a_directory_that_takes_nothing_stays_as_it_is(place: Path, tmp_path: Path) -> None:
+    (place / kept.FOLDER).write_text("a file, where the folder would be")
+    first, _ = load(place, tmp_path / "a")
+    second, said = load(place, tmp_path / "b")
+    assert len(said) == 2
+    assert same(first, second)
+
+
+def test_only_some_are_kept(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST", 2)
+    for i, length in enumerate((8, 9, 10, 11)):
+        load(place, tmp_path / str(i), length=length)
+    names = [path.name.partition("-")[0] for path in (place / kept.FOLDER).iterdir()]
+    assert sorted(names) == ["rows", "rows", "tokenizer"]

@@ -1,0 +1,95 @@
+"""The package outside its tree: configurations by name, and the wheel in an empty folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+import fourier_attn
+from fourier_attn import command
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PARTS = ("fourier_attn", "configs", "pyproject.toml", "README.md", "LICENSE")
+
+
+def test_all_packages_are_in_the_wheel() -> None:
+    """What is left out of the list would be left out of the wheel without a word."""
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "fourier_attn").rglob("*.py")}
+    there = {".".join(folder.parts) for folder in folders} | {"fourier_attn.configs"}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert f"## {fourier_attn.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_configurations_are_found_by_name() -> None:
+    fnet = ROOT / "configs" / "fnet.py"
+    assert command.with_paths(["main", "--config=fnet:imdb"]) == ["main", f"--config={fnet}:imdb"]
+    assert command.with_paths(["main", "-config", "fnet"]) == ["main", "-config", str(fnet)]
+
+
+@pytest.mark.parametrize("word", ["configs/fnet.py", "nowhere:imdb", "fnet.py", "../configs/fnet", ""])
+def test_other_names_are_left_as_they_are(word: str) -> None:
+    assert command.with_paths(["main", f"--config={word}"]) == ["main", f"--config={word}"]
+    assert command.with_paths(["main", f"--workdir={word}", "fnet"]) == ["main", f"--workdir={word}", "fnet"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the unpacked wheel, built from a copy of the tree."""
+    tree, place = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy(ROOT / part, tree / part)
+    program = f"from setuptools import build_meta; build_meta.build_wheel({str(place)!r})"
+    call(tree, {}, "-c", program)
+    (file,) = place.glob("*.whl")
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(place / "unpacked")
+    return place / "unpacked"
+
+
+def call(where: Path, more: dict[str, str], *words: str) -> str:
+    """What a program says that runs in a folder."""
+    environment = {**os.environ, **more}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=where, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
+    (info,) = wheel.glob("*.dist-info")
+    assert {path.name for path in wheel.iterdir()} == {"fourier_attn", info.name}
+    assert info.name == f"fourier_attn-{fourier_attn.__version__}.dist-info"
+    assert "fourier-attn = fourier_attn.main:fourier_attn" in (info / "entry_points.txt").read_text()
+    for file in ("py.typed", "optics/components.toml", "configs/fnet.py", "configs/lambda.py"):
+        assert (wheel / "fourier_attn" / file).is_file(), file
+
+
+@pytest.mark.slow
+def test_the_wheel_trains_and_predicts_in_an_empty_folder(
+    wheel: Path, few_reviews: str, tmp_path: Path
+) -> None:
+    small = {"data.dir": few_reviews, "model.d": 8, "model.mlp": 8, "model.depth": 1, "train.epochs": 1}
+    knobs = [f"--config.{name}={value}" for name, value in small.items()]
+    start = (
+        "import sys; from fourier_attn.main import fourier_attn; sys.argv[0] = 'fourier-attn'; fourier_attn()"
+    )
+    path = {"PYTHONPATH": str(wheel)}
+    said = call(tmp_path, path, "-c", start, "--config=fnet:reviews", "--workdir=run", *knobs)
+    assert "test accuracy" in said
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}
+    said = call(tmp_path, path, "-c", start, "--mode=predict", "--workdir=run", "--text=a dull film")
+    assert said.split()[0] in ("negative", "positive")
+    assert "optim.learning_rate" in call(tmp_path, path, "-m", "fourier_attn.config")

@@ -1,0 +1,200 @@
+"""Mixers and tasks from outside: registered, trained, found again, and never executed unasked."""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import flax.linen as nn
+import jax.numpy as jnp
+import pytest
+from conftest import run_here
+
+from fourier_attn import config, main, model, plugins
+from fourier_attn.data import TASKS
+from fourier_attn.data.tasks import Task, register_task
+from fourier_attn.model import MIXERS, register_mixer
+from fourier_attn.train import workdir
+
+MODULE = """
+    import flax.linen as nn
+    import jax.numpy as jnp
+    from fourier_attn.config import default
+    from fourier_attn.data import TASKS
+    from fourier_attn.data.tasks import register_task
+    from fourier_attn.model import register_mixer
+
+
+    class Scaled(nn.Module):
+        factor: float = 0.5
+        dtype: jnp.dtype = jnp.dtype("float32")
+
+        @nn.compact
+        def __call__(self, x, *, mask=None, train=False):
+            return self.factor * x
+
+
+    register_mixer("scaled", Scaled)
+    register_task("opinions", TASKS["reviews"])
+    with open({seen!r}, "a") as file:
+        file.write("run ")
+
+
+    def get_config(task="opinions"):
+        return default("scaled", task)
+"""
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    before = dict(MIXERS), dict(TASKS), dict(plugins._origins)
+    yield
+    for table, values in zip((MIXERS, TASKS, plugins._origins), before, strict=True):
+        table.clear()
+        table.update(values)
+
+
+def forget() -> None:
+    """As a new process would know it."""
+    for table, name in ((MIXERS, "scaled"), (TASKS, "opinions")):
+        table.pop(name, None)
+    plugins._origins.clear()
+
+
+class Twice(nn.Module):
+    times: int = 2
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    def __call__(self, x, *, mask=None, train=False):
+        return self.times * x
+
+
+class NoDefault(nn.Module):
+    times: int
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+
+def test_knobs_are_the_fields() -> None:
+    register_mixer("twice", Twice)
+    c = config.default("twice")
+    assert c.model.mixer.times == 2
+    c.model.mixer.times = 3
+    config.check(c)
+    assert any("model.mixer.times" in line for line in config.describe())
+    with pytest.raises(ValueError, match="has no rate; it has times"):
+        model.build(dict(c.model) | {"mixer": {"name": "twice", "rate": 1}})
+
+
+@pytest.mark.parametrize(
+    ("name", "mixer", "message"),
+    [
+        ("fourier", Twice, "there is a mixer 'fourier' already"),
+        ("number", 3, "give a class"),
+        ("plain", dict, "give a class"),
+        ("none", NoDefault, "no default for its field times"),
+    ],
+)
+def test_what_is_no_mixer_is_refused(name: str, mixer: type, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model._add_mixer(name, mixer)
+
+
+def test_what_is_no_task_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is a task 'imdb' already"):
+        register_task("imdb", TASKS["reviews"])
+    assert isinstance(TASKS["imdb"], Task)
+
+
+@pytest.fixture
+def trained(tmp_path: Path, few_reviews: str) -> Path:
+    """A run with a mixer and a task of a configuration file."""
+    (tmp_path / "mine.py").write_text(textwrap.dedent(MODULE.format(seen=str(tmp_path / "seen"))))
+    small = {"data.dir": few_reviews, "data.train_examples": 64, "model.depth": 1, "model.d": 8}
+    small |= {"train.epochs": 1, "data.test_examples": 32, "model.mlp": 8}
+    knobs = [f"--config.{name}={value}" for name, value in small.items()]
+    place = tmp_path / "run"
+    words = (f"--config={tmp_path / 'mine.py'}", f"--workdir={place}", "--config.model.mixer.factor=0.25")
+    code, _, error = run_here(main, *words, *knobs)
+    assert code == 0, error
+    (tmp_path / "seen").unlink()
+    forget()
+    return place
+
+
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
+    """Not in any mode, unless somebody says so."""
+    seen, named = trained.parent / "seen", f"--workdir={trained}"
+    assert json.loads((trained / "config.json").read_text())["plugins"]["mixers"]["scaled"]["file"]
+    for words in (["--mode=predict", "--text=a dull film"], ["--mode=eval"], [], ["--extend=1"]):
+        code, _, error = run_here(main, named, *words)
+        assert code == 2, words
+        assert "add --allow_code to run that file, if you trust it" in error
+        assert not seen.exists(), words
+    code, out, error = run_here(main, named, "--mode=predict", "--text=a dull film", "--allow_code")
+    assert code == 0, error
+    assert out.split()[0] in TASKS["reviews"].labels
+    assert seen.read_text() == "run "
+    assert workdir.load(trained).model.mixer.factor == 0.25
+    (trained.parent / "mine.py").unlink()
+    forget()
+    code, _, error = run_here(main, named, "--mode=eval", "--allow_code")
+    assert (code, "is no file with a module" in error) == (2, True)
+
+
+@pytest.mark.parametrize("damage", [3, {"mixers": 4}, {"mixers": {"a": {}}}, {"tasks": [1]}])
+def test_a_damaged_record_is_named(toy_run: Path, tmp_path: Path, damage: object) -> None:
+    facts = json.loads((toy_run / "config.json").read_text()) | {"plugins": damage}
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(ValueError, match="is damaged"):
+        workdir.load(tmp_path)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An installed package with a mixer and a task among its entry points."""
+    (tmp_path / "waves_for_test.py").write_text(
+        "import flax.linen as nn\nimport jax.numpy as jnp\nfrom fourier_attn.data import TASKS\n"
+        "class Waves(nn.Module):\n    rate: float = 2.0\n    dtype: jnp.dtype = jnp.dtype('float32')\n"
+        "    def __call__(self, x, *, mask=None, train=False):\n        return x\n"
+        "letters = TASKS['reviews']\n"
+    )
+    info = tmp_path / "waves_for_test-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: waves-for-test\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[fourier_attn.mixers]\nwaves = waves_for_test:Waves\nbroken = waves_for_test:nothing\n"
+        "[fourier_attn.tasks]\nletters = waves_for_test:letters\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(plugins, "places", lambda: [str(tmp_path)])
+    yield "waves_for_test"
+    sys.modules.pop("waves_for_test", None)
+
+
+def test_what_lies_in_the_working_directory_is_not_installed(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's directory may hold what looks like a package."""
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="'waves' is unknown"):
+        config.default("waves")
+    assert package not in sys.modules
+
+
+def test_an_installed_package_is_found_by_name(package: str, tmp_path: Path) -> None:
+    c = config.default("waves", "letters")
+    assert c.model.mixer.rate == 2.0
+    workdir.save(tmp_path, c)
+    written = json.loads((tmp_path / "config.json").read_text())["plugins"]
+    assert written["mixers"]["waves"] == {"module": f"{package}:Waves", "file": ""}
+    forget()
+    MIXERS.pop("waves")
+    TASKS.pop("letters")
+    assert workdir.load(tmp_path).model.mixer.rate == 2.0
+    with pytest.raises(ValueError, match="'broken' cannot be loaded"):
+        config.default("broken")

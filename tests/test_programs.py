@@ -1,0 +1,52 @@
+"""Where compiled programs are kept, and from where they are not read."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fourier_attn.data.kept import FOLDER
+from fourier_attn.train import programs
+
+
+def test_the_folder_is_the_same_next_time(tmp_path: Path) -> None:
+    place = programs.folder({"dir": str(tmp_path)})
+    assert place == programs.folder({"dir": str(tmp_path)})
+    assert place.is_dir()
+    assert place.stat().st_mode & 0o777 == 0o700
+
+
+def test_programs_that_came_with_data_are_not_looked_at(tmp_path: Path) -> None:
+    """A copy of a data directory, as one that was unpacked, has another folder."""
+    ours = programs.folder({"dir": str(tmp_path)})
+    (ours / "program").write_bytes(b"")
+    copied = tmp_path / "elsewhere"
+    copied.mkdir()
+    shutil.copytree(tmp_path / FOLDER, copied / FOLDER)
+    place = programs.folder({"dir": str(copied)})
+    assert place.name != ours.name
+    assert not list(place.iterdir())
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    place = programs.folder({"dir": str(tmp_path)})
+    place.chmod(0o777)
+    assert programs.folder({"dir": str(tmp_path)}) is None
+    place.rmdir()
+    (tmp_path / "target").mkdir(mode=0o700)
+    place.symlink_to(tmp_path / "target")
+    assert programs.folder({"dir": str(tmp_path)}) is None
+
+
+def test_without_a_data_directory_nothing_is_kept(tmp_path: Path) -> None:
+    assert programs.folder({"dir": str(tmp_path / "none")}) is None
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_oldest_programs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = programs.folder({"dir": str(tmp_path)})
+    for i in range(6):
+        (place / str(i)).write_bytes(bytes(10))
+    monkeypatch.setattr(programs, "MOST", 59)
+    programs.folder({"dir": str(tmp_path)})
+    assert len(list(place.iterdir())) == 2

@@ -1,0 +1,58 @@
+"""One recipe for several mixers."""
+
+from pathlib import Path
+
+import pytest
+from conftest import configuration, run_here
+
+from fourier_attn import config, main
+from fourier_attn.train import workdir
+from fourier_attn.train.optimizer import build_schedule
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+MIXERS = ("fnet", "attention", "circular", "lambda", "global_filter")
+
+
+@pytest.mark.parametrize("recipe", config.RECIPES)
+@pytest.mark.parametrize("task", ["imdb", "reviews"])
+def test_mixers_differ_in_nothing_else(recipe: str, task: str) -> None:
+    found = [config.with_recipe(configuration(name, task), recipe) for name in MIXERS]
+    for c in found:
+        config.check(c)
+    rest = [
+        {name: value for name, value in workdir.flat(c.to_dict()).items() if ".mixer." not in name}
+        for c in found
+    ]
+    assert all(values == rest[0] for values in rest)
+    own = configuration("attention", task).model.mixer.to_dict()
+    assert found[1].model.mixer.to_dict() == own
+
+
+def test_a_knob_that_is_given_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+    monkeypatch.setattr("fourier_attn.train.run", lambda c, *_: seen.append(c))
+    words = ("--config=fnet:imdb", "--recipe=small", "--config.optim.learning_rate=0.25")
+    code, _, error = run_here(main, *words, "--config.model.mixer.norm=none", f"--workdir={tmp_path / 'run'}")
+    assert code == 0, error
+    assert (seen[0].optim.learning_rate, seen[0].model.mixer.norm) == (0.25, "none")
+    assert (seen[0].model.d, seen[0].data.length) == (64, 192)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--config=fnet", "--recipe=huge"], "recipe='huge' is unknown"),
+        (["--recipe=small"], "needs --config=FILE"),
+    ],
+)
+def test_other_recipes_are_refused(words: list[str], message: str) -> None:
+    code, _, error = run_here(main, *words)
+    assert (code, message in error) == (2, True), error
+
+
+@pytest.mark.parametrize(("share", "steps", "expected"), [(0.1, 50, 5), (0.0, 50, 7), (0.5, 3, 2)])
+def test_a_warm_up_may_be_a_share(share: float, steps: int, expected: int) -> None:
+    c = config.default().optim
+    c.update({"warmup_share": share, "warmup_steps": 7, "steps": steps, "schedule": "constant"})
+    rates = [float(build_schedule(c)(i)) / c.learning_rate for i in range(steps)]
+    assert rates == pytest.approx([min((i + 1) / expected, 1) for i in range(steps)], rel=1e-6)
