@@ -1,0 +1,78 @@
+"""Pages that are made from the code when the site is built, and links from pages to the code's own page."""
+
+import ast
+import posixpath
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = {
+    "ops": "The mathematics: pure functions of arrays",
+    "layers": "Weights: Flax modules",
+    "optics": "The Fourier-optical engine",
+    "": "The model and its configuration",
+    "data": "Data",
+    "train": "Training",
+    "pretrained": "Published weights",
+    "studies": "Studies",
+}
+
+
+def write_reference(app: Sphinx) -> None:
+    """docs/api/: a page for each room and one for each module in it; only files that change are written."""
+    folder = ROOT / "docs" / "api"
+    folder.mkdir(exist_ok=True)
+    pages: dict[str, str] = {}
+    rooms = []
+    for room, title in ROOMS.items():
+        names = []
+        for file in sorted((ROOT / "fourier_attn" / room).glob("*.py")):
+            module = ".".join(["fourier_attn", *filter(None, [room]), file.stem])
+            if file.stem == "__init__" or (room == "" and file.stem == "main"):
+                continue
+            summary = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
+            names.append(module)
+            pages[module] = f"# {module.removeprefix('fourier_attn.')}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n```\n"
+            assert summary, f"{file} has no docstring"
+        index = room or "package"
+        pages[index] = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
+        rooms.append(index)
+    pages["index"] = (
+        "# Reference\n\nEvery public function and module, from its docstring. Imports point down: a room knows those "
+        "above it in this list only where the map in README says so.\n\n```{toctree}\n:maxdepth: 2\n\n" + "\n".join(rooms) + "\n```\n"
+    )
+    for old in folder.glob("*.md"):
+        if old.stem not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        file = folder / f"{name}.md"
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+
+
+LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[^)\s#]+)(?P<anchor>#[^)]*)?\)")
+
+
+def lead_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
+    """Links to modules lead to their page in the reference, and links to other files to the file as text."""
+    here = posixpath.dirname(page)
+
+    def replaced(match: re.Match) -> str:
+        path = posixpath.normpath(posixpath.join(here, match["path"]))
+        if path.startswith("fourier_attn/") and path.endswith(".py"):
+            module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+            if (ROOT / "docs" / "api" / f"{module}.md").exists():
+                return f"]({posixpath.relpath(f'docs/api/{module}.md', here)})"
+        if path == "README.md":
+            return f"]({posixpath.relpath('docs/index.md', here)})"
+        return match.group()
+
+    source[0] = LINK.sub(replaced, source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", write_reference)
+    app.connect("source-read", lead_to_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
