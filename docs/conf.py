@@ -20,7 +20,7 @@ extensions = [
     "pages",
 ]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "notebooks/**"]
+include_patterns = ["docs/**", "notebooks/**", "results/**.md"]
 exclude_patterns = ["docs/extensions", "**/.*"]
 
 html_theme = "furo"
@@ -29,7 +29,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_math_renderer_name = "mathml"
 
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "attrs_block"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "attrs_block", "colon_fence"]
 myst_heading_anchors = 4
 myst_update_mathjax = False
 nb_execution_mode = "cache"

@@ -36,11 +36,11 @@ def section(name: str, first: str, lines: list[str]) -> list[str]:
     if name != "Args" and first:
         return [f":{name}:", *indent(flow([first, *lines]))]
     entries: list[tuple[str, list[str]]] = []
-    for line in lines:
+    for line in [first, *lines] if first else lines:
         match = ENTRY.match(line)
         if match:
             entries.append((match[1], [match[2]]))
-        elif entries:
+        elif entries:  # more on the thing above
             entries[-1][1].append(line)
         else:
             return [f":{name}:", *indent(flow(lines))]
@@ -81,6 +81,14 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
     lines[:] = to_rst(lines)
 
 
+def own_fields(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A module's signature without the fields that all of Flax's modules have."""
+    return signature and re.sub(r", parent: .*\)$", ")", signature), returns
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", own_fields)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

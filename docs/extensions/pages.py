@@ -43,6 +43,65 @@ def write_reference(app: Sphinx) -> None:
         "# Reference\n\nEvery public function and module, from its docstring. Imports point down: a room knows those "
         "above it in this list only where the map in README says so.\n\n```{toctree}\n:maxdepth: 2\n\n" + "\n".join(rooms) + "\n```\n"
     )
+    keep(folder, pages)
+
+
+def write_mixers(app: Sphinx) -> None:
+    """docs/mixers/: a page for each mixer, its layer, its op and the rows of all measured tables about it."""
+    layers = mixers()
+    folder = ROOT / "docs" / "mixers"
+    folder.mkdir(exist_ok=True)
+    names = "\n".join(layers)
+    pages = {"index": f"# Mixers, one by one\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"}
+    for name, (module, layer) in layers.items():
+        op = module.replace(".layers.", ".ops.")
+        text = f"# {name}\n\n"
+        text += f"`--config.model.mixer.name={name}`; all mixers side by side: [mixers](../mixers.md).\n\n"
+        text += f"## Layer\n\n```{{eval-rst}}\n.. autoclass:: {module}.{layer}\n   :no-index:\n```\n\n"
+        if (ROOT / f"{op.replace('.', '/')}.py").exists():
+            text += f"## Op\n\nThe mathematics, [`{op.removeprefix('fourier_attn.')}`](../api/{op}.md).\n\n"
+            text += f"```{{eval-rst}}\n.. automodule:: {op}\n   :members:\n   :no-index:\n```\n\n"
+        pages[name] = text + measured(name)
+    keep(folder, pages)
+
+
+def mixers() -> dict[str, tuple[str, str]]:
+    """Module and name of the layer of each mixer, from the model's table."""
+    model = ast.parse((ROOT / "fourier_attn" / "model.py").read_text())
+    modules = {
+        alias.name: node.module
+        for node in model.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    [table] = [
+        node.value
+        for node in model.body
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "MIXERS"
+    ]
+    return {
+        key.value: (modules[layer.id], layer.id) for key, layer in zip(table.keys, table.values, strict=True)
+    }
+
+
+TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->", flags=re.DOTALL)
+
+
+def measured(name: str) -> str:
+    """The rows about a mixer in all tables that are made from results."""
+    found = []
+    for page in (ROOT / "docs").glob("*.md"):
+        for table, body in TABLE.findall(page.read_text()):
+            lines = [line for line in body.splitlines() if line.startswith("|")]
+            rows = [line for line in lines[2:] if re.match(rf"\|\s*`?{name}`?[\s,|]", line)]
+            if rows:
+                title = f"From [{page.stem}](../{page.name}), table {table}:"
+                found.append("\n".join([title, "", *lines[:2], *rows]))
+    return "## Measured\n\n" + "\n\n".join(sorted(found)) + "\n" if found else ""
+
+
+def keep(folder: Path, pages: dict[str, str]) -> None:
+    """Writes pages that have changed, and deletes those that are no more."""
     for old in folder.glob("*.md"):
         if old.stem not in pages:
             old.unlink()
@@ -74,5 +133,6 @@ def lead_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write_reference)
+    app.connect("builder-inited", write_mixers)
     app.connect("source-read", lead_to_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
