@@ -49,7 +49,7 @@ def test_readme_is_short() -> None:
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "name",
-    ["README.md", *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in ("optics", "fnet"))],
+    ["README.md", *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in ("optics", "fnet", "start"))],
 )
 def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -64,7 +64,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         path, _, anchor = link.partition("#")
-        assert "://" not in link, f"{page.name}: {link} is not in this repository"
+        if "://" in link:
+            assert page.name == "faq.md", f"{page.name}: {link} is not in this repository"
+            continue
+        if path.startswith(("api/", "mixers/")):
+            continue  # made with the site, whose build looks at them
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{page.name}: {link}"
         if anchor:

@@ -92,9 +92,9 @@ class Reader:
         if text == "conj" and self.look() == "(":
             self.take()
             return self.raised(rf"\overline{{{self.until(')')}}}")
-        if self.look() == "_" and len(self.look(1)) > 1 and self.look(2) == "(":  # a function of the code
+        if len(text) > 1 and self.look() == "_" and len(self.look(1)) > 1 and self.look(2) == "(":  # a function of the code
             self.take()
-            return self.raised(rf"\operatorname{{{text}\_{self.take()[1]}}}")
+            return self.raised(rf"\mathrm{{{text}}}\_\mathrm{{{self.take()[1]}}}")
         prime, word = "'" * text.endswith("'"), text.rstrip("'")
         if word in ("sum", "max", "min") and self.look() == "_":
             self.take()
