@@ -15,7 +15,7 @@ from ml_collections.config_dict import placeholder
 
 from fourier_attn import data, model
 from fourier_attn.data.tasks import KNOBS as DATA
-from fourier_attn.data.tasks import TASKS
+from fourier_attn.data.tasks import TASKS, task_of
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
@@ -256,6 +256,7 @@ def fitted(config: Config, splits: data.Splits) -> Config:
     (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
     if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
         raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
+    config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
     fit_grid(config)
     for mixer in mixers(config):
@@ -332,7 +333,7 @@ def check(config: Config) -> None:
             f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
             f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"
         )
-    model.build(dict(config.model) | {"head": TASKS[config.data.task].head})
+    model.build(dict(config.model) | {"head": task_of(config.data).head})
 
 
 def describe() -> Iterator[str]:

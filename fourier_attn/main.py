@@ -25,6 +25,9 @@ def define_flags() -> None:
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict"], "what to do")
     flags.DEFINE_string("text", None, "the text to judge with --mode=predict")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
+    flags.DEFINE_string("input", None, "a file of JSON lines with text (and text_pair), or image; - is stdin")
+    flags.DEFINE_string("output", "-", "where the answers to --input go, as JSON lines; - is stdout")
+    flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
     flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
@@ -69,9 +72,21 @@ def main() -> None:
             names = sorted(values, key=lambda name: ("loss" not in name, name))
             means = [name for name in names if not name.endswith(("_seeds", "_std"))]
             print(split, *(f"{name} {show(values, name)}" for name in means))
+    elif flags.FLAGS.input is not None:
+        judge_file(directory)
     else:
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
+
+
+def judge_file(directory: Path) -> None:
+    """Answers every line of --input."""
+    from fourier_attn import stream
+
+    given = flags.FLAGS
+    if (given.text, given.text_pair, given.image) != (None, None, None):
+        raise ValueError("--input and --text or --image exclude each other; give one of them")
+    print(stream.judge(directory, given.input, given.output, given.skip_bad), file=sys.stderr)
 
 
 def judged(directory: Path) -> list[tuple[str, float]]:

@@ -1,5 +1,7 @@
-"""A trained run put to use: its metrics on a split, its answer to a text or an image."""
+"""A trained run put to use: its answers to texts and images, and its metrics on a split."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,176 @@ from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
 from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
+from fourier_attn.model import Model, build
+from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
-from fourier_attn.train.init_from import restore
+from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.step import make_eval_step
+from fourier_attn.train.step import make_eval_step, make_forward
+
+BEST = 5  # tokens that are told for a [MASK]
+Answer = dict[str, Any]
+
+
+class Predictor:
+    """A trained network that answers texts, pairs of texts, or images, in the order given.
+
+        predictor = Predictor.load("runs/fnet-imdb")
+        predictor(["a fine film", "a dull one"])[0]["label"]
+
+    Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
+    of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens. Of
+    texts also `unknown`, the share of its tokens that the tokenizer does not know. Probabilities are means
+    over seeds. A program is compiled once for each padded length.
+
+    Args:
+      config: of the run.
+      params: its weights.
+      tokenizer: None for images.
+      batch: rows that are computed at once; 0: as in training. One text alone is quickest with 1.
+    """
+
+    def __init__(self, config: Config, network: Model, params: Any, tokenizer: Any = None, batch: int = 0):
+        self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
+        self.task, self.batch = data.task_of(config.data), batch or config.data.batch
+        self.eval_step = make_eval_step(network, OBJECTIVES[self.task.head], config.train.seeds)
+        self.forward = make_forward(network)
+
+    @classmethod
+    def load(cls, directory: str | Path, batch: int = 0) -> "Predictor":
+        """The best weights of the run in `directory`, or in a folder in Hugging Face's form.
+
+        Raises: ValueError for one that cannot be used.
+        """
+        directory = Path(directory).resolve()
+        if (directory / "model.safetensors").exists() and not is_run(directory):
+            config, params, file = folder.load(directory)
+            network = build(config.model)
+        else:
+            (config, network, params), file = restore(directory), tokenizer_file(directory)
+        tokenizer = load_tokenizer(file) if config.model.inputs == "tokens" else None
+        return cls(config, network, jax.device_put(params), tokenizer, batch)
+
+    def __call__(self, inputs: Sequence[Any], text_pairs: Sequence[str] | None = None) -> list[Answer]:
+        """The answer to each input.
+
+        Args:
+          inputs: texts; or images, as files or as arrays of bytes of the network's size.
+          text_pairs: the second text of each, for a task about two.
+        Raises: ValueError for a text without a character to read, an image that cannot be used, and for
+          inputs that the task is not about.
+        """
+        if isinstance(inputs, str | bytes):
+            raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
+        if not len(inputs):
+            return []
+        if self.tokenizer is None:
+            return self._judge_images(inputs, text_pairs)
+        self._check_texts(inputs, text_pairs)
+        masks = self.task.head == "pretraining"
+        rows = encode(self.tokenizer, inputs, self.config.data.length, text_pairs, masks=masks)
+        ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
+        labels, size = np.zeros(len(rows), np.int32), self.batch
+        batches = Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
+        answers = self._fill_masks(batches) if masks else self._judge(batches)
+        for answer, row in zip(answers, rows, strict=True):
+            answer["unknown"] = _share(row, ids)
+        return answers
+
+    def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
+        if text_pairs is not None and len(text_pairs) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(text_pairs)} second ones; give as many")
+        if (text_pairs is not None) != (len(self.task.texts) == 2) and self.task.head != "pretraining":
+            raise ValueError(
+                f"the task {self.config.data.task!r} is about {len(self.task.texts)} text(s); give text"
+                + (" and text_pair" if len(self.task.texts) == 2 else " alone")
+            )
+        for name, values in (("text", texts), ("text_pair", text_pairs or ())):
+            for value in values:
+                check_text(name, value)
+
+    def _judge_images(self, images: Sequence[Any], text_pairs: Sequence[str] | None) -> list[Answer]:
+        if text_pairs is not None or not all(isinstance(image, Path | str | np.ndarray) for image in images):
+            raise ValueError(
+                f"the task {self.config.data.task!r} is about images; give files or arrays of them alone"
+            )
+        arrays = [self.image(image) for image in images]
+        return self._judge(ImageBatches(np.stack(arrays), np.zeros(len(arrays), np.int32), batch=self.batch))
+
+    def image(self, image: str | Path | np.ndarray) -> np.ndarray:
+        """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
+        shape = tuple(self.config.model.image)
+        if not isinstance(image, np.ndarray):
+            return read_image(Path(image), shape)
+        if (image.shape, image.dtype) != (shape, np.uint8):
+            raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
+        return image
+
+    def _judge(self, batches: Batches | ImageBatches) -> list[Answer]:
+        _, answers = evaluate_split(self.eval_step, self.params, batches)
+        if not self.task.labels:
+            return [{"score": score} for score in answers.reshape(-1, len(batches.labels)).mean(0).tolist()]
+        classes = self.config.model.classes
+        mean = answers.reshape(-1, len(batches.labels), classes).mean(axis=0)
+        return [self._named(row) for row in mean]
+
+    def _named(self, row: np.ndarray) -> Answer:
+        best, values = int(row.argmax()), row.tolist()
+        probabilities = dict(zip(self.task.labels, values, strict=True))
+        return {
+            "label": self.task.labels[best],
+            "probability": values[best],
+            "probabilities": probabilities,
+        }
+
+    def _fill_masks(self, batches: Batches) -> list[Answer]:
+        """The likeliest tokens for each [MASK]. Raises: ValueError for a text without one."""
+        mask, found = special(self.tokenizer).mask, {}
+        for number, row in enumerate(batches.rows):
+            if mask not in row:
+                raise ValueError(
+                    f"text {number + 1} has no [MASK] among its first {len(row)} tokens; "
+                    "put one where a token is to be found"
+                )
+        for i in range(len(batches)):
+            batch = batches[i]
+            places = [np.flatnonzero(row == mask) for row in batch["inputs"]]
+            width = 1 << (max(map(len, places)) - 1).bit_length()  # few programs, whatever the number
+            batch["mlm_positions"] = np.stack([np.resize(place, width) for place in places]).astype(np.int32)
+            probability = self._mlm(batch)
+            for row in np.flatnonzero(batch["weight"]):
+                best = [self._best(p) for p in probability[row][: len(places[row])]]
+                found[int(batch["index"][row])] = {"masks": best}
+        return [found[number] for number in sorted(found)]
+
+    def _mlm(self, batch: Any) -> np.ndarray:
+        """Probabilities (b, p, vocab) of tokens at `mlm_positions`."""
+        seeds, total = self.config.train.seeds, 0.0
+        for seed in range(seeds):
+            one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), self.params)
+            total += np.asarray(jax.nn.softmax(self.forward(one, batch)["mlm"])) / seeds
+        return np.asarray(total)
+
+    def _best(self, probability: np.ndarray) -> list[Answer]:
+        order = np.argsort(-probability, kind="stable")[:BEST].tolist()
+        return [{"token": self.tokenizer.id_to_token(i), "probability": float(probability[i])} for i in order]
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raises: ValueError for what is no text, or has no character to read."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}={value!r:.40} is no text")
+    if not value.strip():
+        raise ValueError(f"{name}={value!r} is empty; give a text, --{name}='...'")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
+
+
+def _share(row: np.ndarray, ids: Any) -> float:
+    """Of tokens that are unknown, among those of the text."""
+    frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
+    return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
 
 
 def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
@@ -42,11 +209,11 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
     """
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
-    splits, task = load(config, directory, data_dir), data.TASKS[config.data.task]
+    splits, task = load(config, directory, data_dir), data.task_of(config.data)
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     found = {}
     for name, batches in splits.evals.items():
-        if batches.labels.min() >= 0:
+        if not data.hidden(batches.labels):
             judged = compute_metrics(
                 task, *evaluate_split(eval_step, params, batches, title=name), batches.labels
             )
@@ -55,87 +222,32 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
 
 
 def predict(directory: str | Path, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
-    """The answer to a text, or to a text_pair of texts, with its probability (means over seeds).
+    """The answer of the run in `directory` to one text or pair of texts, with its probability.
 
     Of a task with classes the name of the class; of one without, ("score", number); of pre-training the five
     likeliest tokens for each "[MASK]".
 
-    Raises: ValueError for a text without a character to read, or a run that cannot be used.
+    Raises: ValueError as `Predictor`.
     """
-    for name, value in (("text", text), ("text_pair", text_pair)):
-        if value is not None and not value.strip():
-            raise ValueError(f"{name}={value!r} is empty; give a text, --{name}='...'")
-        if any("\ud800" <= letter <= "\udfff" for letter in value or ""):
-            raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
-    directory = Path(directory).resolve()
-    config, network, params = restore(directory)
-    if config.model.inputs != "tokens":
-        raise ValueError(
-            f"the task {config.data.task!r} is about images; give --image=FILE instead of a text"
-        )
-    task, tokenizer = data.TASKS[config.data.task], load_tokenizer(tokenizer_file(directory))
-    if (text_pair is not None) != (len(task.texts) == 2) and task.head != "pretraining":
-        raise ValueError(
-            f"the task {config.data.task!r} is about {len(task.texts)} text(s); give --text"
-            + (" and --text_pair" if len(task.texts) == 2 else " alone")
-        )
-    text_pairs, fill_in = None if text_pair is None else [text_pair], task.head == "pretraining"
-    rows = encode(tokenizer, [text], config.data.length, text_pairs, masks=fill_in)
-    ids, lengths = special(tokenizer), data.padded_lengths(config.data)
-    batch = Batches(rows, np.zeros(1, np.int32), buckets=lengths, batch=1, pad=ids.pad, sep=ids.sep)[0]
-    if fill_in:
-        return fill_mask(network, params, tokenizer, batch, config.train.seeds)
-    _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
-    if not task.labels:
-        return [("score", float(np.mean(answers)))]
-    mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
-    return [(task.labels[int(mean.argmax())], float(mean.max()))]
+    [answer] = Predictor.load(directory, batch=1)([text], None if text_pair is None else [text_pair])
+    if answer["unknown"]:
+        note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
+        print(f"{note}; the others have no influence of their own", file=sys.stderr)
+    if "masks" in answer:
+        return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
+    return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]
 
 
 def predict_image(directory: str | Path, image: str | Path) -> list[tuple[str, float]]:
-    """The classes of an image, the likeliest first, with their probabilities (means over seeds).
+    """The classes of an image, the likeliest first, with their probabilities.
 
     The image is scaled to the size that the network was made for.
 
-    Raises: ValueError for a file that cannot be used, or a run that cannot, or is not about images.
+    Raises: ValueError as `Predictor`.
     """
-    directory = Path(directory).resolve()
-    config, network, params = restore(directory)
-    if config.model.inputs != "patches":
-        raise ValueError(f"the task {config.data.task!r} is about texts; give --text instead of --image")
-    task = data.TASKS[config.data.task]
-    pixels = read_image(Path(image), tuple(config.model.image))
-    batch = ImageBatches(pixels[None], np.zeros(1, np.int32), batch=1)[0]
-    _, answers = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)(params, batch)
-    mean = np.asarray(answers).reshape(-1, config.model.classes).mean(axis=0)
-    return [(task.labels[i], float(mean[i])) for i in np.argsort(-mean, kind="stable")]
-
-
-def fill_mask(network: Any, params: Any, tokenizer: Any, batch: Any, seeds: int) -> list[tuple[str, float]]:
-    """The five likeliest tokens for each [MASK] in a batch of one row, with their probabilities.
-
-    Raises: ValueError for a row without [MASK].
-    """
-    mlm_positions = np.flatnonzero(batch["inputs"][0] == special(tokenizer).mask)
-    if not len(mlm_positions):
-        raise ValueError(
-            f"the text has no [MASK] among its first {batch['inputs'].shape[1]} tokens; "
-            "put one where a token is to be found"
-        )
-    probability = np.zeros((len(mlm_positions), tokenizer.get_vocab_size()))
-    for seed in range(seeds):
-        one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), params)
-        given = {
-            "mask": batch["mask"],
-            "types": batch["types"],
-            "mlm_positions": mlm_positions[None].astype(np.int32),
-        }
-        given = {name: jnp.asarray(value) for name, value in given.items()}
-        outputs = network.apply({"params": one}, jnp.asarray(batch["inputs"]), **given)
-        probability += np.asarray(jax.nn.softmax(outputs["mlm"][0])) / seeds
-    best = np.argsort(-probability, axis=1)[:, :5]
-    return [
-        (tokenizer.id_to_token(int(i)), float(p[i]))
-        for p, row in zip(probability, best, strict=True)
-        for i in row
-    ]
+    predictor = Predictor.load(directory, batch=1)
+    if predictor.tokenizer is not None:
+        task = predictor.config.data.task
+        raise ValueError(f"the task {task!r} is about texts; give --text instead of --image")
+    [answer] = predictor([image])
+    return sorted(answer["probabilities"].items(), key=lambda item: -item[1])

@@ -17,6 +17,7 @@ import pytest
 from conftest import ROOT
 
 from fourier_attn import config, model
+from fourier_attn.data.tasks import OWN_KNOBS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.parameters import every_parameter
 
@@ -36,6 +37,7 @@ RIGHT = {
     "init_padding": ("",),
     "train.mesh": ("",),
     "data.dir": WRONG[str],
+    **{f"data.{name}": ("",) for name in OWN_KNOBS if name != "labels"},
     **dict.fromkeys(("data.corpora", "data.exclude"), ("('a',)", "[", "(nan,)")),  # names, of some task
 }
 BOMBS = (
@@ -107,6 +109,18 @@ SINGLE = (
     ["--config=configs/pretrain.py", "--config.data.length=7"],
     ["--config=configs/pretrain.py", "--config.data.corpora=()"],
     ["--config=configs/pretrain.py", "--config.data.corpora=(1,)"],
+    ["--config=configs/fnet.py:files"],
+    ["--config=configs/fnet.py:files", "--config.data.train=nowhere.csv"],
+    ["--config=configs/fnet.py:files", "--config.data.train=configs"],
+    ["--config=configs/fnet.py:files", "--config.data.train=configs/fnet.py"],
+    ["--config=configs/fnet.py:files", "--config.data.train=/dev/zero"],
+    ["--config=configs/fnet.py:files", "--config.data.train=a.csv", "--config.data.labels=('a','a')"],
+    ["--config=configs/fnet.py:files", "--config.data.train=a.csv", "--config.data.dataset=imdb"],
+    ["--config=configs/fnet.py:tfds"],
+    ["--config=configs/fnet.py:tfds", "--config.data.dataset=of_no_such_name"],
+    ["--config=configs/vit.py:image_files", "--config.data.train=configs"],
+    ["--config=configs/vit.py:image_files", "--config.data.train=nowhere"],
+    ["--mode=predict", "--input=nowhere.jsonl", "--workdir=nowhere"],
     ["--mode=predict", "--text=fine"],
     ["--mode=predict", "--text=fine", "--workdir=nowhere"],
     ["--mode=predict", "--text=fine", "--workdir=configs"],

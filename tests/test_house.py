@@ -18,7 +18,10 @@ RIGHT_BELOW = {
     "launch": ("train",),
     "benchmarks": ("configs", "studies"),
     "configs": ("family",),
-    "main": ("studies",),
+    "main": ("studies", "stream", "export"),
+    "stream": ("predict",),
+    "export": ("predict", "exported"),
+    "exported": (),
     "studies": ("predict", "launch"),
     "predict": ("train",),
     "train": ("pretrained", "provenance"),
@@ -36,7 +39,7 @@ RIGHT_BELOW = {
     "provenance": ("atomic",),
     "atomic": (),
 }
-COMMANDS = {"main", "command", "data/prepare", "pretrained/convert", "studies"}
+COMMANDS = {"main", "command", "export", "data/prepare", "pretrained/convert", "studies"}
 ONLY_IN = {
     "flax": {"layers", "model", "pretrained"},
     "orbax": {"train/checkpoint"},
@@ -142,7 +145,7 @@ def test_configs_import_the_defaults_only() -> None:
 def test_jit_stands_at_the_outermost_caller() -> None:
     paths = [*PACKAGE.rglob("*.py"), *ROOT.glob("launch/*.py")]
     files = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
-    names = ("train/step", "optics/engine")
+    names = ("train/step", "optics/engine", "export")
     names += ("studies/steps", "studies/judge", "studies/plans", "studies/examination")
     callers = {f"fourier_attn/{name}.py" for name in names}
     assert {name for name, text in files.items() if "jax.jit" in text} == callers

@@ -1,19 +1,31 @@
 """From a task's name to batches of token ids, or of images."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fourier_attn.data import own
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, statistics
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.sources import glue
-from fourier_attn.data.tasks import TASKS, Task, check_task, read, read_images
+from fourier_attn.data.tasks import (
+    TASKS,
+    Task,
+    check_task,
+    look,
+    read,
+    read_images,
+    split_names,
+    task_of,
+    tfds_knobs,
+)
 from fourier_attn.data.text import (
     WORDS,
     check_kind,
@@ -26,7 +38,19 @@ from fourier_attn.data.text import (
     tokenizer_file,
 )
 
-__all__ = ["TASKS", "Splits", "Task", "check", "load", "padded_lengths", "write_submission"]
+__all__ = [
+    "TASKS",
+    "Splits",
+    "Task",
+    "check",
+    "hidden",
+    "load",
+    "look",
+    "padded_lengths",
+    "source",
+    "task_of",
+    "write_submission",
+]
 
 
 class Splits(NamedTuple):
@@ -39,6 +63,9 @@ class Splits(NamedTuple):
       in_train: which test examples stand in train too (bool, n).
       idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
       tokenizer: its file in the run's directory, where inputs are texts.
+      knobs: of the data that own data determine: columns and classes.
+      notes: on own data, what people should know about them.
+      files: of own data, name and hash of each.
     """
 
     train: Split
@@ -50,6 +77,9 @@ class Splits(NamedTuple):
     in_train: np.ndarray
     idx: Mapping[str, np.ndarray]
     tokenizer: Path | None = None
+    knobs: Mapping[str, Any] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = MappingProxyType({})
 
     @property
     def evals(self) -> dict[str, Split]:
@@ -78,6 +108,7 @@ class Splits(NamedTuple):
                 digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
                 digest.update(label.tobytes())
             found[name] = f"{len(split.rows)} {digest.hexdigest()}"
+        found |= {f"files.{name}": fingerprint for name, fingerprint in self.files.items()}
         if self.tokenizer is None:
             return {"data": found}
         return {"data": found, "tokenizer": hashlib.sha256(self.tokenizer.read_bytes()).hexdigest()[:16]}
@@ -100,9 +131,13 @@ def load(
         copy_tokenizer(tokenizer, directory)
     if config["task"] == "pretraining":
         return _load_pretraining(config, directory, seed, epochs)
+    if config["task"] == "files":
+        return _load_own(config, directory, seed, epochs)
     if TASKS[config["task"]].inputs == "patches":
         return _load_images(config, seed, epochs)
-    task, examples = TASKS[config["task"]], read(config)
+    knobs = tfds_knobs(config) if config["task"] == "tfds" else {}
+    config = dict(config) | knobs
+    task, examples = split_names(config), read(config)
     train = examples["train"]
     tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
     ids = special(tokenizer)
@@ -132,7 +167,48 @@ def load(
         in_train,
         idx,
         tokenizer_file(directory),
+        knobs,
     )
+
+
+def _load_own(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
+    """Tables of the user's own, which are never held in memory."""
+    found = own.read(config)
+    knobs = found.columns._asdict() | {"labels": found.labels}
+    config = dict(config) | knobs
+    tokenizer = _tokenizer(config, directory, found.texts("train", config["fit_examples"]))
+    ids, lengths = special(tokenizer), padded_lengths(config)
+    rows = found.encode(tokenizer, config["length"])
+
+    def batches(split: str, **order: int) -> Batches:
+        labels, size = found.parts[split].labels, config["batch"]
+        return Batches(rows[split], labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
+
+    return Splits(
+        batches("train", seed=seed, epochs=epochs),
+        batches("validation"),
+        batches("test"),
+        {},
+        _told(task_of(config), tokenizer),
+        lengths,
+        found.parts["test"].in_train,
+        {},
+        tokenizer_file(directory),
+        knobs,
+        found.notes,
+        found.files,
+    )
+
+
+def source(config: Any) -> str:
+    """What the data are read from, in words."""
+    task = TASKS[config["task"]]
+    return task.dataset or config["dataset"] or config["train"] or ", ".join(config["corpora"])
+
+
+def hidden(labels: np.ndarray) -> bool:
+    """Whether the labels of a split are not public: all are -1."""
+    return bool((labels == -1).all())
 
 
 def _told(task: Task, tokenizer: Any) -> dict[str, Any]:
@@ -168,7 +244,8 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
 
 
 def _load_images(config: Any, seed: int, epochs: int) -> Splits:
-    task, examples = TASKS[config["task"]], read_images(config)
+    examples, knobs, notes = read_images(config)
+    task = task_of(dict(config) | knobs)
     train = examples.pop("train")
     ways = Augmentation(config["flip"], config["crop"], config["mix"])
     splits = {
@@ -188,7 +265,9 @@ def _load_images(config: Any, seed: int, epochs: int) -> Splits:
     test, *others = task.tests
     extra_evals = {name: splits[name] for name in (*others, *task.held)}
     in_train = examples[test].in_train
-    return Splits(batches, splits["validation"], splits[test], extra_evals, told, (), in_train, {})
+    return Splits(
+        batches, splits["validation"], splits[test], extra_evals, told, (), in_train, {}, None, knobs, notes
+    )
 
 
 def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:
@@ -206,7 +285,7 @@ def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray
         glue.write_submission(directory / files[split], task.dataset, answers, splits.idx[split])
 
 
-def _tokenizer(config: Any, directory: Path, texts: list[str]) -> Any:
+def _tokenizer(config: Any, directory: Path, texts: Iterable[str]) -> Any:
     file = tokenizer_file(directory)
     if file.exists():
         return load_tokenizer(file)

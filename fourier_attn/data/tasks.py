@@ -2,14 +2,25 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.sources import cifar, idx, listops, reviews
+from fourier_attn.data import own
+from fourier_attn.data.columns import find_columns
+from fourier_attn.data.sources import cifar, folders, idx, listops, reviews
 from fourier_attn.data.sources.glue import GLUE
-from fourier_attn.data.tfds import Examples, Pictures, prepared, read_pictures, read_split
+from fourier_attn.data.tfds import (
+    Examples,
+    Pictures,
+    class_names,
+    prepared,
+    read_pictures,
+    read_split,
+    tfds_builder,
+)
 from fourier_attn.knobs import Knob, at_least, check, one_of, rising, share, texts
 
 KNOBS = {
@@ -49,6 +60,19 @@ KNOBS = {
         (), 'texts of the task "pretraining": TFDS names (name or name:split), or text files', texts
     ),
     "exclude": Knob((), "texts to keep out of these, as name:split or files", texts),
+    "train": Knob(
+        "", "own data: a table (.csv, .tsv, .jsonl, also packed), a folder of images by class, a TFDS split"
+    ),
+    "validation": Knob("", 'the same for validation; "": a share `holdout` of train'),
+    "test": Knob("", 'the same for the test at the end; "": a share `holdout` of train'),
+    "text": Knob("", 'the column, or the TFDS feature, with the text; "": found by its name'),
+    "text_pair": Knob("", 'that with the second text; "": found by its name, or none'),
+    "label": Knob("", 'that with the label; "": found by its name'),
+    "labels": Knob(
+        (), "the classes in the order of their numbers; (): those of train, kept by the run", texts
+    ),
+    "dataset": Knob("", "the name of a TFDS data set, of the task `tfds`"),
+    "image_size": Knob(32, "pixels of a side to which images of `image_files` are scaled", at_least(4)),
     "mask_rate": Knob(0.15, "share of tokens that a masked language model has to find", share),
 }
 
@@ -108,6 +132,11 @@ def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], 
     return Task(dataset, labels, texts=("image",), inputs="patches", defaults=defaults, **fields)
 
 
+# Own data: what they are, only the data say.
+OWN = ("files", "tfds", "image_files")
+NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR"}
+OWN_KNOBS = ("train", "validation", "test", "text", "text_pair", "label", "labels", "dataset")
+
 TASKS = {
     "reviews": Task(
         "synthetic_reviews",
@@ -133,6 +162,15 @@ TASKS = {
         validations=("validation",),
         defaults={"data.tokenizer": "whitespace", "data.length": 512, "data.buckets": (256, 384)},
     ),
+    **{
+        name: Task(
+            "",
+            (),
+            defaults={"data.tokenizer": "bpe", "data.vocab": 20_000, "data.buckets": (32, 64, 128, 256)},
+        )
+        for name in ("files", "tfds")
+    },
+    "image_files": _images("", (), (32, 32, 3)),
     "mnist": _images("mnist", idx.DIGITS, (28, 28, 1), builder=idx.builder("mnist")),
     "fashion_mnist": _images("fashion_mnist", idx.CLOTHES, (28, 28, 1), builder=idx.builder("fashion_mnist")),
     # batch 5 is held out, since not everybody has all of the test images
@@ -172,6 +210,22 @@ TASKS = {
 }
 
 
+def task_of(config: Any) -> Task:
+    """The task of the `data` part of a configuration; of own data as far as that says it.
+
+    Before own data are read, and of labels that are numbers, there are no names of classes.
+    """
+    task = TASKS[config["task"]]
+    if config["task"] not in OWN:
+        return task
+    labels = tuple(config["labels"])
+    if task.inputs == "patches":
+        return dataclasses.replace(task, labels=labels)
+    head, metrics = ("classes", ("accuracy",)) if labels else ("score", ("spearman", "pearson"))
+    texts = tuple(filter(None, (config["text"], config["text_pair"]))) or ("text",)
+    return dataclasses.replace(task, labels=labels, head=head, metrics=metrics, texts=texts)
+
+
 def read(config: Any) -> dict[str, Examples]:
     """Reads the splits of `config.task`; builds or downloads the data set where needed.
 
@@ -182,12 +236,12 @@ def read(config: Any) -> dict[str, Examples]:
       cannot be had, or one that cannot be read.
     """
     check_task(config)
-    task = TASKS[config["task"]]
+    task = split_names(config)
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    train = read_split(builder, "train", task.texts)
+    train = read_split(builder, config["train"] or "train", task.texts, config["label"] or "label")
     seen, result = set(train.letters()), {}
     for split in task.tests:
-        test = read_split(builder, split, task.texts)
+        test = read_split(builder, split, task.texts, config["label"] or "label")
         in_train = np.array([text in seen for text in test.letters()])
         result[split] = dataclasses.replace(test, in_train=in_train).first(config["test_examples"])
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
@@ -195,16 +249,60 @@ def read(config: Any) -> dict[str, Examples]:
         held = round(config["holdout"] * len(train))
         result["validation"], order = train.take(order[:held]).first(config["eval_examples"]), order[held:]
     for split in task.validations:
-        result[split] = read_split(builder, split, task.texts).first(config["eval_examples"])
+        held_out = read_split(builder, split, task.texts, config["label"] or "label")
+        result[split] = held_out.first(config["eval_examples"])
     return {"train": train.take(order).first(config["train_examples"]), **result}
 
 
-def read_images(config: Any) -> dict[str, Pictures]:
+def split_names(config: Any) -> Task:
+    """The task with the names of the splits that knobs give to a TFDS data set."""
+    task = task_of(config)
+    if config["task"] != "tfds":
+        return task
+    validations = (config["validation"],) if config["validation"] else ()
+    return dataclasses.replace(
+        task, dataset=config["dataset"], validations=validations, tests=(config["test"],)
+    )
+
+
+def tfds_knobs(config: Any) -> dict[str, Any]:
+    """What TFDS says of a data set: its features with texts and label, the names of classes, its splits.
+
+    Raises: ValueError for a data set that cannot be had, or has no such features or splits.
+    """
+    builder = prepared(config["dataset"], config["dir"] or None)
+    features: Any = builder.info.features
+    columns = find_columns(config, tuple(features), f"the data set {config['dataset']}")
+    splits = tuple(builder.info.splits)
+    names = {split: config[split] or (split if split in splits else "") for split in own.SPLITS}
+    if not names["train"] or not names["test"]:
+        raise ValueError(
+            f"the data set {config['dataset']} has the splits {', '.join(splits)}; name those to use, "
+            "data.train and data.test"
+        )
+    labels = class_names(builder, columns.label)
+    return columns._asdict() | names | {"labels": tuple(config["labels"]) or labels}
+
+
+def look(config: Any) -> None:
+    """Checks, before a run begins, that own data are there, without reading them. Raises: ValueError."""
+    if config["task"] == "files":
+        own.look(config)
+    if config["task"] == "image_files":
+        folders.classes(Path(config["train"]))
+    if config["task"] == "tfds":
+        tfds_builder(config["dataset"], config["dir"] or None)
+
+
+def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
     """Reads the splits of a task on images, as `read` does; without `in_train` for `held` splits.
 
+    Returns: the splits; knobs that own data determine; notes on these.
     Raises: ValueError as `read`.
     """
     check_task(config)
+    if config["task"] == "image_files":
+        return folders.read(config)
     task = TASKS[config["task"]]
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
     train = read_pictures(builder, "train")
@@ -219,7 +317,7 @@ def read_images(config: Any) -> dict[str, Pictures]:
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
     count = round(config["holdout"] * len(train))
     result["validation"] = train.take(order[:count]).first(config["eval_examples"])
-    return {"train": train.take(order[count:]).first(config["train_examples"]), **result}
+    return {"train": train.take(order[count:]).first(config["train_examples"]), **result}, {}, ()
 
 
 def check_task(config: Any) -> None:
@@ -227,3 +325,18 @@ def check_task(config: Any) -> None:
     if config["task"] not in TASKS:
         raise ValueError(f"data.task={config['task']!r} is unknown; choose one of {', '.join(TASKS)}")
     check("data.", KNOBS, config)
+    own = config["task"] in OWN
+    for name in OWN_KNOBS:
+        if config[name] and not own:
+            raise ValueError(
+                f"data.{name}={config[name]!r} is for own data; choose --config=configs/NAME.py:files"
+            )
+    needed = "dataset" if config["task"] == "tfds" else "train"
+    if own and not config[needed]:
+        raise ValueError(
+            f"data.task={config['task']!r} needs --config.data.{needed}={NEEDED[config['task']]}"
+        )
+    if len(config["labels"]) == 1 or len(set(config["labels"])) < len(config["labels"]):
+        raise ValueError(f"data.labels={config['labels']!r} must hold two or more different names")
+    if config["dataset"] and config["task"] != "tfds":
+        raise ValueError(f"data.dataset={config['dataset']!r} is for the task 'tfds', not {config['task']!r}")

@@ -183,7 +183,22 @@ def _check_split(builder: Any, split: str, features: tuple[str, ...]) -> None:
         )
 
 
-def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> Examples:
+def class_names(builder: Any, feature: str) -> tuple[str, ...]:
+    """The classes of a feature; () of one that is a number with a fraction. Raises: ValueError for others."""
+    found = builder.info.features[feature]
+    if isinstance(found, tfds.features.ClassLabel):
+        return tuple(found.names)
+    if np.issubdtype(found.np_dtype, np.floating):
+        return ()
+    raise ValueError(
+        f"the feature {feature} of the data set in {builder.data_path} is {found}, neither a class nor a "
+        "number with a fraction; name another one, data.label"
+    )
+
+
+def read_split(
+    builder: Any, split: str, texts: tuple[str, ...] = ("text",), label: str = "label"
+) -> Examples:
     """The examples of a split; labels are -1 where the data set has none.
 
     Raises: ValueError for a split that is not there or cannot be read.
@@ -196,7 +211,7 @@ def read_split(builder: Any, split: str, texts: tuple[str, ...] = ("text",)) -> 
         if len(rows) != expected:
             raise ValueError(f"{len(rows)} of {expected} examples")
         columns = [[row[name].decode("utf-8") for row in rows] for name in texts]
-        labels = np.array([row.get("label", -1) for row in rows])
+        labels = np.array([row.get(label, -1) for row in rows])
         idx = np.array([row.get("idx", i) for i, row in enumerate(rows)])
     except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
         raise ValueError(_unreadable(builder, split, error)) from error

@@ -14,7 +14,7 @@ from absl import flags
 
 from fourier_attn import command, provenance
 from fourier_attn.config import Config, default
-from fourier_attn.data import TASKS
+from fourier_attn.data import task_of
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
@@ -40,7 +40,7 @@ def row(directory: Path) -> dict[str, Any]:
     test, task = dict(lines[-1]), flat["data.task"]
     facts = workdir.record(directory)
     line = facts.get("command")
-    metric = TASKS[task].metrics[0]
+    metric = task_of(workdir.load(directory).data).metrics[0]
     return {
         "run": directory.name,
         "config": config_name(line),

@@ -10,6 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
+from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.train import init_from, memory, processes, sharding, workdir
 from fourier_attn.train.evaluate import summary
@@ -42,6 +43,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         if start.config is not config:
             check(start.config)
         workdir.check(directory, start.config)
+        data.look(start.config.data)
         return start
 
     with contextlib.ExitStack() as stack:
@@ -62,10 +64,20 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         processes.agree(take)
         stop = stack.enter_context(StopSignals())
         try:
-            return Run(start, directory, stop, allow_drift).finish()
+            return _begun(start, directory, stop, allow_drift).finish()
         except Interrupted:
             tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
             raise
+
+
+def _begun(start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str]) -> Run:
+    """The run, ready to train; where its data cannot be used, nothing is left of it."""
+    try:
+        return Run(start, directory, stop, allow_drift)
+    except ValueError:
+        if processes.lead():
+            workdir.undo(directory)
+        raise
 
 
 def check(config: Config) -> None:

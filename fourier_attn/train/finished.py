@@ -23,7 +23,7 @@ def finished(directory: Path) -> dict[str, Any] | None:
     if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
         return None
     line, settings = tests[-1], workdir.load(directory)
-    task, answers = data.TASKS[settings.data.task], directory / "predictions.jsonl"
+    task, answers = data.task_of(settings.data), directory / "predictions.jsonl"
     known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
     given = answers.read_bytes().count(b"\n") if answers.exists() else 0
     expected = line.get("examples", given)  # earlier versions did not say it

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from fourier_attn import config, data, model, pretrained
 from fourier_attn.config import Config
+from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.train import memory, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
@@ -53,7 +54,7 @@ def load(settings: Config, directory: Path) -> Start:
         check_file(settings.data.tokenizer)
     if not settings.init_from:
         return Start(settings)
-    images = data.TASKS[settings.data.task].inputs != "tokens"
+    images = data.task_of(settings.data).inputs != "tokens"
     if begun and (images or tokenizer_file(directory).exists()) and names(directory):
         return Start(adopt(settings, workdir.load(directory).model.to_dict()))
     source = Path(settings.init_from)
@@ -61,11 +62,12 @@ def load(settings: Config, directory: Path) -> Start:
         raise ValueError(
             f"init_from={settings.init_from} does not exist; name a run's directory, or a file of weights"
         )
-    task = ""
+    task, labels = "", ()
     if is_run(source):
         found, _, params = restore(source.resolve())
         params = sharding.fetch(params)
         task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
+        labels = tuple(found.data.labels)
         if found.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
             notes = (*notes, f"of its {found.train.seeds} networks the first is taken")
@@ -81,16 +83,27 @@ def load(settings: Config, directory: Path) -> Start:
     if images != (part.inputs != "tokens"):
         raise ValueError(
             f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
-            f"{data.TASKS[settings.data.task].inputs}; name other weights"
+            f"{data.task_of(settings.data).inputs}; name other weights"
         )
-    params, head = _with_head(settings, part, params, task)
+    params, head = _with_head(settings, part, params, task, labels)
     tokenizer = None if given or images else tokenizer_file(source)
     return Start(adopt(settings, part.to_dict()), params, (*notes, head), tokenizer)
 
 
-def _with_head(settings: Config, part: Config, params: Any, task: str) -> tuple[Any, str]:
-    """The parameters with their head if it answers the same question, and a note that says so."""
-    head, classes = data.TASKS[settings.data.task].head, max(len(data.TASKS[settings.data.task].labels), 1)
+def _with_head(
+    settings: Config, part: Config, params: Any, task: str, labels: tuple[str, ...]
+) -> tuple[Any, str]:
+    """The parameters with their head if it answers the same question, and a note that says so.
+
+    Own data answer the same question where `data.labels` names the classes of the weights.
+    """
+    head, classes = data.task_of(settings.data).head, max(len(data.task_of(settings.data).labels), 1)
+    if settings.data.task in OWN:
+        if labels and tuple(settings.data.labels) == labels:
+            return params, "the head is kept: it answers the same classes"
+        told = f", data.labels={labels!r} would keep it" if labels else ""
+        rest = {name: value for name, value in params.items() if name != "head"}
+        return rest, f"the head is new: that of the weights is for {task or part.head!r}{told}"
     if head == "pretraining":
         same = part.head == head
     else:

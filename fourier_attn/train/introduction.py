@@ -29,6 +29,7 @@ def introduction(
     seeds, steps = config.train.seeds, len(splits.train)
     lines = [
         f"            {splits.describe()}",
+        *(f"            {note}" for note in splits.notes),
         *devices(placement, config.data.batch // config.train.accumulate),
     ]
     lines.append(f"parameters  {parameters:,}" + (f" x {seeds} seeds" if seeds > 1 else ""))

@@ -53,11 +53,11 @@ class Run:
         self, start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str] = ()
     ):
         config = start.config
-        self.directory, self.task, self.lead = directory, data.TASKS[config.data.task], processes.lead()
+        self.directory, self.lead = directory, processes.lead()
         self.start, self.notes = time.perf_counter(), start.notes
         self.placement = sharding.place(config.train, config.data.batch)
         self.stop = Together(stop, self.placement)
-        name = f"{self.task.dataset or ', '.join(config.data.corpora)} ({config.data.task})"
+        name = f"{data.source(config.data)} ({config.data.task})"
         tqdm.write(f"data        {name}: reading ...")
         self.data = processes.first(
             lambda: data.load(
@@ -70,6 +70,7 @@ class Run:
         )
         self.stop.poll()
         self.config = configuration.fitted(config, self.data)
+        self.task = data.task_of(self.config.data)
         self.fingerprints = {
             **self.data.fingerprints(),
             "device": workdir.device_fingerprint(self.config),
@@ -329,7 +330,7 @@ class Run:
         for name, batches in {**self.data.extra_evals, "test": self.data.test}.items():
             tqdm.write(f"{name:<12}{len(batches.labels):,} examples, with the best weights ...")
             judged, answers = self.evaluate(name, batches, self.state.best_params)
-            hidden = batches.labels.min() < 0
+            hidden = data.hidden(batches.labels)
             found[name] = {} if hidden else metrics.over_seeds(judged)
             found[name]["examples"] = len(batches.labels)
             if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:

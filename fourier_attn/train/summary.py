@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fourier_attn.data.tasks import TASKS
+from fourier_attn.data.tasks import task_of
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
@@ -43,7 +43,7 @@ def summary(directory: Path) -> Summary:
     config, lines = workdir.load(directory), read_lines(directory)
     found = Summary(directory.name, "done" if is_finished(directory) else "open")
     found.knobs = workdir.flat(config.to_dict())
-    found.metric = TASKS[config.data.task].metrics[0]
+    found.metric = task_of(config.data).metrics[0]
     found.curve = [
         (line["epoch"], line[found.metric])
         for line in lines

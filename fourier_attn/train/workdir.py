@@ -14,7 +14,13 @@ from typing import Any
 from fourier_attn import atomic, provenance
 from fourier_attn.config import Config, device_files, from_dict
 
-MACHINE = ("data.dir", "train.mesh")  # what another machine may have otherwise
+MACHINE = (
+    "data.dir",
+    "data.train",
+    "data.validation",
+    "data.test",
+    "train.mesh",
+)  # what another machine may have otherwise
 # Set by the run itself, as the mixers' `lengths` are, and their `grid` where it was empty.
 FOUND = (
     "model.vocab",
@@ -27,11 +33,22 @@ FOUND = (
     "optim.steps",
     "model.mixer.lengths",
 )
+FROM_DATA = ("data.text", "data.text_pair", "data.label", "data.labels")  # found where they are empty
 FREE = (*MACHINE, *FOUND)  # what two parts of a run may have otherwise
 DRIFT = ("data", "tokenizer", "device", "code")  # what a run notices when it is not what it was
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.
-COMMANDS = ("studies/", "main.py", "command.py", "predict.py", "data/prepare.py", "pretrained/convert.py")
+COMMANDS = (
+    "studies/",
+    "main.py",
+    "command.py",
+    "predict.py",
+    "stream.py",
+    "export.py",
+    "exported.py",
+    "data/prepare.py",
+    "pretrained/convert.py",
+)
 LARGEST = 10_000_000  # bytes of a config.json
 LOCK = ".lock"
 # What a run writes before config.json.
@@ -73,6 +90,8 @@ def check(workdir: Path, config: Config) -> None:
 
 def _fitted(key: str, given: Mapping[str, Any]) -> bool:
     """Whether a mixer's knob was left to the run."""
+    if key in FROM_DATA and not given.get(key):
+        return True
     images, name = given.get("model.inputs") == "patches", key.rpartition(".")[2]
     return images and ((name == "grid" and not given.get(key)) or name == "length")
 
@@ -82,6 +101,16 @@ def clear(workdir: Path) -> None:
     if not (workdir / "config.json").exists():
         for name in EARLY:
             (workdir / name).unlink(missing_ok=True)
+
+
+def undo(workdir: Path) -> None:
+    """Removes a directory in which no run has begun, if there is nothing else in it."""
+    if (workdir / "config.json").exists():
+        return
+    clear(workdir)
+    if {path.name for path in workdir.iterdir()} == {LOCK}:
+        (workdir / LOCK).unlink()
+        workdir.rmdir()
 
 
 def refuse_links(workdir: Path) -> None:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 # The largest of the data sets here have texts of 80 kB (articles), 400,000 rows (MNLI) and 0.3 GB (the
 # archive of IMDb, unpacked). Each split is held in memory, by TFDS too.
@@ -24,6 +24,16 @@ UNPACKED = 2**29  # bytes of a file after unpacking, of all texts in a folder
 RATIO = 100  # unpacked to packed bytes: text has 3 to 10, a bomb 1000 and more
 SMALL = 2**24  # unpacked bytes that do no harm, whatever their ratio
 
+
+class Limits(NamedTuple):
+    """Lines of a file, and its bytes after unpacking."""
+
+    rows: int = ROWS
+    unpacked: int = UNPACKED
+
+
+COPY = Limits()  # of a copy from strangers
+OWN = Limits(2**40, 2**50)  # of the user's own tables, which are read line by line
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a packed file may raise
 KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -78,14 +88,14 @@ def open_regular(path: Path, source: Path) -> BinaryIO:
 
 
 @contextmanager
-def unpacked(path: Path, source: Path) -> Iterator[BinaryIO]:
+def unpacked(path: Path, source: Path, limits: Limits = COPY) -> Iterator[BinaryIO]:
     """Opens a file as `open_regular` does; what is read is unpacked where its name ends in .xz, .gz or .tgz.
 
-    Raises: ValueError, also while reading, for more than `UNPACKED` bytes, and for more than `SMALL` that
+    Raises: ValueError, also while reading, for more bytes than `limits` say, and for more than `SMALL` that
       are more than `RATIO` times the bytes of the file.
     """
     with open_regular(path, source) as file:
-        limit = min(UNPACKED, max(SMALL, RATIO * os.fstat(file.fileno()).st_size))
+        limit = min(limits.unpacked, max(SMALL, RATIO * os.fstat(file.fileno()).st_size))
         with _unpack(file, path.suffix) as contents:
             yield io.BufferedReader(_Limited(contents, path, limit))
 
@@ -127,17 +137,17 @@ def read_text(path: Path, source: Path) -> bytes:
     return contents
 
 
-def lines(path: Path, source: Path) -> Iterator[tuple[str, str]]:
+def lines(path: Path, source: Path, limits: Limits = COPY) -> Iterator[tuple[str, str]]:
     """Yields where a line stands, for messages, and the line without its end.
 
     A lone carriage return ends a line too, as in Python's text mode, in which TFDS reads.
 
     Raises: ValueError for a file that `unpacked` refuses, that is cut off or damaged, a line that is not
-      UTF-8 or has more than `TEXT` bytes, and more than `ROWS` lines.
+      UTF-8 or has more than `TEXT` bytes, and more lines than `limits` say.
     """
     number = 0
     try:
-        with unpacked(path, source) as file:
+        with unpacked(path, source, limits) as file:
             while ended := file.readline(TEXT + 1):
                 if len(ended) > TEXT:
                     raise ValueError(
@@ -145,8 +155,8 @@ def lines(path: Path, source: Path) -> Iterator[tuple[str, str]]:
                     )
                 for line in ended.rstrip(b"\r\n").split(b"\r"):
                     number += 1
-                    if number > ROWS:
-                        raise ValueError(f"{path} has more than {ROWS:,} lines; check the copy")
+                    if number > limits.rows:
+                        raise ValueError(f"{path} has more than {limits.rows:,} lines; check the copy")
                     yield f"{path}, line {number}", line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(

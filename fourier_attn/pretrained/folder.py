@@ -1,0 +1,114 @@
+"""A folder as Hugging Face's library and hub have them: config.json, weights, tokenizer, model card."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, processors
+
+from fourier_attn import config as configuration
+from fourier_attn import data
+from fourier_attn.config import Config
+from fourier_attn.data.text import special
+from fourier_attn.pretrained import read
+from fourier_attn.pretrained.rewrite import describe as theirs
+
+OURS = "fourier_attn"  # the key of config.json under which the data part stands
+
+
+def describe(
+    to: Path, config: Config, style: str, tokenizer: Path, measured: Sequence[Mapping[str, Any]]
+) -> None:
+    """Writes what belongs beside model.safetensors: config.json, tokenizer, README.md.
+
+    Args:
+      config: of the run.
+      style: of the names of the weights.
+      measured: the lines of its metrics.jsonl.
+    """
+    labels = data.task_of(config.data).labels
+    facts: dict[str, Any] = theirs(config.model) if style == "huggingface" else {"model_type": OURS}
+    if labels:
+        facts["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        facts["label2id"] = {label: i for i, label in enumerate(labels)}
+    if config.model.head == "score":
+        facts |= {"num_labels": 1, "problem_type": "regression", "id2label": {"0": "score"}}
+    facts[OURS] = config.data.to_dict() | {"dir": ""}
+    if config.model.inputs == "tokens":
+        facts |= _tokenizer(to, tokenizer, config)
+    (to / "config.json").write_text(json.dumps(facts, indent=2) + "\n")
+    (to / "README.md").write_text(card(config, style, measured))
+
+
+def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
+    """Writes the tokenizer so that their library adds [CLS] and [SEP], too; what config.json says of it."""
+    if source.suffix == ".model":
+        shutil.copy(source, to / "spiece.model")
+        return {}
+    tokenizer = Tokenizer.from_file(str(source))
+    ids = special(tokenizer)
+    given = {"cls_token": ids.cls, "sep_token": ids.sep, "mask_token": ids.mask}
+    given |= {"pad_token": ids.pad, "unk_token": ids.unknown}
+    if ids.cls is not None and ids.sep is not None:
+        tokens: Any = [("[CLS]", ids.cls), ("[SEP]", ids.sep)]
+        template: Any = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=tokens
+        )
+        tokenizer.post_processor = template
+    tokenizer.save(str(to / "tokenizer.json"))
+    names = {name: tokenizer.id_to_token(i) for name, i in given.items() if i is not None}
+    facts = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.data.length, **names}
+    (to / "tokenizer_config.json").write_text(json.dumps(facts, indent=2) + "\n")
+    return {"pad_token_id": ids.pad}
+
+
+def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> str:
+    """The model card: what it is, on which data it was trained, and what was measured."""
+    c, task = config.model, data.task_of(config.data)
+    test = next((line for line in reversed(measured) if line["split"] == "test"), {})
+    names = ("examples", "loss", *task.metrics, "accuracy_without_in_train", "in_train")
+    numbers = [f"| {name} | {test[name]:.6g} |" for name in dict.fromkeys(names) if name in test]
+    table = ["| test | value |", "|---|---|", *numbers] if numbers else ["Not measured on test data."]
+    if style == "huggingface":
+        use = (
+            "Loads in `transformers` (`AutoModelForSequenceClassification`, `AutoTokenizer`). Padding is "
+            f"mixed with the tokens, so pad to {config.data.length}, as in training: "
+            f'`padding="max_length", max_length={config.data.length}, truncation=True`.'
+        )
+    else:
+        use = '`from fourier_attn import Predictor; Predictor.load("THIS FOLDER")(["a text"])`'
+    lines = [
+        "---",
+        "library_name: " + ("transformers" if style == "huggingface" else OURS),
+        "---",
+        f"# {c.mixer.name} on {Path(data.source(config.data)).name} ({config.data.task})",
+        "",
+        f"{c.depth} blocks of width {c.d} with the mixer `{c.mixer.name}`; head `{c.head}`"
+        + (f", classes {', '.join(task.labels)}." if task.labels else "."),
+        "",
+        *table,
+        "",
+        use,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
+    """The configuration, the parameters and the tokenizer's file of a folder that `describe` completed.
+
+    Raises: ValueError for another one.
+    """
+    weights = read(path)
+    try:
+        part = json.loads((path / "config.json").read_text())[OURS]
+        whole = {"data": part, "model": weights.config.to_dict(), "train": {"seeds": 1}}
+        config = configuration.from_dict(whole)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path / 'config.json'} does not say what the weights answer ({type(error).__name__}: {error}); "
+            "write the folder with fourier_attn.export --format=huggingface"
+        ) from error
+    model = path / "spiece.model"
+    return config, weights.params, model if model.exists() else path / "tokenizer.json"

@@ -1,0 +1,132 @@
+"""A trained run for elsewhere: programs that need nothing of this package, weights, a folder for the hub."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from conftest import run_here
+
+from fourier_attn import config, data, export, pretrained, train
+from fourier_attn.family import family
+from fourier_attn.predict import Predictor
+from fourier_attn.train.init_from import restore
+
+TEXTS = ["The film was not dull.", "zzz qqq", "I liked the long and brave story. " * 30, "dull [SEP] dull"]
+# Runs a folder's programs where this package cannot be imported.
+STANDALONE = """
+import sys
+sys.path += {paths}
+class Refuse:
+    def find_spec(self, name, *rest):
+        if name.split(".")[0] in ("fourier_attn", "flax"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+sys.path.insert(0, {folder!r})
+import classify, json
+print(json.dumps(classify.Classifier({folder!r})(*{given}).tolist()))
+"""
+
+
+def standalone(folder: Path, *given: Any) -> np.ndarray:
+    flatbuffers = pytest.importorskip("flatbuffers")
+    paths = [str(Path(flatbuffers.__file__).parents[1])]
+    program = STANDALONE.format(paths=paths, folder=str(folder), given=given)
+    command = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return np.array(json.loads(done.stdout))
+
+
+@pytest.mark.slow
+def test_programs_answer_without_this_package(toy_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("flatbuffers")
+    code, out, err = run_here(
+        export, f"--workdir={toy_run}", f"--to={tmp_path / 'out'}", "--platforms=cpu,cuda,tpu"
+    )
+    assert (code, err) == (0, "")
+    assert "classify.py" in out
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert (manifest["labels"], manifest["batch"]) == (["negative", "positive"], None)
+    expected = [list(answer["probabilities"].values()) for answer in Predictor.load(toy_run)(TEXTS)]
+    np.testing.assert_allclose(standalone(tmp_path / "out", TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
+def test_pairs_buckets_and_seeds_are_exported(tmp_path: Path) -> None:
+    pytest.importorskip("flatbuffers")
+    rows = [{"premise": f"a {i} b", "hypothesis": f"c {i * i} d e", "label": "xyz"[i % 3]} for i in range(60)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    c = config.default("lambda", "files")
+    c.data.train, c.data.buckets = str(tmp_path / "a.jsonl"), (8,)
+    c.data.update({"vocab": 60, "length": 24, "batch": 8})
+    c.model.update({"depth": 1, "d": 8, "mlp": 8, "positions": 24, "types": 2})
+    c.train.epochs, c.train.seeds = 1, 2
+    train.run(config.fit_length(c), tmp_path / "run")
+    export.export(tmp_path / "run", tmp_path / "out")
+    texts, pairs = ["a 3 b", "a b " * 30, "a", "a [SEP] b"], ["c 5", "d e", "e " * 40, "[PAD]"]
+    expected = [list(a["probabilities"].values()) for a in Predictor.load(tmp_path / "run")(texts, pairs)]
+    np.testing.assert_allclose(standalone(tmp_path / "out", texts, pairs), expected, atol=1e-5)
+    with pytest.raises(ValueError, match="exists and is not overwritten"):
+        export.export(tmp_path / "run", tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "out", "run"]
+
+
+def test_weights_alone(toy_run: Path, tmp_path: Path) -> None:
+    export.export(toy_run, tmp_path / "out", "safetensors")
+    settings, params = pretrained.load(tmp_path / "out" / "model.safetensors")
+    found, _, kept = restore(toy_run)
+    jax.tree.map(np.testing.assert_array_equal, params, jax.device_get(kept))
+    assert settings.to_dict() == found.model.to_dict()
+
+
+def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
+    export.export(toy_run, tmp_path / "out", "huggingface")
+    assert Predictor.load(tmp_path / "out")(TEXTS) == Predictor.load(toy_run)(TEXTS)
+    card = (tmp_path / "out" / "README.md").read_text()
+    last = json.loads((toy_run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert f"| accuracy | {last['accuracy']:.6g} |" in card
+    (tmp_path / "out" / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="does not say what the weights answer"):
+        Predictor.load(tmp_path / "out")
+
+
+@pytest.fixture
+def published(few_reviews: str, tmp_path: Path) -> Path:
+    """A run whose network is the published one."""
+    c = family("fnet", "tiny", "reviews")
+    c.model.update({"depth": 2, "d": 16, "emb": 16, "mlp": 24, "positions": 32})
+    c.data.update({"dir": few_reviews, "train_examples": 64, "vocab": 150, "length": 32, "buckets": ()})
+    c.data.tokenizer, c.model.mixer.padding, c.train.epochs = "bpe", "tokens", 1
+    with jax.numpy_dtype_promotion("standard"):
+        train.run(config.fit_length(c), tmp_path / "run")
+    export.export(tmp_path / "run", tmp_path / "out", "huggingface")
+    return tmp_path
+
+
+def test_a_published_network_gets_their_names(published: Path) -> None:
+    facts = json.loads((published / "out" / "config.json").read_text())
+    assert facts["architectures"] == ["FNetForSequenceClassification"]
+    assert facts["id2label"] == {"0": "negative", "1": "positive"}
+    assert Predictor.load(published / "out")(TEXTS) == Predictor.load(published / "run")(TEXTS)
+
+
+@pytest.mark.slow
+def test_their_library_loads_it(published: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    folder = published / "out"
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = [text for text in TEXTS if "[SEP]" not in text]  # which is text to us, and a token to them
+    given = tokenizer(texts, padding="max_length", max_length=32, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        logits = network(given["input_ids"], token_type_ids=given.get("token_type_ids")).logits
+    expected = [list(answer["probabilities"].values()) for answer in Predictor.load(folder)(texts)]
+    np.testing.assert_allclose(torch.softmax(logits, -1), expected, atol=1e-4)  # float32, and their GELU
+    assert network.config.id2label == dict(enumerate(data.TASKS["reviews"].labels))

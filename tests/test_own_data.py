@@ -1,0 +1,299 @@
+"""Own data: tables and folders of images, what is found in them, and what is refused."""
+
+import csv
+import gzip
+import json
+import lzma
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import run_here, shrink
+from PIL import Image
+
+from fourier_attn import config, data, main, train
+from fourier_attn.data import own
+from fourier_attn.data.sources import tables
+from fourier_attn.data.text import encode, load_tokenizer
+from fourier_attn.train import init_from, workdir
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+WORDS = ("fine", "poor", "long", "short", "bright")
+
+
+def texts(count: int) -> list[str]:
+    return [f'text "{i}",\nvery {WORDS[i % 5]}, with {i * i}' for i in range(count)]
+
+
+def table(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
+    """Writes a table in the format that its name says."""
+    if ".jsonl" in path.name:
+        content = "".join(json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows)
+    elif ".tsv" in path.name:
+        content = "".join("\t".join(map(str, row)).replace("\n", " ") + "\n" for row in [header, *rows])
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+        return path
+    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with opener(path, "wt") as file:
+        file.write(content)
+    return path
+
+
+def knobs(train: Path, **more: Any) -> Any:
+    settings = config.default("fourier", "files").data
+    settings.update({"train": str(train), "vocab": 200, **more})
+    return settings
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.tsv.xz"])
+def test_a_table_is_read_back(tmp_path: Path, name: str) -> None:
+    rows = [(text, ("no", "yes")[i % 2]) for i, text in enumerate(texts(40))]
+    file = table(tmp_path / name, ("review", "sentiment"), rows)
+    found = own.read(knobs(file))
+    assert found.columns == ("review", "", "sentiment")
+    assert found.labels == ("no", "yes")
+    sizes = {name: len(part) for name, part in found.parts.items()}
+    assert sizes == {"train": 24, "validation": 8, "test": 8}
+    numbers = np.concatenate([part.rows for part in found.parts.values()])
+    assert sorted(numbers) == [*range(40)]
+    for name, part in found.parts.items():
+        np.testing.assert_array_equal(part.labels, part.rows % 2)
+        expected = [rows[i][0] for i in sorted(part.rows)]
+        if "tsv" in file.name:
+            expected = [text.replace("\n", " ") for text in expected]
+        assert list(found.texts(name)) == expected
+        assert not part.in_train.any()
+
+
+def test_encoded_rows_are_those_of_the_texts(tmp_path: Path) -> None:
+    rows = [(text, i % 3) for i, text in enumerate(texts(30))]
+    settings = knobs(table(tmp_path / "a.csv", ("text", "label"), rows))
+    (tmp_path / "run").mkdir()
+    splits = data.load(settings, directory=tmp_path / "run")
+    assert splits.knobs["labels"] == ("0", "1", "2")
+    found = own.read(settings)
+    tokenizer = load_tokenizer(tmp_path / "run" / "tokenizer.json")
+    for name, split in (("train", splits.train), ("test", splits.test)):
+        wanted = encode(tokenizer, [rows[i][0] for i in found.parts[name].rows], settings.length)
+        assert [row.tolist() for row in split.rows] == [row.tolist() for row in wanted]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "expected"),
+    [
+        (("b", "a", "b"), ("a", "b"), [1, 0, 1]),
+        ((10, 9, 10), ("9", "10"), [1, 0, 1]),
+        ((True, False, True), ("false", "true"), [1, 0, 1]),
+        ((0.5, 1, -2.25), (), [0.5, 1, -2.25]),
+    ],
+)
+def test_labels_are_classes_or_numbers(tmp_path: Path, labels: tuple, names: tuple, expected: list) -> None:
+    file = table(tmp_path / "a.jsonl", ("text", "label"), [*zip(texts(30), labels * 10, strict=True)])
+    found = own.read(knobs(file, validation=str(file), test=str(file)))
+    assert found.labels == names
+    for part in found.parts.values():
+        np.testing.assert_array_equal(part.labels, np.take(expected * 10, part.rows))
+    assert found.parts["test"].in_train.all()
+    assert "validation: 30 of 30 texts are in train, too" in found.notes
+
+
+def test_pairs_are_found_by_name_or_by_knob(tmp_path: Path) -> None:
+    header = ("id", "premise", "hypothesis", "label")
+    file = table(tmp_path / "a.csv", header, [(i, f"a {i}", f"b {i}", i % 2) for i in range(20)])
+    assert own.read(knobs(file)).columns == ("premise", "hypothesis", "label")
+    chosen = own.read(knobs(file, text="hypothesis", label="label"))
+    assert chosen.columns == ("hypothesis", "", "label")
+
+
+HEAD = b"text,label\n"
+GOOD = b"one,a\ntwo,b\n" * 10
+BAD = {
+    "empty": ("a.csv", b"", "a.csv has no rows"),
+    "header only": ("a.csv", HEAD, "a.csv has no rows"),
+    "one class": ("a.csv", HEAD + b"one,a\ntwo,a\n", "all labels label are 'a'; there must be two"),
+    "no label": ("a.csv", HEAD + GOOD + b"three,\n", "line 22: the label label is missing"),
+    "no text": ("a.csv", HEAD + GOOD + b",a\n", "line 22: text is missing"),
+    "columns": ("a.csv", HEAD + GOOD + b"a,b,c\n", "line 22 has 3 columns instead of the 2"),
+    "quote": ("a.csv", HEAD + GOOD + b'"open,b\n', "line 22 is no row of a table"),
+    "header twice": ("a.csv", b"text,label,text\n" + GOOD, "line 1 names the column 'text' twice"),
+    "no such column": ("a.csv", b"x,y,z\n1,2,3\n", "has no column called a label; it has 'x', 'y', 'z'"),
+    "latin": ("a.csv", HEAD + GOOD + b"caf\xe9,a\n", "line 22 is not UTF-8"),
+    "utf16": ("a.csv", (HEAD + GOOD).decode().encode("utf-16"), "line 1 is not UTF-8"),
+    "long line": ("a.csv", HEAD + b"x" * (2**24 + 1) + b",a\n", "line 2 has more than 16,777,216 bytes"),
+    "long field": ("a.csv", HEAD + b"x" * 2**18 + b",a\n", "line 2 is no row of a table"),
+    "mixed": ("a.csv", HEAD + b"one,0.5\ntwo,high\n", "are words and numbers: .*line 2 has '0.5', .*line 3"),
+    "huge number": ("a.csv", HEAD + b"one,0.5\ntwo,1e300\n", "line 3 has the label 1e300, beyond"),
+    "too many": ("a.csv", HEAD + b"".join(b"t,l%d\n" % i for i in range(200)), "200 different labels in 200"),
+    "json": ("a.jsonl", b'{"text": "a", "label": 1}\n{"text"\n', "line 2 is no JSON object"),
+    "json list": ("a.jsonl", b"[1]\n", "line 1 is no JSON object, but '\\[1\\]'"),
+    "json key twice": ("a.jsonl", b'{"text": "a", "text": "b", "label": 1}\n', "line 1 .*it has a key twice"),
+    "json number": ("a.jsonl", b'{"text": 3, "label": 1}\n', "line 1: text is 3, no text"),
+    "json half": ("a.jsonl", b'{"text": "\\ud800", "label": 1}\n', "line 1: text holds half of a letter"),
+    "json mixed": ("a.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', "line 2: text is missing"),
+    "gz": ("a.csv.gz", b"no gzip", "a.csv.gz cannot be read"),
+    "bomb": ("a.csv.xz", lzma.compress(HEAD + b"a" * 2**26), "more than"),
+    "name": ("a.xlsx", b"", "a.xlsx is no table that can be read; its name must end in .csv"),
+    "few": ("a.csv", HEAD + b"one,a\ntwo,b\n", "has 2 rows, of which data.holdout=0.2 cannot be kept"),
+    "parquet": ("a.parquet", b"PAR1", "a.parquet"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_tables_are_named(tmp_path: Path, name: str) -> None:
+    file, content, message = BAD[name]
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        own.read(knobs(tmp_path / file))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEAD + b"one,a\ntwo,c\n", "b.csv, line 3 has the label 'c', which train does not have; it has a, b"),
+        (b"text,kind\none,a\n", "data.validation=.*b.csv has no column label, as train has"),
+        (HEAD + b"one,a\ntwo,\n", "b.csv, line 3: the label label is missing"),
+        (b"", "b.csv has no rows"),
+    ],
+)
+def test_bad_validation_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a.csv").write_bytes(HEAD + GOOD)
+    (tmp_path / "b.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        own.read(knobs(tmp_path / "a.csv", validation=str(tmp_path / "b.csv")))
+
+
+def lose_the_end(run: Path) -> None:
+    """Removes the newest checkpoint, so that there is something left to do."""
+    shutil.rmtree(max((run / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime_ns))
+
+
+def toy(file: Path, **more: Any) -> Any:
+    c = shrink(config.default("fourier", "files"), "")
+    c.data.update({"task": "files", "train": str(file), "vocab": 200, "train_examples": 0, **more})
+    return c
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_keeps_its_classes_and_refuses_changed_files(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.csv", ("text", "label"), [(t, "xy"[i % 2]) for i, t in enumerate(texts(60))])
+    first = toy(file)
+    first.train.epochs = 1
+    result = train.run(first, tmp_path / "run")
+    assert result["examples"] == 12
+    kept = workdir.load(tmp_path / "run")
+    assert (kept.data.labels, kept.data.text, kept.data.label) == (("x", "y"), "text", "label")
+    assert train.run(first, tmp_path / "run") == result
+    moved = tmp_path / "b" / "a.csv"
+    moved.parent.mkdir()
+    shutil.copy(file, moved)
+    lose_the_end(tmp_path / "run")
+    again = toy(moved)
+    again.train.epochs = 1
+    train.run(again, tmp_path / "run")
+    file.write_text(file.read_text().replace("very", "VERY"))
+    lose_the_end(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"began with other data \(data.files.train a.csv"):
+        train.run(first, tmp_path / "run")
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_head_is_kept_where_the_classes_are_named(tmp_path: Path) -> None:
+    rows = [(t, "xy"[i % 2]) for i, t in enumerate(texts(60))]
+    c = toy(table(tmp_path / "a.csv", ("text", "label"), rows))
+    c.train.epochs = 1
+    train.run(c, tmp_path / "run")
+    c.init_from = str(tmp_path / "run")
+    start = init_from.load(c, tmp_path / "next")
+    assert "head" not in start.params
+    assert "data.labels=('x', 'y') would keep it" in start.notes[-1]
+    c.data.labels = ("x", "y")
+    assert "head" in init_from.load(c, tmp_path / "next").params
+    c.data.labels = ("y", "x")
+    assert "head" not in init_from.load(c, tmp_path / "next").params
+
+
+def test_nothing_is_written_for_bad_data(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(HEAD + b"one,a\ntwo,a\n")
+    where = tmp_path / "run"
+    code, _, err = run_here(
+        main, "--config=configs/fnet.py:files", f"--config.data.train={tmp_path}/a.csv", f"--workdir={where}"
+    )
+    assert code == 2
+    assert "there must be two classes" in err
+    assert not where.exists()
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_on_numbers(tmp_path: Path) -> None:
+    rows = [(t, round((i % 5 - 2) / 3, 3)) for i, t in enumerate(texts(60))]
+    c = toy(table(tmp_path / "a.tsv", ("text", "score"), rows))
+    c.train.epochs = 1
+    result = train.run(c, tmp_path / "run")
+    assert {"loss", "spearman", "pearson"} <= result.keys()
+
+
+def test_images_in_folders(tmp_path: Path) -> None:
+    for number in range(20):
+        folder = tmp_path / "train" / ("cat", "dog")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 7), (number, 0, 0)).save(folder / f"{number}.png")
+    settings = config.default("attention", "image_files").data
+    settings.update({"train": str(tmp_path / "train"), "image_size": 8})
+    splits = data.load(settings, directory=tmp_path)
+    assert splits.knobs == {"labels": ("cat", "dog")}
+    assert splits.train.rows.shape == (16, 8, 8, 3)
+    for split in (splits.train, splits.validation, splits.test):
+        np.testing.assert_array_equal(split.rows[:, 0, 0, 0] % 2, split.labels)
+    (tmp_path / "train" / "cat" / "x.png").write_bytes(b"none")
+    with pytest.raises(ValueError, match="x.png cannot be used"):
+        data.load(settings, directory=tmp_path)
+
+
+def test_parquet_and_arrow_are_read(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import ipc, parquet
+
+    values = pyarrow.table({"text": texts(10), "label": [0, 1] * 5})
+    parquet.write_table(values, tmp_path / "a.parquet")
+    with ipc.new_stream(tmp_path / "a.arrow", values.schema) as file:
+        file.write_table(values)
+    for name in ("a.parquet", "a.arrow"):
+        rows = [row.values for row in tables.rows(tmp_path / name)]
+        assert rows == values.to_pylist()
+
+
+def test_a_folder_of_a_split_is_read_with_its_classes(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path / "train"
+    folder.mkdir()
+    for number in (0, 1):
+        values = pyarrow.table({"text": texts(20)[number::2], "label": [number] * 10})
+        parquet.write_table(values, folder / f"data-{number}.parquet")
+    features = {"text": {"dtype": "string"}, "label": {"names": ["bad", "good"]}}
+    (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
+    found = own.read(knobs(folder))
+    assert found.labels == ("bad", "good")
+    for part in found.parts.values():
+        np.testing.assert_array_equal(part.labels, part.rows >= 10)
+    with pytest.raises(ValueError, match="is a folder without .parquet or .arrow files"):
+        own.read(knobs(tmp_path))
+
+
+def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fourier_attn.data import tasks
+    from fourier_attn.data.sources import reviews
+
+    builder = reviews.builder(few_reviews)
+    monkeypatch.setattr(tasks, "prepared", lambda *given: builder)
+    settings = config.default("fourier", "tfds").data
+    settings.update({"dataset": "synthetic_reviews", "dir": few_reviews, "vocab": 200})
+    splits = data.load(settings, directory=tmp_path)
+    assert splits.knobs["labels"] == reviews.LABELS
+    assert [len(split.rows) for split in (splits.train, splits.validation, splits.test)] == [200, 64, 200]
