@@ -1,10 +1,11 @@
 # make train: set-up and the main job.  make test: set-up, lint, types and tests.  make test-slow: the tests that take long.
+# make docs: the site, in build/site.
 # make pins: renews requirements/, the exact versions of all dependencies and the hashes of their files.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: train test test-slow pins clean
+.PHONY: train test test-slow docs pins clean
 
 train: .venv/installed
 	$(BIN)/python -m fourier_attn.main --config=configs/fnet.py
@@ -18,6 +19,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m slow
+
+# The site, in build/site; notebooks run where they have changed.
+docs: .venv/installed
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/site
 
 # build.txt first and no build isolation: what is built from source is built with the pinned setuptools.
 .venv/installed: pyproject.toml requirements/build.txt requirements/all.txt
@@ -35,7 +40,7 @@ pins:
 	tools=$$(mktemp -d) && trap 'rm -r "$$tools"' EXIT && $(PYTHON) -m venv "$$tools" && \
 	"$$tools/bin/python" -m pip install --quiet --disable-pip-version-check uv && \
 	echo setuptools | "$$tools/bin/uv" pip compile $(PINS) -o requirements/build.txt - && \
-	"$$tools/bin/uv" pip compile $(PINS) --extra test --extra notebooks --extra launch --extra export -o requirements/all.txt pyproject.toml
+	"$$tools/bin/uv" pip compile $(PINS) --extra test --extra docs --extra notebooks --extra launch --extra export -o requirements/all.txt pyproject.toml
 
 clean:
 	rm -rf .venv

@@ -27,6 +27,7 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 SHOWING = ("optics", "fnet", "mixers")  # pages with programs
 PACKAGE = ROOT / "fourier_attn"
 EXTENDING = (ROOT / "docs" / "extending.md").read_text()
+SHOWN = ("optics", "fnet", "mixers", "start")  # pages with programs
 NEW = {"configs/decay.py", "model.mixer.rate"}  # made by what docs/extending.md says
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -52,7 +53,7 @@ def test_readme_is_short() -> None:
     "name",
     [
         "README.md",
-        *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in ("optics", "fnet", "mixers")),
+        *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in SHOWN),
     ],
 )
 def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +69,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         path, _, anchor = link.partition("#")
-        assert "://" not in link, f"{page.name}: {link} is not in this repository"
+        if "://" in link:
+            assert page.name == "faq.md", f"{page.name}: {link} is not in this repository"
+            continue
+        if path.startswith(("api/", "mixers/")):
+            continue  # made with the site, whose build looks at them
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{page.name}: {link}"
         if anchor:

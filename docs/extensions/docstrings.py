@@ -1,0 +1,94 @@
+"""Docstrings of this project, plain text, as reStructuredText.
+
+A docstring is paragraphs, indented blocks that are shown as they stand, and sections at its end: `Args:` and
+`Parameters:` name things, `Returns:`, `Shapes:`, `Units:`, `Masking:`, `Raises:` and `Source:` say something.
+"""
+
+import itertools
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+SECTION = re.compile(r"(Args|Returns|Raises|Shapes|Units|Masking|Source|Parameters): ?(.*)")
+ENTRY = re.compile(r"([\w.*]+(?:, [\w.*]+)*): (.*)")
+
+
+def escape(text: str) -> str:
+    """Text in which only `code` means something."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([*|\\]|_(?=\W|$))", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def to_rst(lines: list[str]) -> list[str]:
+    """The lines of a docstring, its common indentation taken away, as reStructuredText."""
+    heads = [i for i, line in enumerate(lines) if SECTION.match(line)]
+    result = flow(lines[: heads[0]] if heads else lines)
+    for begin, end in itertools.pairwise([*heads, len(lines)]):
+        name, first = SECTION.match(lines[begin]).groups()
+        result += ["", *section(name, first, dedent(lines[begin + 1 : end]))]
+    return [*result, ""]
+
+
+def section(name: str, first: str, lines: list[str]) -> list[str]:
+    """A field with its text, or with a list of what it names."""
+    if name != "Args" and first:
+        return [f":{name}:", *indent(flow([first, *lines]))]
+    entries: list[tuple[str, list[str]]] = []
+    for line in [first, *lines] if first else lines:
+        match = ENTRY.match(line)
+        if match:
+            entries.append((match[1], [match[2]]))
+        elif entries:  # more on the thing above
+            entries[-1][1].append(line)
+        else:
+            return [f":{name}:", *indent(flow(lines))]
+    result = [f":{name}:"]
+    for names, text in entries:
+        said = flow([text[0], *dedent(text[1:])])
+        result += ["", f"   ``{names}``", *indent(indent(said))]
+    return result
+
+
+def flow(lines: list[str]) -> list[str]:
+    """Paragraphs, and blocks as they stand: what is indented after an empty line."""
+    result: list[str] = []
+    block = False
+    for i, line in enumerate(lines):
+        indented = line.startswith("  ")
+        if indented and not block and (i == 0 or not lines[i - 1].strip()):
+            result += ["::", ""]
+            block = True
+        elif line.strip() and not indented:
+            if block:
+                result.append("")
+            block = False
+        result.append(f"  {line}" if block else escape(line.strip()))
+    return result
+
+
+def indent(lines: list[str]) -> list[str]:
+    return [f"   {line}" if line else "" for line in lines]
+
+
+def dedent(lines: list[str]) -> list[str]:
+    depth = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return [line[depth:] for line in lines]
+
+
+def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = to_rst(lines)
+
+
+def own_fields(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A module's signature without the fields that all of Flax's modules have."""
+    return signature and re.sub(r", parent: .*\)$", ")", signature), returns
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", own_fields)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,220 @@
+"""Equations as MathML, made when the site is built: no script, no font, no network.
+
+Docstrings and pages write equations as plain text, as in
+
+    y[i] = sum_{j < t} softmax_j(q[i] . k[j] / sqrt(k)) v[j]
+
+`to_latex` reads this notation: name[..] and name_x are indices, name_{..} and name^x stand below and above,
+`sum`, `max` and the like take what follows, / makes a fraction of its neighbours. What stands three blanks or
+more behind an equation is a remark on it. An indented block of which every line is an equation is shown as
+such, in docstrings and on pages alike; all other blocks stay as they are written.
+"""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+
+GREEK = "alpha beta gamma delta eta lambda mu pi sigma tau phi omega"
+FUNCTIONS = "exp sin cos log max min Re Im"
+RELATIONS = {"<=": r"\le", ">=": r"\ge", "<": "<", ">": ">", "=": "=", "->": r"\to"}
+TOKEN = re.compile(
+    r"(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<name>[A-Za-z]+\d*'?)|(?P<dots>\.\.\.?)"
+    r"|(?P<relation><=|>=|->|[<>=])|(?P<blank>\s+)|(?P<other>.)"
+)
+
+
+class Reader:
+    """A recursive reader of one equation."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = [(match.lastgroup, match.group()) for match in TOKEN.finditer(text)]
+        self.place = 0
+
+    def look(self, ahead: int = 0) -> str:
+        place = self.place + ahead
+        return self.tokens[place][1] if place < len(self.tokens) else ""
+
+    def take(self) -> tuple[str, str]:
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def until(self, end: str) -> str:
+        """LaTeX of all up to a closing bracket, which is taken, too; "" is the end of the text."""
+        parts: list[str] = []
+        while self.place < len(self.tokens) and self.look() != end:
+            if self.look() == "/" or (self.look().isspace() and self.look(1) == "/"):
+                self._fraction(parts)
+            else:
+                parts.append(self.item())
+        if end:
+            if self.look() != end:
+                raise ValueError(f"a bracket is not closed: {end!r} is missing")
+            self.take()
+        return " ".join(part for part in parts if part)
+
+    def _fraction(self, parts: list[str]) -> None:
+        while self.look() in ("/", "//") or self.look().isspace():
+            self.take()
+        while parts and not parts[-1].strip():
+            parts.pop()
+        if not parts:
+            raise ValueError("nothing stands above a fraction")
+        above, below = parts.pop(), self.item()
+        parts.append(rf"\frac{{{bare(above)}}}{{{bare(below)}}}")
+
+    def item(self) -> str:
+        """A number, a name or a bracket with its indices and powers."""
+        kind, text = self.take()
+        if kind == "blank":
+            return r"\quad" if len(text) > 1 else ""
+        if kind == "relation":
+            return RELATIONS[text]
+        if kind == "dots":
+            return r"\ldots"
+        if kind == "number":
+            return self.raised(text)
+        if kind == "name":
+            return self.name(text)
+        if text in "([":
+            end = {"(": ")", "[": "]"}[text]
+            return self.raised(rf"\left{text} {self.until(end)} \right{end}")
+        if text == "{":
+            return rf"\left\{{ {self.until('}')} \right\}}"
+        return {".": r"\cdot", "*": r"\star", "&": r"\&", "%": r"\%", "#": r"\#", "~": r"\sim"}.get(
+            text, text
+        )
+
+    def name(self, text: str) -> str:
+        if text == "sqrt" and self.look() == "(":
+            self.take()
+            return self.raised(rf"\sqrt{{{self.until(')')}}}")
+        if text == "conj" and self.look() == "(":
+            self.take()
+            return self.raised(rf"\overline{{{self.until(')')}}}")
+        if (
+            len(text) > 1 and self.look() == "_" and len(self.look(1)) > 1 and self.look(2) == "("
+        ):  # a function of the code
+            self.take()
+            return self.raised(rf"\mathrm{{{text}}}\_\mathrm{{{self.take()[1]}}}")
+        prime, word = "'" * text.endswith("'"), text.rstrip("'")
+        if word in ("sum", "max", "min") and self.look() == "_":
+            self.take()
+            return rf"\{word}_{{{self.argument()}}}"
+        if word in GREEK.split() or word in FUNCTIONS.split():
+            latex = rf"\{word}" if word != "Re" and word != "Im" else rf"\operatorname{{{word}}}"
+        elif len(word) == 1 or re.fullmatch(r"[A-Za-z]\d", word):
+            latex = word if len(word) == 1 else f"{word[0]}_{word[1]}"
+            if len(word) == 2 and self.look() in ("_", "["):
+                latex = rf"{{{latex}}}"
+        elif self.look() == "(":
+            latex = rf"\operatorname{{{word}}}"
+        else:
+            latex = rf"\mathrm{{{word}}}"
+        return self.raised(latex + prime)
+
+    def raised(self, base: str) -> str:
+        """The base with what stands below it, [..] or _x, and above it, ^x."""
+        below, above = [], ""
+        while True:
+            if self.look() == "[" and not base.startswith(r"\left"):
+                self.take()
+                below.append(self.until("]"))
+            elif self.look() == "_":
+                self.take()
+                below.append(self.argument())
+            elif self.look() == "^":
+                self.take()
+                above = self.argument()
+            else:
+                break
+        if below:
+            base = f"{{{base}}}_{{{', '.join(below)}}}"
+        return f"{{{base}}}^{{{above}}}" if above else base
+
+    def argument(self) -> str:
+        """What belongs to _ or ^: one token, a bracket, or a number with its sign."""
+        if self.look() == "{":
+            self.take()
+            return self.until("}")
+        if self.look() == "(":
+            self.take()
+            return self.until(")")
+        if self.look() == "-":
+            self.take()
+            return "-" + self.take()[1]
+        text = self.take()[1]
+        return rf"\{text}" if text in GREEK.split() else text if len(text) == 1 else rf"\mathrm{{{text}}}"
+
+
+def bare(latex: str) -> str:
+    """Without the brackets that a fraction makes needless."""
+    match = re.fullmatch(r"\\left\( (.*) \\right\)", latex)
+    return match[1] if match and match[1].count(r"\left(") == match[1].count(r"\right)") else latex
+
+
+def to_latex(text: str) -> str:
+    """LaTeX of an equation in plain text. Raises: ValueError where a bracket is not closed."""
+    return Reader(text.strip()).until("")
+
+
+REMARK = re.compile(r"(?<![,;:])\s{3,}(?=\S)")
+
+
+def lines_of(block: str) -> list[tuple[str, str]] | None:
+    """LaTeX and remark of each line of a block; None where one of its lines is no equation."""
+    found: list[tuple[str, str]] = []
+    for line in block.splitlines():
+        equation, *remark = REMARK.split(line.strip(), maxsplit=1)
+        goes_on = equation.startswith("+ ") and found
+        begins = re.match(r"[^=<>`]{1,60} = \S", equation)
+        if not (goes_on or begins) or "`" in equation or "://" in line:
+            return None
+        try:
+            found.append((to_latex(equation), " ".join(remark)))
+        except (ValueError, IndexError):
+            return None
+    return found or None
+
+
+def show(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Puts equations in the place of the blocks that are some."""
+    for block in list(doctree.findall(nodes.literal_block)):
+        plain = block.get("language", "default") in ("default", "none", "text")
+        equations = lines_of(block.astext()) if plain else None
+        if equations:
+            table = nodes.container(classes=["equations"])
+            for latex, remark in equations:
+                row = nodes.container(classes=["equation"])
+                row += nodes.math_block("", latex, nowrap=True, number=None, label=None)
+                row += remarks(remark)
+                table += row
+            block.replace_self(table)
+
+
+def remarks(text: str) -> list[nodes.Node]:
+    """A paragraph with the remark, of which `code` is shown as code."""
+    if not text:
+        return []
+    paragraph = nodes.paragraph(classes=["remark"])
+    for i, part in enumerate(text.split("`")):
+        paragraph += nodes.literal("", part) if i % 2 else nodes.Text(part)
+    return [paragraph]
+
+
+def visit_inline(translator: Any, node: nodes.math) -> None:
+    translator.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def visit_block(translator: Any, node: nodes.math_block) -> None:
+    translator.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    app.connect("doctree-resolved", show)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
