@@ -22,7 +22,21 @@ MOST_BYTES = 30e6
 def site() -> Path:
     pytest.importorskip("myst_nb")
     directory = ROOT / "build" / "site"
-    command = ["sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", "docs", "-d", "build/doctrees"]
+    # notebooks are run by tests/test_notebooks.py
+    command = [
+        "sphinx",
+        "-q",
+        "-W",
+        "-D",
+        "nb_execution_mode=off",
+        "--keep-going",
+        "-b",
+        "html",
+        "-c",
+        "docs",
+        "-d",
+        "build/doctrees",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", *command, ".", str(directory)], cwd=ROOT, capture_output=True, text=True
     )
