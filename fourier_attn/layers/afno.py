@@ -14,6 +14,10 @@ class AFNO(nn.Module):
     The `+ x` is the published layer's; a block adds the layer's input once more. Nothing depends on
     the number of tokens.
 
+        >>> layer, x = AFNO(blocks=2), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Parameters: `in_kernel` (n, p, h, 2), `in_bias` (n, h, 2), `out_kernel` (n, h, p, 2) and `out_bias`
     (n, p, 2), real and imaginary parts last, for n blocks of p = d / n features and h = hidden p. Kernels are
     normal with E |W|^2 = 1 / inputs, biases zero. (Published: deviation 0.02 for all. In narrow blocks

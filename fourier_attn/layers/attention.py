@@ -20,6 +20,10 @@ class Attention(nn.Module):
 
     With a source (b, s, e) it is cross-attention: a question asks the patches of an image, for example.
 
+        >>> layer, x = Attention(heads=2), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Parameters: `query/kernel` (d, h, k), `key/kernel`, `value/kernel` (e, h, k), e = d without a source,
     `out/kernel` (h, k, d), `out/bias` (d); with `bias` also `query/bias`, `key/bias`, `value/bias` (h, k).
 

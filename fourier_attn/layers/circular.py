@@ -21,6 +21,10 @@ class CircularAttention(nn.Module):
     All heads are as wide as the token. By default heads are summed and there is no output projection, so
     that the kernels are all the weights: 3 h r of them, where dense projections have 4 h d^2.
 
+        >>> layer, x = CircularAttention(heads=2), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Parameters: `query`, `key`, `value`, (h, r) or (h, r1, r2), uniform within 1 / sqrt(taps); with
     combine_heads="project" also `out/kernel` (h, p, d) and `out/bias` (d).
 

@@ -58,6 +58,10 @@ class TokenEmbedding(nn.Module):
         x_i = e_i                       emb = 0: the tables have width d (the articles)
         x_i = LN(e_i) A + a             emb > 0: they have width emb (BERT, FNet)
 
+        >>> layer, tokens = TokenEmbedding(vocab=10, positions=6, d=8), jnp.zeros((1, 4), jnp.int32)
+        >>> layer.apply(layer.init(jax.random.key(0), tokens), tokens)[0].shape
+        (1, 4, 8)
+
     Parameters: `tokens/embedding` (vocab, e), `positions` (positions, e), `types/embedding` (types, e),
     normal with deviation 0.02, or 1 with initializer="torch"; with `emb` also `embedding_norm/scale`, `/bias`
     (e) and `projection/kernel` (e, d), `/bias` (d).
@@ -130,6 +134,10 @@ class PatchEmbedding(nn.Module):
         x_t = vec(patch_t((pixels / 255 - mean) / deviation)) W + b (+ P[t])
 
     Equal to a convolution with stride. With `class_token` a learned vector stands before the patches.
+
+        >>> layer, images = PatchEmbedding(d=8, image=(8, 8, 3), patch=4), jnp.zeros((1, 8, 8, 3), jnp.uint8)
+        >>> layer.apply(layer.init(jax.random.key(0), images), images)[0].shape
+        (1, 4, 8)
 
     Parameters: `patches/kernel` (k, k, c, d), `patches/bias` (d), `positions` (t, d), and with `class_token`
     `class_token` (d), and a row of `positions` more; the tables are normal with deviation 0.02.

@@ -16,6 +16,10 @@ OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "own", "zero", "
 class FourierMixing(nn.Module):
     """FNet's mixing sublayer: y = Re F_tokens(F_features(x)). Its only parameters are engines' ranges.
 
+        >>> layer, x = FourierMixing(), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Args:
       norm: "none" is the published, unnormalised transform; "tokens" divides it by sqrt(n), n the number of
         positions it runs over, so that the size of the output does not grow with the length.

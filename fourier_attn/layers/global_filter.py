@@ -11,6 +11,10 @@ from fourier_attn.ops.patches import same_proportions
 class GlobalFilter(nn.Module):
     """One learned transfer function for each feature, y = irfft(W rfft(x)) over tokens (GFNet).
 
+        >>> layer, x = GlobalFilter(length=4), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Parameters: `filter` (length // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2): real and imaginary parts,
     normal with deviation 0.02 as published. Those that cannot act are named in
     `fourier_attn.ops.global_filter.global_filter`.

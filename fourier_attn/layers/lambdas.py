@@ -23,6 +23,10 @@ class LambdaLayer(nn.Module):
         q, key, v = x W_q, x W_k, x W_v       (t, h, k), (t, k, u), (t, v, u) with v = d / h
         y = concat_a lambda_layer(norm(q), key, norm(v), R)_a       `fourier_attn.ops.lambdas.lambda_layer`
 
+        >>> layer, x = LambdaLayer(heads=2, k=4), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Parameters: `query/kernel` (d, h, k), `key/kernel` (d, k, u), `value/kernel` (d, v, u), `position`, and
     with norm="layer" `query_norm` (k), `value_norm` (v u). There is no output projection, and in q the
     layer is linear.

@@ -12,6 +12,10 @@ from fourier_attn.ops.patches import same_proportions, scan_order
 class LongConvolution(nn.Module):
     """One learned filter for each feature, as long as the sequence: y[i] = sum_k w[k] x[i - k].
 
+        >>> layer, x = LongConvolution(length=4), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Parameters: `kernel` (2 length - 1, d), two-sided; (length, d) if causal or circular; the order of its
     taps is that of `fourier_attn.ops.long_conv.long_convolve`. Tap k is normal with a deviation
     proportional to 1 / (1 + |k|), and variances that sum to 1: white noise keeps its size, near

@@ -37,6 +37,10 @@ def _mix(x: Array, tokens: Array, features: Array | None) -> Array:
 class Identity(nn.Module):
     """No mixing, y = x: the feed-forward-only control ("FF-only") of the FNet paper.
 
+        >>> layer, x = Identity(), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Masking: tokens do not meet, so padding has no influence on them.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
@@ -55,6 +59,10 @@ class Linear(nn.Module):
 
     With use_features=False and use_bias=True it is the fully connected layer over tokens, y = T x + b, with a
     vector b[i] for each place.
+
+        >>> layer, x = Linear(length=4), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
 
     Parameters: `tokens` (length, length), `features` (d, d), both normal with deviation 0.02; with `use_bias`
     also `bias` (length, d), 0 at the start. A shorter sequence uses the first t rows and columns of T.
@@ -103,6 +111,10 @@ class Random(nn.Module):
 
         key, mixing = split(key) for each block from PRNGKey(seed) on;    key_F, key_T = split(mixing)
 
+        >>> layer, x = Random(length=4), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
+
     Args:
       length: tokens of the longest sequence.
       seed: of the matrices, apart from that of the training.
@@ -141,6 +153,10 @@ class Random(nn.Module):
 
 class TokenConvolution(nn.Module):
     """Convolution over tokens with one learned filter, y[i] = sum_k w[k] x[i - k].
+
+        >>> layer, x = TokenConvolution(), jnp.ones((1, 4, 8))
+        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
+        (1, 4, 8)
 
     Parameters: `filter` (taps), or (taps, taps) with a grid, normal with variance 1 / size.
 

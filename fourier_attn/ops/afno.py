@@ -64,6 +64,11 @@ def spectral_mlp(
     `grid=(rows, cols)` tokens are an image, row by row, and transforms have two axes. It all runs
     in float32. Complex arrays are real ones with a last axis (real, imaginary).
 
+        >>> x = jnp.arange(8.0).reshape(1, 4, 2)
+        >>> kernels, biases = (jnp.zeros((1, 2, 2, 2)),) * 2, (jnp.zeros((1, 2, 2)),) * 2
+        >>> bool((spectral_mlp(x, kernels, biases) == x).all())  # what is left is the residual
+        True
+
     Args:
       kernels: W_1 and W_2.
       biases: b_1 and b_2.

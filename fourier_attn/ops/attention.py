@@ -30,6 +30,11 @@ def attention(
     Scores and softmax are computed in float32; the result has the input's dtype. On CPUs "xla" works in
     blocks (`fourier_attn.ops.blocks`): memory grows with t + s, and there is reverse mode only, once.
 
+        >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
+        >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
+        >>> attention(query, key, value)[0, 0]  # no score prefers anything: the mean of the values
+        Array([[0.5, 3. ]], dtype=float32)
+
     Args:
       query, key, value: projected tokens, heads on the third axis.
       mask: True for the source tokens that may be attended to.
@@ -144,6 +149,11 @@ def shared_attention(
     Scores are not scaled. Scores and softmax are float32. The backward pass computes the weights again
     instead of keeping them, so that what is saved grows with n + s and not with n s; on CPUs both passes
     work in blocks where there are more than 2^21 scores; below, whole arrays were the faster ones.
+
+        >>> tokens = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
+        >>> shared_attention(100 * tokens, tokens, jnp.ones((1, 2), bool))[0]  # each finds itself
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
 
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,

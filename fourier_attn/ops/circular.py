@@ -166,6 +166,10 @@ def circular_correlate(
     for "zero" tap r // 2 stands at p. With `shape=(d1, d2)` the vector is an image, row by row, and all
     of the above holds on both axes. Any d and any r from 1 to d.
 
+        >>> x, kernel = jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.array([[0.0, 1.0]])  # one kernel of two taps
+        >>> circular_correlate(x, kernel)  # the next number; after the last comes the first
+        Array([[2., 3., 4., 1.]], dtype=float32)
+
     Args:
       x: vectors, for example tokens (b, t, d).
       kernel: (h, r), or (h, r1, r2) with `shape`.
@@ -213,6 +217,10 @@ def circular_attention(
 
     Every head is as wide as the token. See the module for the identity behind `method="fused"`, and for
     what it says of query and key kernels.
+
+        >>> x, kernel = jnp.ones((2, 5, 8)), jnp.ones((3, 8)) / 8  # three heads, kernels as long as a token
+        >>> jnp.round(circular_attention(x, kernel, kernel, kernel)[0, 0], 3)  # means of ones, summed over heads
+        Array([3., 3., 3., 3., 3., 3., 3., 3.], dtype=float32)
 
     Args:
       x: the tokens.

@@ -120,6 +120,12 @@ def fourier_mix(
     saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`)
     of the op itself is refused by JAX, as for every `jax.custom_vjp`.
 
+        >>> x = jnp.array([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])  # one example, three tokens of two features
+        >>> fourier_mix(x)[0]  # the spectrum of an impulse is flat
+        Array([[1., 1.],
+               [1., 1.],
+               [1., 1.]], dtype=float32)
+
     Args:
       x: the tokens.
       lengths: every example is transformed by itself over its first lengths[b] tokens, a number that takes
@@ -208,6 +214,10 @@ def fourier_mix_grid(
         y[i, j, f] = Re sum_{m, n, g} x[m, n, g] exp(-2 pi sqrt(-1) (i m / rows + j n / cols + f g / d))
 
     Linear, self-adjoint, unnormalised, as `fourier_mix`.
+
+        >>> x = jnp.ones((1, 6, 4))  # an image of 2 x 3 tokens
+        >>> fourier_mix_grid(x, (2, 3))[0, 0]  # all of it stands at frequency zero
+        Array([24.,  0.,  0.,  0.], dtype=float32)
 
     Args: features: False leaves out the transform of the features.
     Raises: ValueError for a grid that the tokens do not fill.

@@ -47,6 +47,11 @@ def global_filter(
     y is real, so that some parameters are dead: the imaginary part of bin 0 and, for even t, of bin t / 2;
     on a grid the anti-Hermitian part over the rows, (W[f] - conj(W[-f])) / 2, in those two columns.
 
+        >>> x = jnp.arange(8.0).reshape(1, 4, 2)
+        >>> identity = jnp.zeros((3, 2, 2)).at[..., 0].set(1.0)  # 4 tokens have 3 frequencies
+        >>> global_filter(x, identity)[0, :, 0]
+        Array([0., 2., 4., 6.], dtype=float32)
+
     Args:
       filter: (t // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2).
     Masking: none; every output depends on every token, padding included.
@@ -77,6 +82,10 @@ def resample_filter(
     frequencies have their neighbours, and W[-f] = conj(W[f]) continues the half spectrum; dead parameters
     have no influence. Approximate: a trained filter at another size is another function. It is exact where t
     divides n, and otherwise the better the smoother W is, that is the shorter its kernel.
+
+        >>> filter = jnp.ones((5, 2, 2))  # for 8 tokens of 2 features
+        >>> resample_filter(filter, (8,), (16,)).shape
+        (9, 2, 2)
 
     Args:
       filter: the filter for `source`.

@@ -21,7 +21,12 @@ CHUNK = 32  # positions; of the running sum
 def content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b s k u"], value: Float[Array, "b s u v"]
 ) -> Float[Array, "b t h v"]:
-    """y[n] = lambda^T q[n],  lambda = sum_m softmax_m(key[m]) value[m]^T: one map for all positions."""
+    """y[n] = lambda^T q[n],  lambda = sum_m softmax_m(key[m]) value[m]^T: one map for all positions.
+
+    >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
+    >>> content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
+    Array([3., 3., 3.], dtype=float32)
+    """
     b, t, h, k = query.shape
     flat = key.astype(jnp.float32).reshape(b, key.shape[1], -1)
     weights = jax.nn.softmax(flat, axis=1).astype(value.dtype).reshape(key.shape)
@@ -42,6 +47,10 @@ def causal_content_lambda(
 
     In chunks: pairs of positions within a chunk, and running sums for all before it. No exponent is
     positive and only keys are subtracted from keys, so that nothing overflows and an offset has no influence.
+
+        >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
+        >>> causal_content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
+        Array([0. , 1.5, 3. ], dtype=float32)
     """
     b, t, h, k = query.shape
     u, v = value.shape[2:]
@@ -98,6 +107,12 @@ def lambda_layer(
         y[n, a] = (lambda + lambda[n])^T q[n, a]                           for each head a
 
     Products run over the intra-depth u too. The result has the dtype of `value`.
+
+        >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
+        >>> value = jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)
+        >>> before = jnp.array([1.0, 0.0, 0.0]).reshape(3, 1, 1)
+        >>> lambda_layer(query, key, value, before).ravel()  # the mean, 3, and the value of the token before
+        Array([3., 3., 6.], dtype=float32)
 
     Args:
       query: (*b, t, h, k), the heads of multi-query lambdas: they share key, value and position.

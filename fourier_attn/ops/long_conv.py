@@ -29,6 +29,10 @@ def long_convolve(
 
     A true convolution: tap k weights the token k places before. Transforms run in float32.
 
+        >>> x, kernel = jnp.arange(4.0).reshape(1, 4, 1), jnp.zeros((7, 1)).at[4].set(1.0)  # tap 3 is lag 0
+        >>> jnp.round(long_convolve(x, kernel)).ravel() + 0.0  # the token before
+        Array([0., 0., 1., 2.], dtype=float32)
+
     Args:
       kernel: any number r of taps; those that reach beyond t tokens do nothing.
         "linear": r = 2 N - 1, tap k = -(N - 1) .. N - 1 in row N - 1 + k; causal: k = 0 .. r - 1 in row k.

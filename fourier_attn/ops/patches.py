@@ -14,6 +14,9 @@ def grid_of_patches(
 
         rows = (I - k) / s + 1        rounded up with `pad`
 
+        >>> grid_of_patches((32, 48), 8)
+        (4, 6)
+
     Args:
       image: rows I and columns J, in pixels; further axes are not looked at.
       patch: rows and columns k of a patch.
@@ -54,6 +57,13 @@ def patches(
     Vectorised in this order, channels last and innermost, and multiplied by a matrix, they are the
     convolution with stride s whose kernels are the matrix's columns (cross-correlation, as usual).
 
+        >>> image = jnp.arange(16.0).reshape(1, 4, 4, 1)
+        >>> patches(image, 2)[0, :, :, :, 0].reshape(4, 4)  # a patch a row
+        Array([[ 0.,  1.,  4.,  5.],
+               [ 2.,  3.,  6.,  7.],
+               [ 8.,  9., 12., 13.],
+               [10., 11., 14., 15.]], dtype=float32)
+
     Raises: ValueError as `grid_of_patches`.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, section
       1.3.3; Dosovitskiy et al., arXiv 2010.11929.
@@ -76,6 +86,10 @@ def fold(
     y: Float[Array, "*b t k l c"], image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
 ) -> Float[Array, "*b i j c"]:
     """The image of its patches: the inverse of `patches`, the mean where they overlap.
+
+        >>> image = jnp.arange(16.0).reshape(1, 4, 4, 1)
+        >>> bool((fold(patches(image, 2), (4, 4), 2) == image).all())
+        True
 
     Args:
       image: its rows and columns; what was padded is cut off.

@@ -15,6 +15,9 @@ def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
 
     One token more than the grid has is a class token before the others, at place 0 as the first of them.
 
+        >>> places(4, (2, 2)).tolist()
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+
     Raises: ValueError for any other number of tokens.
     """
     if not grid:
@@ -33,6 +36,9 @@ def sines(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
 
     with width = axes (P + 1) and B^P = `base`.
 
+        >>> sines(places(3), 4).shape  # three places, codes of four numbers
+        (3, 4)
+
     Raises: ValueError for a width that the axes do not divide.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, eq. 1.33-1.34.
     """
@@ -45,6 +51,9 @@ def sinusoids(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
     """The usual code (t, width): sines and cosines of each coordinate, one coordinate after the other.
 
         p[2 i] = sin(x / base^(2 i / n)),    p[2 i + 1] = cos(x / base^(2 i / n)),    n = width / axes
+
+        >>> sinusoids(places(1), 4)  # at place 0 all sines are 0 and all cosines 1
+        array([[0., 1., 0., 1.]], dtype=float32)
 
     Raises: ValueError for a width that is no multiple of 2 axes.
     Source: Vaswani et al., arXiv 1706.03762, 3.5.
@@ -61,6 +70,10 @@ def rotate(x: Float[Array, "b t h k"], where: np.ndarray, base: float = BASE) ->
 
     With several axes each one turns its own share of the features, so rotate(q, a) . rotate(k, b) is a
     function of a - b. Computed in float32; the result has the input's dtype.
+
+        >>> x = jnp.ones((1, 2, 1, 2))
+        >>> bool((rotate(x, places(2))[0, 0] == x[0, 0]).all())  # nothing turns at place 0
+        True
 
     Raises: ValueError for a width k that is no multiple of 2 axes.
     Source: Su et al., RoFormer, arXiv 2104.09864.

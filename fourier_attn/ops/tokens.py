@@ -17,6 +17,10 @@ def token_convolve(
     A true convolution: tap N + k weights the token k places before. With `grid=(rows, cols)` tokens are an
     image, row by row, and the filter (r1, r2) has two axes.
 
+        >>> x = jnp.arange(4.0).reshape(1, 4, 1)
+        >>> token_convolve(x, jnp.array([0.0, 0.0, 1.0])).ravel()  # the token before
+        Array([0., 0., 1., 2.], dtype=float32)
+
     Raises: ValueError for an even number of taps, and for a grid that does not fit.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.6.
     """

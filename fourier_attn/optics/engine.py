@@ -44,6 +44,11 @@ def optical_dft2(
 
     With `Engine()` there are no errors. Compiled; bits and modes are static, strengths are traced.
 
+        >>> pixels = jnp.zeros((1, 2, 2)).at[0, 0, 0].set(2.0)
+        >>> optical_dft2(pixels, Engine(shape=(2, 2)))[0].real  # without errors: the orthonormal transform
+        Array([[1., 1.],
+               [1., 1.]], dtype=float32)
+
     Args:
       x: (..., N1, N2) with the engine's shape, real or complex; every aperture has a scale of its own.
       engine: its parameters.

@@ -339,6 +339,9 @@ def plan(
 ) -> Plan:
     """What an operation takes on arrays of these shapes: the plan that is executed, counted.
 
+        >>> plan("dft", (11, 11), Engine(shape=(11, 11))).passes
+        1
+
     Args:
       operation: "dft", "fourier_mix", "circular_correlate" or "position_lambda".
       x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda".
