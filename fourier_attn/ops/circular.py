@@ -218,9 +218,10 @@ def circular_attention(
     Every head is as wide as the token. See the module for the identity behind `method="fused"`, and for
     what it says of query and key kernels.
 
-        >>> x, kernel = jnp.ones((2, 5, 8)), jnp.ones((3, 8)) / 8  # three heads, kernels as long as a token
-        >>> jnp.round(circular_attention(x, kernel, kernel, kernel)[0, 0], 3)  # means of ones, summed over heads
-        Array([3., 3., 3., 3., 3., 3., 3., 3.], dtype=float32)
+        >>> x, kernel = jnp.ones((2, 5, 8)), jnp.ones((3, 8)) / 8  # three heads
+        >>> y = circular_attention(x, kernel, kernel, kernel)
+        >>> y.shape, round(float(y[0, 0, 0]), 3)  # means of ones, summed over heads
+        ((2, 5, 8), 3.0)
 
     Args:
       x: the tokens.
