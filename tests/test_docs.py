@@ -178,16 +178,28 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not (root / place).exists(), place
         (root / place).write_text(file.split("\n", 1)[1])
     for change in blocks(EXTENDING, "diff"):
-        place, hunks = re.match(r"--- (\S+)\n(.*)", change, flags=re.DOTALL).groups()
-        text = (root / place).read_text()
-        for hunk in hunks.split("@@\n"):
-            lines = hunk.splitlines()
-            before = "".join(f"{line[1:]}\n" for line in lines if line[0] in " -")
-            after = "".join(f"{line[1:]}\n" for line in lines if line[0] in " +")
-            assert text.count(before) == 1, hunk
-            text = text.replace(before, after)
+        place, text = changed(change)
         (root / place).write_text(text)
     return root
+
+
+def changed(change: str) -> tuple[str, str]:
+    """A file of the project, and its text after a change that docs/extending.md shows."""
+    place, hunks = re.match(r"--- (\S+)\n(.*)", change, flags=re.DOTALL).groups()
+    text = (ROOT / place).read_text()
+    for hunk in hunks.split("@@\n"):
+        lines = hunk.splitlines()
+        before = "".join(f"{line[1:]}\n" for line in lines if line[0] in " -")
+        after = "".join(f"{line[1:]}\n" for line in lines if line[0] in " +")
+        assert text.count(before) == 1, hunk
+        text = text.replace(before, after)
+    return place, text
+
+
+@pytest.mark.parametrize("change", blocks(EXTENDING, "diff"), ids=lambda change: change.split()[1])
+def test_the_examples_changes_fit(change: str) -> None:
+    place, text = changed(change)
+    assert text != (ROOT / place).read_text()
 
 
 def call(root: Path, *words: str) -> str:

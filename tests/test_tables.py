@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, run_here
+from PIL import Image
 
 from fourier_attn import config
 from fourier_attn.studies import collect, markdown, tables
@@ -310,3 +311,9 @@ def test_what_was_compiled_and_not_run(root: Path) -> None:
     table = tables.TABLES["aot-lengths"](Results(root))
     assert "| fourier | v5e, MB | 5,120 | 20,500 |" in table
     assert "H100" not in table
+
+
+def test_pictures_can_be_opened() -> None:
+    for path in (ROOT / "results").rglob("*.png"):
+        with Image.open(path) as picture:
+            picture.verify()
