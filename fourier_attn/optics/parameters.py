@@ -233,6 +233,7 @@ class Engine:
             modulator.dac_bits_amp,
             modulator.dac_bits_phase,
             modulator.extinction_db,
+            modulator.drive_v,
             modulator.drive_table,
             receiver.cmrr_db,
             receiver.adc_bits,
