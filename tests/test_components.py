@@ -8,7 +8,8 @@ from conftest import ROOT
 
 from fourier_attn import provenance
 from fourier_attn.optics import components
-from fourier_attn.optics.components import CORNERS, MODULATORS, library, prices
+from fourier_attn.optics.components import CORNERS, library, prices
+from fourier_attn.optics.groups import KINDS
 from fourier_attn.studies.baseline import counters, cpu_power
 
 WHOLE = """
@@ -41,7 +42,7 @@ def test_every_component_is_whole() -> None:
 
 def test_kinds_that_are_asked_for_are_there() -> None:
     names = set(library())
-    for kind in MODULATORS:
+    for kind in KINDS:
         assert {f"{kind}.{what}" for what in ("write_j", "hold_w_per_pi", "settle_s")} <= names
     parts = {"dac.level_j", "adc.level_j", "laser.wall_plug", "photodiode.receiver_w", "camera.pixel_j"}
     assert parts | {"link.bit_j", "sram.bit_j", "hbm.bit_j"} <= names
@@ -65,6 +66,8 @@ def test_a_file_of_ones_own_replaces_its_components(tmp_path: Path) -> None:
     [
         ('source = "doi:10.1000/182"', "", "link.bit_j has no source; give an address"),
         ("doi:10.1000/182", " ", "link.bit_j has no source; give an address"),
+        ('"doi:10.1000/182"', "5", "link.bit_j has no source; give an address"),
+        ('"doi:10.1000/182"', '["doi:10.1000/182"]', "link.bit_j has no source; give an address"),
         ("doi:10.1000/182", "a book", "source='a book' is no address"),
         ('"recalled"', '"heard"', "must be three of read, recalled, assumed"),
         ('"read", ', "", "must be three of read, recalled, assumed"),

@@ -11,6 +11,7 @@ from optical import KEY, dft, exact, made, snr
 
 from fourier_attn.optics import Engine, calibrate
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
+from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.presets import build, preset
 from fourier_attn.studies import calibrate as study
 from fourier_attn.studies.markdown import Results
@@ -112,6 +113,21 @@ def test_cameras_and_amplitudes_have_tables() -> None:
     np.testing.assert_allclose(dft(x, measured), exact(x), atol=1e-5)  # drives are chosen by the table
 
 
+def test_what_a_matrix_does_not_say_stays(tmp_path: Path) -> None:
+    """How often a measured device is calibrated, which costs passes; a drift is not lost, but refused."""
+    file = tmp_path / "device.npy"
+    np.save(file, transfer_matrix(Engine((4, 4))))
+    ageing = {"insertion_loss_db": 3.0, "recalibrate_s": 1e-3, "calibration_probes": 64.0}
+    for device in (ageing, ageing | {"static_phase_rms": 0.1}):  # which the matrix has instead
+        engine = build({"shape": (4, 4), "device": {"file": str(file)} | device})
+        assert engine is not None
+        assert {name: getattr(engine.device, name) for name in ageing} == ageing
+        assert engine.device.static_phase_rms is None
+        assert recalibration(engine) == recalibration(Engine((4, 4)).replace(**ageing)) > 0
+    with pytest.raises(ValueError, match="a measured transfer does not drift; leave phase_drift_rms"):
+        build({"shape": (4, 4), "device": {"file": str(file), "phase_drift_rms": 0.1}})
+
+
 BAD = {
     "square": (np.ones((16, 4)), None, "transfer of shape (16, 4) must be a square matrix"),
     "finite": (
@@ -188,6 +204,8 @@ def test_what_does_nothing_is_refused() -> None:
     measured = Engine.from_measured(np.eye(16), shape=(4, 4))
     with pytest.raises(ValueError, match="defocus_rad=1.0 is a part of the measured transfer"):
         measured.replace(defocus_rad=1.0)
+    with pytest.raises(ValueError, match="gain_drift_rms=0.1: a measured transfer does not drift"):
+        measured.replace(gain_drift_rms=0.1)
     with pytest.raises(ValueError, match="extinction_db=30.0 is a part of drive_table"):
         Engine.from_measured(np.eye(16), [0.0, 1.0], shape=(4, 4)).replace(extinction_db=30.0)
     with pytest.raises(ValueError, match="calibration writes phases"):

@@ -104,7 +104,10 @@ def test_voltages_that_do_not_reach_cost_light_and_phases() -> None:
     np.testing.assert_allclose(dft(x, quiet), exact(x), atol=2e-5)  # a smaller field is no error of its own
     turns = jnp.exp(1j * jnp.linspace(-3, 3, 20).astype(jnp.complex64)).reshape(1, 4, 5)
     found, _ = field(turns, Modulator(encode="phase", v_pi=4.0, drive_v=2.0))
-    np.testing.assert_allclose(found, np.exp(1j * np.clip(np.angle(turns), -np.pi / 2, np.pi / 2)), atol=1e-6)
+    bounded = np.exp(1j * np.clip(np.angle(turns), -np.pi / 2, np.pi / 2))
+    np.testing.assert_allclose(found, bounded, atol=1e-6)
+    alone = made(shape=(4, 5), v_pi=4.0, drive_v=2.0)  # nothing else is wrong with it
+    np.testing.assert_allclose(dft(turns, alone), exact(bounded), atol=1e-5)
 
 
 def test_kinds_have_a_fastest_frame_and_say_where_it_comes_from() -> None:

@@ -46,7 +46,7 @@ def calibrate(
       device: the engine to be probed; emulated, or with `hardware`.
       key: draws the probes and the noise.
       photons: photo-electrons of unit intensity in a pass while it is probed; None: those of the engine.
-      probes: rounds, each of as many passes as the aperture has pixels.
+      probes: rounds, each of as many arrays as the aperture has pixels; see `passes`.
       corrected: also finds digital factors of each pixel, before writing and after reading, with which the
         device is nearest to the exact transform. `corrections` gives them to the device.
     Raises: ValueError for an engine whose fields cannot be written or read, or too large an aperture.

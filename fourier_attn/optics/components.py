@@ -13,14 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fourier_attn.optics.groups import KINDS
-
 OWN = Path(__file__).with_name("components.toml")
 CORNERS = ("low", "typical", "high")
 MARKS = ("read", "recalled", "assumed")
 ASSUMPTION = "assumption"
-MODULATORS = tuple(KINDS)
-RECEIVERS = ("photodiode", "camera")
 SETTING = "setting."  # factors on what a preset assumes: varied one by one, never all with the parts
 
 Prices = Mapping[str, float]
@@ -90,7 +86,8 @@ def _read(path: Path) -> dict[str, Component]:
 
 
 def _component(where: str, entry: dict[str, Any]) -> Component:
-    if not str(entry.get("source", "")).strip():
+    source = entry.get("source")
+    if not isinstance(source, str) or not source.strip():
         raise ValueError(f'{where} has no source; give an address, or source = "{ASSUMPTION}"')
     if unknown := sorted(entry.keys() - set(Component._fields)):
         raise ValueError(f"{where} has no field {', '.join(unknown)}; it has {', '.join(Component._fields)}")

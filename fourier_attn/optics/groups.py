@@ -273,10 +273,14 @@ class Device:
         if self.transfer is None:
             return
         effects = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
-        for name in (*effects, "fill_factor", "phase_drift_rms", "gain_drift_rms"):
+        for name in (*effects, "fill_factor"):
             value = getattr(self, name)
             if value is not None:
                 raise ValueError(f"{name}={value} is a part of the measured transfer; leave it None")
+        for name in ("phase_drift_rms", "gain_drift_rms"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(f"{name}={value}: a measured transfer does not drift; leave it None")
 
     @property
     def transmission(self) -> float:

@@ -149,14 +149,16 @@ class Engine:
           transfer_matrix: T, complex (pixels, pixels), lens and all.
           drive_table: complex transmissions at equally spaced drives from 0 to full, amplitudes rising; or
             None, with which the modulators stay as they are.
-          like: what is not measured: aperture, levels, noise, light, receiver; None is `Engine()`.
+          like: what is not measured: aperture, levels, noise, light, receiver, calibrations; None is
+            `Engine()`.
           parameters: further ones, each by its own name.
         Raises: ValueError for a matrix that is not square, not finite or not of the aperture, or a table that
           is not monotone.
         """
         like = like or cls()
         transfer = _complex_array("transfer", transfer_matrix)
-        device = Device(insertion_loss_db=like.device.insertion_loss_db, transfer=transfer)
+        kept = ("insertion_loss_db", "recalibrate_s", "calibration_probes")
+        device = Device(**{name: getattr(like.device, name) for name in kept}, transfer=transfer)
         modulator = like.modulator
         if drive_table is not None:
             table = _complex_array("drive_table", drive_table)
@@ -233,6 +235,7 @@ class Engine:
             modulator.dac_bits_amp,
             modulator.dac_bits_phase,
             modulator.extinction_db,
+            modulator.drive_v,
             modulator.drive_table,
             receiver.cmrr_db,
             receiver.adc_bits,

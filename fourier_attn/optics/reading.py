@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fourier_attn.optics.drift import drifts
 from fourier_attn.optics.fields import parameters
 from fourier_attn.optics.groups import GROUPS, Device, Receiver
 from fourier_attn.optics.parameters import PLACES, Engine, watts
@@ -61,6 +62,11 @@ def built(values: Mapping[str, Any]) -> Engine:
     engine = Engine().replace(**parts)
     if engine.device.file is None:
         return engine
+    if drifts(engine.device):
+        raise ValueError(
+            f"device.file={engine.device.file}: a measured transfer does not drift; leave phase_drift_rms "
+            "and gain_drift_rms None"
+        )
     try:
         return Engine.from_file(engine.device.file, like=engine)
     except ValueError as error:
