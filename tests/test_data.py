@@ -56,8 +56,8 @@ def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.Mo
 def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = tasks.read_split
 
-    def with_copy(builder: object, split: str, texts: tuple[str, ...]) -> tfds.Examples:
-        examples = read(builder, split, texts)
+    def with_copy(builder: object, split: str, texts: tuple[str, ...], *more: object) -> tfds.Examples:
+        examples = read(builder, split, texts, *more)
         if split == "test":
             examples.texts[7] = read(builder, "train", texts).texts[3].upper().replace(" .", "!!")
         return examples

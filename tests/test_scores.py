@@ -20,6 +20,9 @@ ORACLES = {
     "matthews": correlation,  # of two classes; for more it is the same with one column per class
     "pearson": correlation,
     "spearman": lambda x, y: correlation(ranks(x), ranks(y)),
+    "mean_iou": lambda x, y: np.mean(
+        [((x == c) & (y == c)).sum() / ((x == c) | (y == c)).sum() for c in (0, 1)]
+    ),
 }
 
 
@@ -68,7 +71,8 @@ def test_matthews_of_three_classes() -> None:
 
 @pytest.mark.parametrize("name", SCORES)
 def test_what_has_no_score(name: str) -> None:
-    for prediction, label in (([1, 0], [1]), ([], []), ([[1]], [[1]])):
+    nested = [] if name == "mean_iou" else [([[1]], [[1]])]  # patches are counted, row after row
+    for prediction, label in (([1, 0], [1]), ([], []), *nested):
         with pytest.raises(ValueError, match="must be two lists of the same length"):
             SCORES[name](prediction, label)
     with pytest.raises(ValueError, match="a prediction is not finite"):

@@ -284,7 +284,8 @@ def test_the_evidence_has_every_model_of_the_tier(root: Path) -> None:
         ("1-fnet-0-split1", 0.5),
         ("1-linear-0", 0.9),
     ):
-        facts = {"cell": cell, "metric": "accuracy", "cpu_seconds": 360.0, "validation": [0.5], "epochs": []}
+        facts = {"cell": cell, "metric": "accuracy", "validation": [0.5], "epochs": []}
+        facts |= {"cpu_seconds": 360.0, "peak_memory_mib": 100}
         ledger.write(facts | {"test": {"accuracy": accuracy}})
     lines = tables.TABLES["evidence"](Results(root)).splitlines()
     assert lines[2:4] == ["| `linear` | 90.00 (1) | 0.10 |", "| `fnet` | 87.00 ± 1.41 (2) | 0.10 |"]

@@ -26,13 +26,12 @@ SMALL = 2**24  # unpacked bytes that do no harm, whatever their ratio
 
 
 class Limits(NamedTuple):
-    """Lines of a file, and its bytes after unpacking."""
+    """Lines of a file, and its bytes after unpacking; without them `ROWS` and `UNPACKED` hold."""
 
-    rows: int = ROWS
-    unpacked: int = UNPACKED
+    rows: int
+    unpacked: int
 
 
-COPY = Limits()  # of a copy from strangers
 OWN = Limits(2**40, 2**50)  # of the user's own tables, which are read line by line
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a packed file may raise
 KINDS = (
@@ -88,14 +87,16 @@ def open_regular(path: Path, source: Path) -> BinaryIO:
 
 
 @contextmanager
-def unpacked(path: Path, source: Path, limits: Limits = COPY) -> Iterator[BinaryIO]:
+def unpacked(path: Path, source: Path, limits: Limits | None = None) -> Iterator[BinaryIO]:
     """Opens a file as `open_regular` does; what is read is unpacked where its name ends in .xz, .gz or .tgz.
 
     Raises: ValueError, also while reading, for more bytes than `limits` say, and for more than `SMALL` that
       are more than `RATIO` times the bytes of the file.
     """
     with open_regular(path, source) as file:
-        limit = min(limits.unpacked, max(SMALL, RATIO * os.fstat(file.fileno()).st_size))
+        limit = min(
+            limits.unpacked if limits else UNPACKED, max(SMALL, RATIO * os.fstat(file.fileno()).st_size)
+        )
         with _unpack(file, path.suffix) as contents:
             yield io.BufferedReader(_Limited(contents, path, limit))
 
@@ -137,7 +138,7 @@ def read_text(path: Path, source: Path) -> bytes:
     return contents
 
 
-def lines(path: Path, source: Path, limits: Limits = COPY) -> Iterator[tuple[str, str]]:
+def lines(path: Path, source: Path, limits: Limits | None = None) -> Iterator[tuple[str, str]]:
     """Yields where a line stands, for messages, and the line without its end.
 
     A lone carriage return ends a line too, as in Python's text mode, in which TFDS reads.
@@ -145,7 +146,7 @@ def lines(path: Path, source: Path, limits: Limits = COPY) -> Iterator[tuple[str
     Raises: ValueError for a file that `unpacked` refuses, that is cut off or damaged, a line that is not
       UTF-8 or has more than `TEXT` bytes, and more lines than `limits` say.
     """
-    number = 0
+    number, most = 0, limits.rows if limits else ROWS
     try:
         with unpacked(path, source, limits) as file:
             while ended := file.readline(TEXT + 1):
@@ -155,8 +156,8 @@ def lines(path: Path, source: Path, limits: Limits = COPY) -> Iterator[tuple[str
                     )
                 for line in ended.rstrip(b"\r\n").split(b"\r"):
                     number += 1
-                    if number > limits.rows:
-                        raise ValueError(f"{path} has more than {limits.rows:,} lines; check the copy")
+                    if number > most:
+                        raise ValueError(f"{path} has more than {most:,} lines; check the copy")
                     yield f"{path}, line {number}", line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
