@@ -107,6 +107,16 @@ def test_what_is_no_task_is_refused() -> None:
     assert isinstance(TASKS["imdb"], Task)
 
 
+def test_where_a_module_lies_is_noted_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--config=mine.py: a run that is used from another folder finds it again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "__file__", "mine.py")
+    register_mixer("twice", Twice)
+    register_task("opinions", TASKS["reviews"])
+    files = {origin.file for origin in plugins._origins.values()}
+    assert files == {str(tmp_path / "mine.py")}
+
+
 @pytest.fixture
 def trained(tmp_path: Path, few_reviews: str) -> Path:
     """A run with a mixer and a task of a configuration file."""
