@@ -89,16 +89,22 @@ class Predictor:
             return []
         if self.task.images:
             return self._judge(self.image_batches(inputs, text_pairs))
-        self._check_texts(inputs, text_pairs)
+        batches = self.text_batches(inputs, text_pairs)
+        answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._judge(batches)
+        for answer, row in zip(answers, batches.rows, strict=True):
+            answer["unknown"] = _share(row, special(self.tokenizer))
+        return answers
+
+    def text_batches(self, texts: Sequence[str], text_pairs: Sequence[str] | None = None) -> Batches:
+        """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
+        if self.task.images:
+            raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
+        self._check_texts(texts, text_pairs)
         masks = self.task.head == "pretraining"
-        rows = encode(self.tokenizer, inputs, self.config.data.length, text_pairs, masks=masks)
+        rows = encode(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
         ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
         labels, size = np.zeros(len(rows), np.int32), self.batch
-        batches = Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
-        answers = self._fill_masks(batches) if masks else self._judge(batches)
-        for answer, row in zip(answers, rows, strict=True):
-            answer["unknown"] = _share(row, ids)
-        return answers
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
 
     def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
         if text_pairs is not None and len(text_pairs) != len(texts):
