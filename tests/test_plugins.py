@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, main, model, plugins
+from fourier_attn import config, export, main, model, plugins
 from fourier_attn.data import TASKS
 from fourier_attn.data.tasks import Task, register_task
 from fourier_attn.model import MIXERS, register_mixer
@@ -149,6 +149,12 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     assert out.split()[0] in TASKS["reviews"].labels
     assert seen.read_text() == "run "
     assert workdir.load(trained).model.mixer.factor == 0.25
+    forget()
+    words = (f"--to={trained.parent / 'weights'}", "--format=safetensors")
+    code, _, error = run_here(export, named, *words)
+    assert (code, "add --allow_code" in error) == (2, True)
+    code, _, error = run_here(export, named, *words, "--allow_code")
+    assert code == 0, error
     (trained.parent / "mine.py").unlink()
     forget()
     code, _, error = run_here(main, named, "--mode=eval", "--allow_code")
