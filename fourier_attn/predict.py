@@ -95,7 +95,7 @@ class Predictor:
             answer["unknown"] = _share(row, special(self.tokenizer))
         return answers
 
-    def text_batches(self, texts: Sequence[str], text_pairs: Sequence[str] | None = None) -> Batches:
+    def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Batches:
         """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
         if self.task.images:
             raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
@@ -123,8 +123,6 @@ class Predictor:
         task = self.config.data.task
         if self.config.model.inputs != "patches":
             raise ValueError(f"the task {task!r} reads no patches; name a run that does")
-        if not all(isinstance(image, Path | str | np.ndarray) for image in images):
-            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
         if (questions is not None) != bool(self.task.question):
             cure = "give one with --text" if self.task.question else "leave --text out"
             raise ValueError(f"an image of task {task!r} and text={questions and questions[0]!r}: {cure}")
@@ -138,11 +136,14 @@ class Predictor:
         labels = np.zeros((len(arrays), *np.atleast_1d(places).astype(int)), np.int32)
         return ImageBatches(arrays, labels, batch=self.batch, questions=asked)
 
-    def image(self, image: str | Path | np.ndarray) -> np.ndarray:
+    def image(self, image: Any) -> np.ndarray:
         """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
         shape = tuple(self.config.model.image)
-        if not isinstance(image, np.ndarray):
+        if isinstance(image, Path | str):
             return read_image(Path(image), shape)
+        if not isinstance(image, np.ndarray):
+            task = self.config.data.task
+            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
         if (image.shape, image.dtype) != (shape, np.uint8):
             raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
         return image

@@ -64,6 +64,13 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("image", [5, None, ["a.png"], "none.png", "a\0b"])
+def test_what_is_no_image_is_named(asked: Path, image: Any) -> None:
+    """As a line of --input may have it."""
+    with pytest.raises(ValueError, match=r"about images; give files|cannot be used"):
+        predict.Predictor.load(asked).image(image)
+
+
 def test_a_look_inside_takes_image_and_question(asked: Path, picture: str, tmp_path: Path) -> None:
     words = ("--mode=explain", f"--workdir={asked}", f"--output={tmp_path / 'inside'}")
     code, _, error = run_here(main, *words, f"--image={picture}", "--text=what colour is the circle?")

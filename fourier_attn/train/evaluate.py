@@ -90,7 +90,7 @@ def show(values: dict[str, Any], name: str) -> str:
 def summary(result: dict[str, Any], split: str = "test") -> str:
     """The line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
-        return f"{split}: {result['examples']} labels are not public; the file to hand in is in the directory"
+        return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
     shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy") if name in result]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     if "in_train" in result and "accuracy_without_in_train" not in result:
