@@ -26,7 +26,7 @@ from fourier_attn.data.text import special, tokenizer_file
 from fourier_attn.ops.platforms import PLATFORMS
 from fourier_attn.predict import Predictor
 from fourier_attn.pretrained import folder
-from fourier_attn.train import writer
+from fourier_attn.train import workdir, writer
 from fourier_attn.train.losses import OBJECTIVES
 
 FORMATS = ("stablehlo", "safetensors", "huggingface")
@@ -144,6 +144,7 @@ def define_flags() -> None:
     flags.DEFINE_string("workdir", None, "directory of the run")
     flags.DEFINE_string("to", None, "the folder to write, which must not exist")
     flags.DEFINE_enum("format", "stablehlo", FORMATS, "what to write")
+    flags.DEFINE_boolean("allow_code", False, "run the files again that have registered a run's own mixer")
     flags.DEFINE_list("platforms", ["cpu"], f"of the programs: {', '.join(PLATFORMS)}")
 
 
@@ -153,6 +154,8 @@ def main() -> None:
         raise ValueError("--workdir and --to are needed, for example --workdir=runs/NAME --to=exported")
     if given.format == "stablehlo":
         needs_flatbuffers()
+    if given.allow_code:
+        workdir.allow_code(Path(given.workdir))
     export(Path(given.workdir), Path(given.to), given.format, given.platforms)
     for path in sorted(Path(given.to).iterdir()):
         print(f"written: {path} ({path.stat().st_size:,} bytes)")

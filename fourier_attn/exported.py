@@ -67,6 +67,8 @@ class Classifier:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit(__doc__)
     classifier = Classifier(Path(__file__).parent)
     for line, answer in zip(sys.argv[1:], classifier(sys.argv[1:]), strict=True):
         best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"

@@ -8,6 +8,7 @@ the run.
 import os
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def train(config: Any) -> None:
     """Trains a new run, one that was stopped, or a finished one further."""
     import jax
 
-    from fourier_attn.train import processes, run, workdir
+    from fourier_attn.train import extend, processes, run, workdir
 
     if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
         raise ValueError(
@@ -110,10 +111,11 @@ def train(config: Any) -> None:
     given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
     with processes.joined(*given):
         directory = flags.FLAGS.workdir or processes.told(new_workdir)
-        if more:
-            config = extended(Path(directory), more)
-        keep_programs(config)
-        run(config, directory, flags.FLAGS.allow_drift)
+        with extend.taken_back(Path(directory)) if more and processes.lead() else nullcontext():
+            if more:
+                config = extended(Path(directory), more)
+            keep_programs(config)
+            run(config, directory, flags.FLAGS.allow_drift)
 
 
 def run_code(config: Any) -> None:

@@ -33,15 +33,19 @@ _origins: dict[tuple[str, str], Origin] = {}
 def note(kind: str, name: str, module: str | None = None) -> None:
     """Notes which module registers something: the named one, or else the first caller outside of packages."""
     if module is not None:
-        file = getattr(sys.modules.get(module), "__file__", None) or ""
-        _origins[kind, name] = Origin(module, file)
+        _origins[kind, name] = _origin(module, getattr(sys.modules.get(module), "__file__", None))
         return
     frame: FrameType | None = sys._getframe()
     inside = (str(Path(__file__).parent), *places())
     while frame is not None and frame.f_code.co_filename.startswith((*inside, "<")):
         frame = frame.f_back
     found = frame.f_globals if frame else {}
-    _origins[kind, name] = Origin(str(found.get("__name__", "")), str(found.get("__file__", "")))
+    _origins[kind, name] = _origin(str(found.get("__name__", "")), found.get("__file__"))
+
+
+def _origin(module: str, file: str | None) -> Origin:
+    """With the whole path, as a run is used from other folders, too."""
+    return Origin(module, str(Path(file).absolute()) if file else "")
 
 
 def places() -> list[str]:

@@ -89,16 +89,22 @@ class Predictor:
             return []
         if self.task.images:
             return self._judge(self.image_batches(inputs, text_pairs))
-        self._check_texts(inputs, text_pairs)
+        batches = self.text_batches(inputs, text_pairs)
+        answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._judge(batches)
+        for answer, row in zip(answers, batches.rows, strict=True):
+            answer["unknown"] = _share(row, special(self.tokenizer))
+        return answers
+
+    def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Batches:
+        """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
+        if self.task.images:
+            raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
+        self._check_texts(texts, text_pairs)
         masks = self.task.head == "pretraining"
-        rows = encode(self.tokenizer, inputs, self.config.data.length, text_pairs, masks=masks)
+        rows = encode(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
         ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
         labels, size = np.zeros(len(rows), np.int32), self.batch
-        batches = Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
-        answers = self._fill_masks(batches) if masks else self._judge(batches)
-        for answer, row in zip(answers, rows, strict=True):
-            answer["unknown"] = _share(row, ids)
-        return answers
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
 
     def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
         if text_pairs is not None and len(text_pairs) != len(texts):
@@ -117,8 +123,6 @@ class Predictor:
         task = self.config.data.task
         if self.config.model.inputs != "patches":
             raise ValueError(f"the task {task!r} reads no patches; name a run that does")
-        if not all(isinstance(image, Path | str | np.ndarray) for image in images):
-            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
         if (questions is not None) != bool(self.task.question):
             cure = "give one with --text" if self.task.question else "leave --text out"
             raise ValueError(f"an image of task {task!r} and text={questions and questions[0]!r}: {cure}")
@@ -132,11 +136,14 @@ class Predictor:
         labels = np.zeros((len(arrays), *np.atleast_1d(places).astype(int)), np.int32)
         return ImageBatches(arrays, labels, batch=self.batch, questions=asked)
 
-    def image(self, image: str | Path | np.ndarray) -> np.ndarray:
+    def image(self, image: Any) -> np.ndarray:
         """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
         shape = tuple(self.config.model.image)
-        if not isinstance(image, np.ndarray):
+        if isinstance(image, Path | str):
             return read_image(Path(image), shape)
+        if not isinstance(image, np.ndarray):
+            task = self.config.data.task
+            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
         if (image.shape, image.dtype) != (shape, np.uint8):
             raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
         return image

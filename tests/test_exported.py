@@ -14,6 +14,7 @@ from conftest import run_here
 from fourier_attn import config, data, export, pretrained, train
 from fourier_attn.family import family
 from fourier_attn.predict import Predictor
+from fourier_attn.pretrained.folder import card
 from fourier_attn.train.init_from import restore
 
 TEXTS = ["The film was not dull.", "zzz qqq", "I liked the long and brave story. " * 30, "dull [SEP] dull"]
@@ -40,6 +41,14 @@ def standalone(folder: Path, *given: Any) -> np.ndarray:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     return np.array(json.loads(done.stdout))
+
+
+def test_a_card_leaves_out_what_could_not_be_measured() -> None:
+    """A correlation with answers that are all the same is null in metrics.jsonl."""
+    measured = [{"split": "test", "examples": 9, "loss": 0.5, "accuracy": None}]
+    text = card(config.default(), "own", measured)
+    assert "| loss | 0.5 |" in text
+    assert "accuracy" not in text
 
 
 @pytest.mark.slow

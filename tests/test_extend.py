@@ -1,5 +1,6 @@
 """More epochs for a finished run."""
 
+import shutil
 from pathlib import Path
 
 import jax
@@ -56,6 +57,20 @@ def test_patience_counts_anew(toy: config.Config, tmp_path: Path) -> None:
     extended(tmp_path, 3)
     assert read_lines(tmp_path)[-1]["step"] == 18
     assert workdir.load(tmp_path).train.epochs == 5
+
+
+def test_where_the_training_is_refused_the_run_stays_finished(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other code, or a mesh that is not there."""
+    run = shutil.copytree(toy_run, tmp_path / "run")
+    before = (run / "config.json").read_bytes()
+    monkeypatch.setattr(workdir, "code_fingerprint", lambda: {"source": "another"})
+    code, out, error = run_here(main, f"--workdir={run}", "--extend=1")
+    assert (code, "other code" in error) == (2, True), out + error
+    assert (run / "config.json").read_bytes() == before
+    code, _, error = run_here(main, f"--workdir={run}", "--extend=1", "--allow_drift=code")
+    assert code == 0, error
 
 
 def test_a_run_that_is_not_finished_is_refused(toy_run: Path, tmp_path: Path) -> None:

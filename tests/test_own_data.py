@@ -237,6 +237,21 @@ def test_a_run_on_numbers(tmp_path: Path) -> None:
     assert {"loss", "spearman", "pearson"} <= result.keys()
 
 
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_look_inside_takes_pairs_of_own_data(tmp_path: Path) -> None:
+    rows = [(t, t[::-1], i % 2) for i, t in enumerate(texts(60))]
+    file = table(tmp_path / "a.tsv", ("premise", "hypothesis", "label"), rows)
+    c = shrink(config.default("attention", "files"), "")
+    c.data.update({"task": "files", "train": str(file), "tokenizer": "bpe", "vocab": 60})
+    c.train.epochs = 1
+    train.run(c, tmp_path / "run")
+    words = ("--mode=explain", f"--workdir={tmp_path / 'run'}", "--text=one")
+    code, _, error = run_here(main, *words, "--text_pair=two")
+    assert code == 0, error
+    assert json.loads((tmp_path / "run" / "explain.json").read_text())["tokens"].count("[SEP]") == 2
+    assert run_here(main, *words)[0] == 2
+
+
 def test_images_in_folders(tmp_path: Path) -> None:
     for number in range(20):
         folder = tmp_path / "train" / ("cat", "dog")[number % 2]
@@ -249,6 +264,9 @@ def test_images_in_folders(tmp_path: Path) -> None:
     assert splits.train.rows.shape == (16, 8, 8, 3)
     for split in (splits.train, splits.validation, splits.test):
         np.testing.assert_array_equal(split.rows[:, 0, 0, 0] % 2, split.labels)
+    (tmp_path / "train" / ".thumbnails").mkdir()
+    (tmp_path / "train" / ".thumbnails" / "x.png").write_bytes(b"none")
+    assert len(data.load(settings, directory=tmp_path).train.rows) == 16
     (tmp_path / "train" / "cat" / "x.png").write_bytes(b"none")
     with pytest.raises(ValueError, match="x.png cannot be used"):
         data.load(settings, directory=tmp_path)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, main, model, plugins
+from fourier_attn import config, export, main, model, plugins
 from fourier_attn.data import TASKS
 from fourier_attn.data.tasks import Task, register_task
 from fourier_attn.model import MIXERS, register_mixer
@@ -107,6 +107,16 @@ def test_what_is_no_task_is_refused() -> None:
     assert isinstance(TASKS["imdb"], Task)
 
 
+def test_where_a_module_lies_is_noted_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--config=mine.py: a run that is used from another folder finds it again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "__file__", "mine.py")
+    register_mixer("twice", Twice)
+    register_task("opinions", TASKS["reviews"])
+    files = {origin.file for origin in plugins._origins.values()}
+    assert files == {str(tmp_path / "mine.py")}
+
+
 @pytest.fixture
 def trained(tmp_path: Path, few_reviews: str) -> Path:
     """A run with a mixer and a task of a configuration file."""
@@ -139,6 +149,12 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     assert out.split()[0] in TASKS["reviews"].labels
     assert seen.read_text() == "run "
     assert workdir.load(trained).model.mixer.factor == 0.25
+    forget()
+    words = (f"--to={trained.parent / 'weights'}", "--format=safetensors")
+    code, _, error = run_here(export, named, *words)
+    assert (code, "add --allow_code" in error) == (2, True)
+    code, _, error = run_here(export, named, *words, "--allow_code")
+    assert code == 0, error
     (trained.parent / "mine.py").unlink()
     forget()
     code, _, error = run_here(main, named, "--mode=eval", "--allow_code")

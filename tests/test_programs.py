@@ -1,6 +1,7 @@
 """Where compiled programs are kept, and from where they are not read."""
 
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,21 @@ def test_without_a_data_directory_nothing_is_kept(tmp_path: Path) -> None:
 def test_the_oldest_programs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = programs.folder({"dir": str(tmp_path)})
     for i in range(6):
-        (place / str(i)).write_bytes(bytes(10))
-    monkeypatch.setattr(programs, "MOST", 59)
+        (place / str(i)).write_bytes(zlib.compress(bytes(10)))
+    size = len(zlib.compress(bytes(10)))
+    monkeypatch.setattr(programs, "MOST", 6 * size - 1)
     programs.folder({"dir": str(tmp_path)})
     assert len(list(place.iterdir())) == 2
+
+
+def test_a_program_that_is_not_whole_is_removed(tmp_path: Path) -> None:
+    """JAX would complain at each start, compile it again, and not write it: a file of that name is there."""
+    place = programs.folder({"dir": str(tmp_path)})
+    packed = zlib.compress(bytes(range(256)) * 40_000)
+    (place / "whole-cache").write_bytes(packed)
+    (place / "of-another-form-cache").write_bytes(b"\x28\xb5\x2f\xfd" + packed)
+    (place / "cut-cache").write_bytes(packed[:-1])
+    (place / "empty-cache").write_bytes(b"")
+    (place / "changed-cache").write_bytes(packed[:20] + bytes(1) + packed[21:])
+    assert programs.folder({"dir": str(tmp_path)}) == place
+    assert sorted(path.name for path in place.iterdir()) == ["of-another-form-cache", "whole-cache"]

@@ -64,6 +64,30 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("image", [5, None, ["a.png"], "none.png", "a\0b"])
+def test_what_is_no_image_is_named(asked: Path, image: Any) -> None:
+    """As a line of --input may have it."""
+    with pytest.raises(ValueError, match=r"about images; give files|cannot be used"):
+        predict.Predictor.load(asked).image(image)
+
+
+def test_a_look_inside_takes_image_and_question(asked: Path, picture: str, tmp_path: Path) -> None:
+    words = ("--mode=explain", f"--workdir={asked}", f"--output={tmp_path / 'inside'}")
+    code, _, error = run_here(main, *words, f"--image={picture}", "--text=what colour is the circle?")
+    assert code == 0, error
+    (block,) = json.loads((tmp_path / "inside.json").read_text())["blocks"]
+    heads, rows, columns = np.array(block["weights"]).shape
+    assert heads == 4
+    assert rows == columns
+    for more, message in [
+        ((), "text=None: give one with --text"),
+        (("--text=what is it?",), "does not know"),
+    ]:
+        code, _, error = run_here(main, *words, f"--image={picture}", *more)
+        assert code == 2
+        assert message in error
+
+
 def test_the_head_is_the_chapters_question_token() -> None:
     """In float64: its words' mean, normalised, attends to the tokens; a padded word is none."""
     head, x = Question(outputs=3, vocab=7, heads=2), normal(2, 5, 4)

@@ -10,7 +10,7 @@ from conftest import ROOT, final_state, shrink
 
 from fourier_attn import config, model, predict, train
 from fourier_attn.train import init_from, loop, signals, workdir
-from fourier_attn.train.evaluate import summary
+from fourier_attn.train.evaluate import accuracy_without, summary
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import State, close_epoch, make_init, make_keys, make_train_step
@@ -232,6 +232,8 @@ def test_deviation_without_the_texts_in_train_is_shown() -> None:
     result |= {"accuracy_without_in_train": 0.8, "accuracy_without_in_train_std": 0.02}
     line = "test accuracy 90.00 +- 1.00 % (80.00 +- 2.00 % without the 2 examples that are also in train)"
     assert summary(result | {"loss": 0.1}) == line
+    alone = accuracy_without(np.ones(2, bool), np.eye(2), np.arange(2))
+    assert summary({"accuracy": 0.9, "loss": 0.1} | alone) == "test accuracy 90.00 % (all are also in train)"
 
 
 def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> None:

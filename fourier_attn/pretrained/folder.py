@@ -69,7 +69,9 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     c, task = config.model, data.task_of(config.data)
     test = next((line for line in reversed(measured) if line["split"] == "test"), {})
     names = ("examples", "loss", *task.metrics, "accuracy_without_in_train", "in_train")
-    numbers = [f"| {name} | {test[name]:.6g} |" for name in dict.fromkeys(names) if name in test]
+    numbers = [
+        f"| {name} | {test[name]:.6g} |" for name in dict.fromkeys(names) if test.get(name) is not None
+    ]
     table = ["| test | value |", "|---|---|", *numbers] if numbers else ["Not measured on test data."]
     if style == "huggingface":
         use = (

@@ -17,12 +17,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fourier_attn import atomic, data
-from fourier_attn.data.batches import Batches
-from fourier_attn.data.images import ImageBatches, read_image
-from fourier_attn.data.text import encode, load_tokenizer, special, tokenizer_file
+from fourier_attn import atomic
 from fourier_attn.layers.inside import Inside, look
-from fourier_attn.train.init_from import restore
+from fourier_attn.predict import Predictor
 from fourier_attn.train.step import model_inputs
 
 MOST = 8  # heads, or filters, in a row of the picture
@@ -39,14 +36,12 @@ def explain(
     Raises: ValueError for a run, a text or an image that cannot be used.
     """
     directory = directory.resolve()
-    config, network, params = restore(directory)
-    if config.train.seeds > 1:
+    predictor = Predictor.load(directory, batch=1)
+    batch, tokens = _batch(predictor, text, text_pair, image)
+    params = predictor.params
+    if predictor.config.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
-    if config.model.inputs == "patches":
-        batch, tokens = _picture(config, image)
-    else:
-        batch, tokens = _sentence(config, directory, text, text_pair, image)
-    blocks = look(network, params, batch["inputs"], **model_inputs(batch))
+    blocks = look(predictor.network, params, batch["inputs"], **model_inputs(batch))
     if not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
@@ -61,31 +56,19 @@ def explain(
     return files
 
 
-def _sentence(
-    config: Any, directory: Path, text: str | None, text_pair: str | None, image: str | None
+def _batch(
+    predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """A batch of one text, or pair, without padding, and its tokens."""
-    if image is not None or not (text or "").strip():
-        raise ValueError(f"the task {config.data.task!r} is about texts; give one, --text='...'")
-    task = data.TASKS[config.data.task]
-    pairs = task.head != "pretraining" and len(task.texts) == 2
-    if pairs != (text_pair is not None):
-        cure = "give --text and --text_pair" if pairs else "give --text alone"
-        raise ValueError(f"the task {config.data.task!r} is about {1 + pairs} text(s); {cure}")
-    tokenizer = load_tokenizer(tokenizer_file(directory))
-    ids = special(tokenizer)
-    rows = encode(tokenizer, [text or ""], config.data.length, None if text_pair is None else [text_pair])
-    lengths = data.padded_lengths(config.data)
-    batch = Batches(rows, np.zeros(1, np.int32), buckets=lengths, batch=1, pad=ids.pad, sep=ids.sep)[0]
-    return batch, [tokenizer.id_to_token(int(i)) for i in rows[0]]
-
-
-def _picture(config: Any, image: str | None) -> tuple[dict[str, Any], list[str]]:
-    """A batch of one image, and names of its patches."""
-    if image is None:
-        raise ValueError(f"the task {config.data.task!r} is about images; give one, --image=FILE")
-    pixels = read_image(Path(image), tuple(config.model.image))
-    return ImageBatches(pixels[None], np.zeros(1, np.int32), batch=1)[0], []
+    """What is looked at, without padding, and its tokens; of an image, whose patches have no names, none."""
+    task = predictor.config.data.task
+    if not predictor.task.images:
+        if image is not None or text is None:
+            raise ValueError(f"the task {task!r} is about texts; give one, --text='...'")
+        batches = predictor.text_batches([text], None if text_pair is None else [text_pair])
+        return batches[0], [predictor.tokenizer.id_to_token(int(i)) for i in batches.rows[0]]
+    if image is None or text_pair is not None:
+        raise ValueError(f"the task {task!r} is about images; give one, --image=FILE")
+    return predictor.image_batches([image], None if text is None else [text])[0], []
 
 
 def _plain(block: Inside) -> dict[str, Any]:

@@ -68,7 +68,12 @@ def compute_metrics(
 
 
 def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Accuracy on those test examples that do not stand in train too, and how many of them do (bool, n)."""
+    """Accuracy on those test examples that do not stand in train too, and how many of them do (bool, n).
+
+    Where all of them do, there is no such accuracy.
+    """
+    if in_train.all():
+        return {"in_train": int(in_train.sum())}
     right = (answers.argmax(-1) == labels)[..., ~in_train]
     accuracy = {"accuracy_without_in_train": np.atleast_1d(right.mean(-1))}
     return {"in_train": int(in_train.sum()), **metrics.over_seeds(accuracy)}
@@ -85,10 +90,12 @@ def show(values: dict[str, Any], name: str) -> str:
 def summary(result: dict[str, Any], split: str = "test") -> str:
     """The line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
-        return f"{split}: {result['examples']} labels are not public; the file to hand in is in the directory"
+        return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
     shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy") if name in result]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
-    if "in_train" in result:
+    if "in_train" in result and "accuracy_without_in_train" not in result:
+        line += " (all are also in train)"
+    elif "in_train" in result:
         rest = show(result, "accuracy_without_in_train")
         line += f" ({rest} without the {result['in_train']} examples that are also in train)"
     return line

@@ -1,6 +1,8 @@
 """More epochs for a finished run."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,19 @@ def extend(directory: Path, epochs: int) -> str:
         f"from {made} to {total} epochs: weights and optimiser as they were, the learning rate that of a run "
         f"of {total} epochs, {_rate(config, step):.3g} (its last one was {before:.3g})"
     )
+
+
+@contextlib.contextmanager
+def taken_back(directory: Path) -> Iterator[None]:
+    """A ValueError in here, after which no step is made, leaves the run in `directory` as it was."""
+    path = directory / "config.json"
+    before = path.read_bytes() if path.is_file() else None
+    try:
+        yield
+    except ValueError:
+        if before is not None and before != path.read_bytes():
+            atomic.write(path, before)
+        raise
 
 
 def _rate(config: Config, step: int) -> float:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import stat
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fourier_attn import provenance
 from fourier_attn.data import kept
 
 MOST = 2**30  # bytes; the oldest half is removed where there are more
+ZSTD = b"\x28\xb5\x2f\xfd"  # what such a file begins with
 
 
 def folder(config: Any) -> Path | None:
@@ -51,6 +53,10 @@ def _machine() -> str:
 
 
 def _tidy(place: Path) -> None:
+    for path in place.iterdir():
+        # JAX writes them bit by bit, and never again where there is one: a cut one would stay for ever.
+        if not _whole(path):
+            path.unlink(missing_ok=True)
     files = [(path, path.stat()) for path in place.iterdir()]
     size = sum(found.st_size for _, found in files)
     if size <= MOST:
@@ -60,3 +66,19 @@ def _tidy(place: Path) -> None:
         size -= found.st_size
         if size <= MOST / 2:
             return
+
+
+def _whole(path: Path) -> bool:
+    """Whether a program, as JAX packs it by zlib, can be unpacked to its end; packed otherwise, it counts."""
+    unpacking = zlib.decompressobj()
+    with path.open("rb") as file:
+        packed = file.read(4)
+        if packed == ZSTD:  # where the package zstandard is installed
+            return True
+        try:
+            while packed:
+                unpacking.decompress(packed)
+                packed = file.read(2**20)
+        except zlib.error:
+            return False
+    return unpacking.eof

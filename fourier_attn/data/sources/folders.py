@@ -56,7 +56,7 @@ def classes(folder: Path) -> tuple[str, ...]:
 def _images(folder: Path, names: tuple[str, ...], size: int) -> Pictures:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; name one that has a folder for each class")
-    found = [path for path in sorted(folder.glob("*/*")) if not path.name.startswith(".")]
+    found = [path for path in sorted(folder.glob("*/*")) if "." not in (path.name[0], path.parent.name[0])]
     if unknown := next((path for path in found if path.parent.name not in names), None):
         raise ValueError(f"{unknown} is of no class of train ({', '.join(names)[:200]}); move it away")
     if not found:
