@@ -59,6 +59,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
         r, "optics-ideal-cpu", "optics-chip-cpu", "optics-parts-cpu", "optics-train-cpu"
     ),
     "speed-loop": lambda r: values(r, "loop-cpu", "startup-cpu"),
+    "speed-predictor": lambda r: speed(r, "predictor-cpu"),
     "growth": partial(growth, name="growth-cpu"),
     "peer": lambda r: speed(r, "peer-huggingface-cpu", "peer-crossbar-cpu"),
     "aot-mixers": compiled_mixers,
