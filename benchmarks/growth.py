@@ -4,17 +4,16 @@
 """
 
 import statistics
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 from benchmarks.timing import RESULTS, interleave, report
+from fourier_attn import style
 from fourier_attn.model import MIXERS
+from fourier_attn.studies.timings import draw_growth
 
 NAMES = {  # d = 128; 8 heads as wide as the model, where nothing else is said
     "attention": ("attention", {}),
@@ -50,48 +49,13 @@ def measure(t: int, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def draw(rows: list[dict[str, Any]]) -> Figure:
-    """Time and memory over the number of tokens, each line named at its end."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    names, lengths = list(NAMES), sorted({row["t"] for row in rows})
-    for ax, key, label in zip(
-        axes, ("ms", "temporary_mb"), ("milliseconds", "temporary memory, MB"), strict=True
-    ):
-        ends = {}
-        for name in names:
-            points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
-            ax.loglog(*zip(*points, strict=True), marker="o", markersize=4)
-            ends[name] = points[-1][1]
-        ranked = sorted(names, key=lambda name: ends[name])
-        bottom, top = ax.set_ylim(top=2 * ax.get_ylim()[1])
-        places = apart([ends[name] for name in ranked], (top / bottom) ** (1 / 18))
-        for place, name in zip(places, ranked, strict=True):
-            ax.text(1.2 * lengths[-1], place, name, color=f"C{names.index(name)}", va="center", fontsize=8)
-        ax.set(xlabel="tokens", ylabel=label, xticks=lengths, xlim=(0.8 * lengths[0], 16 * lengths[-1]))
-        ax.minorticks_off()
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        ax.tick_params(axis="x", labelsize=8)
-        ax.grid(True, which="major", alpha=0.3)
-    figure.suptitle("forward + backward of one mixer, one sequence, d = 128")
-    return figure
-
-
-def apart(values: Sequence[float], factor: float) -> list[float]:
-    """Rising values moved up, where need be, so that each is at least a factor above the one before."""
-    found: list[float] = []
-    for value in values:
-        found.append(max(value, found[-1] * factor) if found else value)
-    return found
-
-
 def main(quick: bool = False) -> None:
     lengths = (128, 256) if quick else (128, 256, 512, 1024, 2048, 4096, 8192)
     rows = [row for t in lengths for row in measure(t, 2 if quick else 9 if t <= 1024 else 3)]
     name = "growth-quick" if quick else "growth"
     report(name, rows)
     path = RESULTS / f"{name}-{jax.default_backend()}.png"
-    draw(rows).savefig(path, dpi=100)
+    style.save(draw_growth({"rows": rows}), path)
     print(f"drawn in results/{path.name}")
 
 

@@ -1,7 +1,8 @@
-"""What surrounds the step: `python -m benchmarks.loop` needs the prepared imdb_reviews.
+"""What surrounds the step: `python -m benchmarks.loop` needs the prepared imdb_reviews and cifar10.
 
 The training loop against the bare jitted step on the same batches, waiting for data, recompilation,
-length buckets against padding everything to 512 tokens. `--data_dir=DIR` as in `data.prepare`.
+length buckets against padding everything to 512 tokens; waiting for images that are flipped, cropped and
+mixed. `--data_dir=DIR` as in `data.prepare`.
 """
 
 import shutil
@@ -18,7 +19,7 @@ import optax
 from absl import app, flags
 
 from benchmarks.timing import compare, interleave, report
-from configs import fnet
+from configs import fnet, identity
 from fourier_attn import data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.train import metrics
@@ -28,10 +29,12 @@ from fourier_attn.train.init_from import Start
 from fourier_attn.train.loop import Run
 from fourier_attn.train.signals import StopSignals
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
+from fourier_attn.train.writer import read_lines
 
 DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
 EXAMPLES = flags.DEFINE_integer("examples", 960, "training examples per epoch")
 EPOCHS = flags.DEFINE_integer("epochs", 5, "epochs; the first, which compiles, is not counted")
+IMAGES = 3840  # of an epoch
 
 
 class Interleaved(Run):
@@ -92,6 +95,21 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
         {"what": "compilations after the first epoch", "unit": "", "value": sum(run.compilations[1:])},
     ]
     return rows, run
+
+
+def images() -> list[dict[str, Any]]:
+    """How long the cheapest network on images waits for those that are augmented."""
+    config = identity.get_config("cifar10")
+    config.data.dir, config.data.train_examples, config.data.mix = DATA_DIR.value, IMAGES, "cutmix"
+    config.data.eval_examples = config.data.test_examples = 128
+    config.train.epochs = EPOCHS.value
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(Start(config), Path(directory), StopSignals())
+        run.train()
+        run.close()
+        lines = [line for line in read_lines(Path(directory)) if line["split"] == "train"]
+    waits = [line["data_wait"] for line in lines if line["epoch"] > 1]
+    return [percent("the same of images, flipped, cropped and mixed (cutmix), mixer identity", waits)]
 
 
 def percent(what: str, shares: list[float]) -> dict[str, Any]:
@@ -166,7 +184,7 @@ def watch(run: Run) -> list[dict[str, Any]]:
 def main(argv: list[str]) -> None:
     del argv
     rows, run = loop()
-    report("loop", rows + buckets(run) + watch(run))
+    report("loop", rows[:2] + images() + rows[2:] + buckets(run) + watch(run))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from absl import flags
 from benchmarks import timing
 from configs import fnet
 from fourier_attn import command, config, data, model
-from fourier_attn.data import tasks
+from fourier_attn.data import reading
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
 from fourier_attn.predict import Predictor
 from fourier_attn.train.evaluate import evaluate_split
@@ -33,7 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         splits = data.load(c.data, directory=Path(directory))
         tokenizer = load_tokenizer(tokenizer_file(Path(directory)))
-    texts = tasks.read(c.data)["test"].texts
+    texts = reading.read(c.data)["test"].texts
     c = config.fitted(c, splits)
     network, example = model.build(c.model), model.example(c.model)
     params = network.init(jax.random.key(0), jax.numpy.zeros(example.shape, example.dtype))["params"]

@@ -1,14 +1,31 @@
-"""What an import costs beyond jax and flax: `python -m benchmarks.startup`."""
+"""What starting costs: `python -m benchmarks.startup [--data_dir=DIR]`.
 
+An import beyond jax and flax; and the command to the first step on IMDb, in a data directory where nothing
+is kept, and again with what the first start has kept there. The command is ended after that step.
+"""
+
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from tensorflow_datasets.core import constants
 
 from benchmarks.timing import report
+from fourier_attn import command
 
 BASE = "import jax, flax"
 SIDES = {"fourier_attn": "import fourier_attn", "fourier_attn.model": "import fourier_attn.model"}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
+    flags.DEFINE_integer("rounds", 3, "first and second starts", lower_bound=1)
 
 
 def seconds(program: str) -> float:
@@ -17,7 +34,7 @@ def seconds(program: str) -> float:
     return time.perf_counter() - begin
 
 
-def main() -> None:
+def imports() -> list[dict[str, Any]]:
     programs = {"jax, flax": BASE, **{name: f"{BASE}; {program}" for name, program in SIDES.items()}}
     taken = {name: [] for name in programs}
     for round_ in range(12):
@@ -32,8 +49,49 @@ def main() -> None:
             ratios = [value / base for value, base in zip(values, taken["jax, flax"], strict=True)]
             over = round(100 * (statistics.median(ratios) - 1), 1)
             rows.append({"what": f"import {name}, over jax and flax alone", "unit": "%", "value": over})
-    report("startup", rows)
+    return rows
+
+
+def start(data_dir: Path, run: Path) -> tuple[float, float]:
+    """Seconds, and seconds of processors, from the command to the line of the first training step."""
+    words = [sys.executable, "-m", "fourier_attn.main", "--config=fnet:imdb", f"--workdir={run}"]
+    words += [f"--config.data.dir={data_dir}", "--config.train.log_every=1"]
+    begin = time.perf_counter()
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    lines = run / "metrics.jsonl"
+    while process.poll() is None and not (lines.exists() and '"train"' in lines.read_text()):
+        time.sleep(0.02)
+    taken = time.perf_counter() - begin
+    if process.returncode is not None:
+        raise ValueError(f"{' '.join(words)} has ended before its first step")
+    process.kill()
+    _, _, used = os.wait4(process.pid, 0)
+    return taken, used.ru_utime + used.ru_stime
+
+
+def starts(given: Path) -> list[dict[str, Any]]:
+    taken = {"first start": [], "second start": []}
+    for round_ in range(flags.FLAGS.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "data"
+            place.mkdir()
+            (place / "imdb_reviews").symlink_to(given / "imdb_reviews")
+            for name, values in taken.items():
+                values.append(start(place, Path(folder) / f"{name}{round_}"))
+    return [
+        {"what": f"command to first step on IMDb, {name}, {kind}", "unit": "s", "value": round(value, 1)}
+        for name, values in taken.items()
+        for kind, value in zip(
+            ("wall", "processors"), map(statistics.median, zip(*values, strict=True)), strict=True
+        )
+    ]
+
+
+def main() -> None:
+    given = Path(flags.FLAGS.data_dir or constants.DATA_DIR).expanduser().resolve()
+    report("startup", [*imports(), *starts(given)])
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

@@ -9,7 +9,9 @@ from typing import Any
 import jax
 
 from fourier_attn import provenance
+from fourier_attn.allocator import keep_memory
 
+keep_memory()  # for all sides, as in the programs; it must come before the first array
 RESULTS = Path(__file__).parent.parent / "results"
 COMMIT = provenance.commit()  # now, since the sources may change while this process measures
 

@@ -16,6 +16,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "docstrings",
+    "heads",
     "mathematics",
     "pages",
 ]
@@ -27,6 +28,7 @@ html_theme = "furo"
 html_title = "fourier_attn"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["scrolling.js"]
 html_math_renderer_name = "mathml"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "attrs_block", "colon_fence"]

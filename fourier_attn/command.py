@@ -8,6 +8,7 @@ import ast
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
+from fourier_attn.allocator import keep_memory
+
 HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
 
 
@@ -25,17 +28,19 @@ def run(main: Callable[..., int | None], arguments: bool = False) -> int:
 
     With `arguments`, `main` gets what is no flag; otherwise that is an error.
     """
+    keep_memory()
     app.define_help_flags()
     try:
         # What the threads of libraries log, or print, comes to this one as an exception, too.
         logging.set_verbosity(logging.FATAL)
         sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
-        rest = _parse()
+        try:
+            rest = _parse()
+        except SystemExit:  # --help has been answered
+            return 0
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
         return main(*rest) or 0
-    except SystemExit:  # --help has been answered
-        return 0
     except KeyboardInterrupt as stop:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is to end
         if not hasattr(stop, "signum"):  # signals.Interrupted knows its signal, and has been announced
@@ -84,14 +89,31 @@ def _parse() -> list[str]:
         raise ValueError(
             "the configuration file ends the program; a config has a function get_config"
         ) from None
+    except flags.UnrecognizedFlagError as error:
+        if error.flagname.startswith("config."):
+            raise ValueError(f"--{error.flagname} needs --config=NAME; a run has its own knobs") from error
+        raise ValueError(f"{str(error).rstrip(' .?')}; --help lists all flags") from error
     except (flags.Error, ValueError):
         raise
-    except AttributeError as error:  # an override of a key that there is not, a file without get_config
-        raise ValueError(str(error)) from error
     except Exception as error:
-        raise ValueError(f"the configuration cannot be read ({type(error).__name__}: {error})") from error
+        message = no_knob(error, sys.argv)
+        message = message or f"the configuration cannot be read ({type(error).__name__}: {error})"
+        raise ValueError(message) from error
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def no_knob(error: Exception, words: Sequence[str]) -> str:
+    """What to say where `words` set a knob that the configuration lacks; "" for another error."""
+    text = str(error)
+    lacks = re.search(r"[\w.]+", text.rpartition("lookup: ")[2])
+    for word in words if isinstance(error, AttributeError | KeyError) else ():
+        knob = word.partition("=")[0].partition("config.")[2]
+        if lacks and f".{lacks[0]}." in f".{knob}.":
+            meant = re.search(r'Did you mean "\w+"', text)
+            known = "`python -m fourier_attn.config` prints all knobs"
+            return f"there is no knob {knob}. {f'{meant[0]}? {known}' if meant else known}"
+    return ""
 
 
 def configs() -> Path:
@@ -148,8 +170,6 @@ def _fail(error: Exception, code: int) -> int:
     text = " ".join(line for line in lines if line)
     for prefix in ("ValueError: ", "KeyError: "):
         text = text.removeprefix(prefix)
-    if "Did you mean" in text:
-        text = f"there is no knob {text} `python -m fourier_attn.config` prints them all"
     if _full(error):
         text = f"the disk is full ({text[:200]}); make room, and give --workdir again to go on"
     print("error:", text, file=sys.stderr)

@@ -60,13 +60,13 @@ def programs(predictor: Predictor, platforms: Sequence[str]) -> tuple[dict[int, 
     """The program for each padded length (0: images), and the number of rows they take; None: any."""
     try:
         return _programs(predictor, platforms, jax.export.symbolic_shape("b")[0]), None
-    except Exception:  # which mixers need to know the number of rows, only trying shows
+    except jax.errors.InconclusiveDimensionOperation:  # which mixers choose by the number of rows, it shows
         return _programs(predictor, platforms, predictor.batch), predictor.batch
 
 
 def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[int, bytes]:
     config, function, found = predictor.config, jax.jit(answers(predictor)), {}
-    if predictor.tokenizer is None:
+    if predictor.task.images:
         shapes = {0: [((b, *config.model.image), np.uint8)]}
     else:
         kinds = (np.int32, np.bool_, np.int32)
@@ -77,9 +77,20 @@ def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[in
     return found
 
 
+def check_programs(predictor: Predictor) -> None:
+    """Raises: ValueError for a task whose inputs programs do not take."""
+    task, inputs = predictor.config.data.task, predictor.config.model.inputs
+    cure = "use --format=safetensors, the weights alone"
+    if predictor.task.question:
+        raise ValueError(f"the task {task!r} asks questions about images, which programs do not take; {cure}")
+    if predictor.task.images and inputs != "patches":
+        raise ValueError(f"the task {task!r} has images as {inputs}, which programs do not take; {cure}")
+
+
 def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequence[str]) -> None:
     """Writes programs, tokenizer, manifest.json and classify.py into the empty folder `to`."""
-    texts = predictor.tokenizer is not None
+    texts = not predictor.task.images
+    check_programs(predictor)
     if texts and tokenizer_file(source).suffix == ".model":
         raise ValueError(
             "its tokenizer is a SentencePiece model, which classify.py cannot read; use --format=huggingface"
@@ -96,6 +107,7 @@ def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequ
     }
     if texts:
         facts |= special(predictor.tokenizer)._asdict() | {"length": predictor.config.data.length}
+        facts["pairs"] = len(predictor.task.texts) == 2
         shutil.copy(tokenizer_file(source), to / "tokenizer.json")
     (to / "manifest.json").write_text(json.dumps(facts, indent=2) + "\n")
     shutil.copy(exported.__file__, to / "classify.py")

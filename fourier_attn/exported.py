@@ -1,5 +1,5 @@
-"""Answers of an exported classifier: python classify.py "a text" "another". Needs jax, numpy, tokenizers,
-flatbuffers and the files beside it, nothing else."""
+"""Answers of an exported classifier: python classify.py "a text" "another"; of pairs, one after the other,
+each text and its second. Needs jax, numpy, tokenizers, flatbuffers and the files beside it, nothing else."""
 
 import json
 import sys
@@ -29,6 +29,10 @@ class Classifier:
         """Probabilities (n, classes), or scores (n), of texts, or of images, bytes (n, rows, cols, 3)."""
         if self.facts["inputs"] != "tokens":
             return self.run(0, np.asarray(inputs, np.uint8))
+        if (text_pairs is None) == self.facts["pairs"]:
+            raise ValueError(
+                f"this network judges {'pairs; give' if text_pairs is None else 'no pairs; omit'} text_pairs"
+            )
         rows = [self.row(*texts) for texts in zip(inputs, text_pairs or [None] * len(inputs), strict=True)]
         fitting = [min(t for t in self.programs if t >= len(row)) for row in rows]
         answers: dict[int, np.ndarray] = {}
@@ -70,6 +74,20 @@ if __name__ == "__main__":
     if not sys.argv[1:]:
         sys.exit(__doc__)
     classifier = Classifier(Path(__file__).parent)
-    for line, answer in zip(sys.argv[1:], classifier(sys.argv[1:]), strict=True):
+    if classifier.facts["inputs"] != "tokens":
+        size = classifier.programs[0].in_avals[0].shape[1:]
+        print(
+            f"error: {sys.argv[1]!r}: this network takes images, and reads no files; in Python, give "
+            f"classify.Classifier(folder) an array of bytes (n, {', '.join(map(str, size))})",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    texts, pairs = sys.argv[1:], None
+    if classifier.facts["pairs"]:
+        texts, pairs = texts[::2], texts[1::2]
+        if len(texts) > len(pairs):
+            print(f"error: {texts[-1]!r} has no second text; give texts in pairs", file=sys.stderr)
+            sys.exit(2)
+    for line, answer in zip(texts, classifier(texts, pairs), strict=True):
         best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"
         print(f"{best}\t{answer.max():.4f}\t{line}")

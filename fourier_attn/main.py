@@ -1,8 +1,7 @@
 """The command: python -m fourier_attn.main --config=NAME[:task] [--workdir=DIR] [--mode=...] [--text=...].
 
 With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run, or a question
-about an image answered (both); --map=FILE keeps where attention looked. With --mode=explain one sees inside
-the run.
+about an image answered (both). With --mode=explain one sees what the run did with it, and where it looked.
 """
 
 import os
@@ -16,6 +15,12 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command
+
+MODES = {  # in which a flag has a meaning
+    **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
+    **dict.fromkeys(("input", "skip_bad"), ("predict",)),
+    **dict.fromkeys(("extend", "allow_drift"), ("train",)),
+}
 
 
 def define_flags() -> None:
@@ -38,8 +43,7 @@ def define_flags() -> None:
         "NAME.json and NAME.png; default WORKDIR/explain",
     )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
-    flags.DEFINE_string("image", None, "the image file to judge with --mode=predict, of a task about images")
-    flags.DEFINE_string("map", None, "picture file that gets the image with the weights of attention")
+    flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
     flags.DEFINE_boolean(
         "allow_code", False, "run the files again that have registered a run's own mixer or task"
     )
@@ -58,6 +62,7 @@ def main() -> None:
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
     from fourier_attn.train import init_from, workdir
 
+    check_modes()
     config = given_config()
     if flags.FLAGS.allow_code:
         run_code(config)
@@ -69,7 +74,7 @@ def main() -> None:
     if config:
         workdir.check(directory, init_from.load(config, directory).config)
     if flags.FLAGS.mode == "eval":
-        evaluate(directory, config and config.data.dir)
+        evaluate(directory, (config and config.data.dir) or None)
     elif flags.FLAGS.mode == "explain":
         for file in explained(directory):
             print(f"written to {file}")
@@ -78,6 +83,13 @@ def main() -> None:
     else:
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
+
+
+def check_modes() -> None:
+    """Checks that no flag is given that another mode is for. Raises: ValueError."""
+    for name, modes in MODES.items():
+        if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
+            raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
 
 
 def judge_file(directory: Path) -> None:
@@ -175,12 +187,10 @@ def judged(directory: Path) -> list[tuple[str, float]]:
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
     if image is None:
-        if flags.FLAGS.map is not None:
-            raise ValueError(f"--map={flags.FLAGS.map} is of an image; give --image=FILE with it")
         return predict.predict(directory, text or "", text_pair)
     if text_pair is not None:
         raise ValueError("--image and --text_pair exclude each other; give one of them")
-    return predict.predict_image(directory, image, text, flags.FLAGS.map)
+    return predict.predict_image(directory, image, text)
 
 
 def given_config() -> Any:

@@ -1,14 +1,14 @@
 """The one model: an embedding, blocks around mixers, a vector of the sequence, a head."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 from fourier_attn import plugins
 from fourier_attn.knobs import (
@@ -24,11 +24,11 @@ from fourier_attn.knobs import (
     texts,
     unusable,
 )
-from fourier_attn.layers import initial
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.embed import POSITIONS, PatchEmbedding, TokenEmbedding
+from fourier_attn.layers.encoder import ACTIVATIONS, Encoder
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.heads import Features, Head, Pretraining, Question, mean
@@ -37,7 +37,6 @@ from fourier_attn.layers.initial import SMALL
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolution
-from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.optics import Engine, presets
 
 MIXERS: dict[str, type[nn.Module]] = {
@@ -55,13 +54,6 @@ MIXERS: dict[str, type[nn.Module]] = {
 }
 
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
-
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": nn.relu,
-    "gelu": partial(nn.gelu, approximate=True),
-    "gelu_erf": partial(nn.gelu, approximate=False),
-}
-
 
 # What makes the head, from the model part of the configuration.
 HEADS: dict[str, Callable[[Any], Callable[..., nn.Module]]] = {
@@ -150,7 +142,6 @@ KNOBS = {
     ),
 }
 
-
 ENCODER = (
     "mlp",
     "activation",
@@ -160,117 +151,6 @@ ENCODER = (
     "mixer_dropout",
     "initializer",
 )  # of these, as they are
-
-
-class Block(nn.Module):
-    """One block of a mixer and an MLP.
-
-        x = LN(x + mix(x)),    then x = LN(x + MLP(x))        norm_position "post"
-        x = x + mix(LN(x)),    then x = x + MLP(LN(x))        norm_position "pre"
-
-    Args:
-      mixer: makes the mixer; a factory, because one instance in several blocks would share its weights.
-      mlp: hidden width of the MLP.
-      activation: a key of `ACTIVATIONS`.
-      norm_eps: added to the variance in the normalisations.
-      mixer_dropout, dropout: rates after the mixer and after the MLP.
-      initializer: of the MLP, see `fourier_attn.layers.initial.dense`.
-      dtype: of the computation; parameters and normalisation statistics are float32.
-    Masking: handed to the mixer; the rest works on each token alone.
-    """
-
-    mixer: Callable[..., nn.Module]
-    mlp: int
-    activation: str = "relu"
-    norm_eps: float = 1e-5
-    mixer_dropout: float = 0.0
-    dropout: float = 0.0
-    initializer: str = "fan_in"
-    norm_position: str = "post"
-    dtype: jnp.dtype = jnp.dtype("float32")
-
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
-    ) -> Float[Array, "b t d"]:
-        drop = partial(nn.Dropout, deterministic=not train)
-        dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
-        norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
-        mixer, mixer_norm, mlp_norm = (
-            self.mixer(dtype=self.dtype, name="mixer"),
-            norm(name="mixer_norm"),
-            norm(name="mlp_norm"),
-        )
-        begin = partial(initial.dense, self.initializer)
-
-        def mix(x: Array) -> Array:
-            return drop(self.mixer_dropout)(mixer(x, mask=mask, train=train))
-
-        def think(x: Array) -> Array:
-            hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))
-            return drop(self.dropout)(dense(x.shape[-1], name="mlp_out", **begin(self.mlp))(hidden))
-
-        if self.norm_position == "pre":
-            x = x + mix(mixer_norm(x))
-            return x + think(mlp_norm(x))
-        x = mixer_norm(x + mix(x))
-        return mlp_norm(x + think(x))
-
-
-class Encoder(nn.Module):
-    """An embedding, then one block for each mixer, and with norm_position "pre" a last normalisation, `norm`.
-
-    Args:
-      embed: makes the embedding, whose parameters stand in the encoder's own scope.
-      mixers: makes each block's mixer.
-      mlp, activation, norm_eps, norm_position, mixer_dropout, initializer, dtype: see `Block`.
-      dropout: rate after the embedding and after every MLP.
-    Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
-      tied, or None.
-    Masking: see the mixers.
-    """
-
-    embed: Callable[..., nn.Module]
-    mixers: Sequence[Callable[..., nn.Module]]
-    mlp: int
-    activation: str = "relu"
-    norm_eps: float = 1e-5
-    dropout: float = 0.0
-    mixer_dropout: float = 0.0
-    initializer: str = "fan_in"
-    norm_position: str = "post"
-    dtype: jnp.dtype = jnp.dtype("float32")
-
-    @nn.compact
-    def __call__(
-        self,
-        inputs: Array,
-        *,
-        types: Int[Array, "b t"] | None = None,
-        mask: Bool[Array, "b t"] | None = None,
-        train: bool = False,
-    ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"] | None]:
-        embedding = self.embed(dtype=self.dtype, name="embed")
-        nn.share_scope(self, embedding)
-        x, table = embedding(inputs, types=types, train=train)
-        x = nn.Dropout(self.dropout, deterministic=not train, name="drop")(x)
-        for layer, mixer in enumerate(self.mixers):
-            block = Block(
-                mixer,
-                self.mlp,
-                self.activation,
-                self.norm_eps,
-                self.mixer_dropout,
-                self.dropout,
-                self.initializer,
-                self.norm_position,
-                self.dtype,
-                name=f"block_{layer}",
-            )
-            x = block(x, mask=mask, train=train)
-        if self.norm_position == "pre":
-            x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, dtype=self.dtype, name="norm")(x)
-        return x, table
 
 
 class Model(nn.Module):

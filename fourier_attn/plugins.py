@@ -9,6 +9,7 @@ must not be able to execute anything, it is executed again only where somebody s
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import site
 import sys
 import sysconfig
@@ -28,24 +29,23 @@ class Origin(NamedTuple):
 
 
 _origins: dict[tuple[str, str], Origin] = {}
+_sources: dict[tuple[str, str], str] = {}  # files with the classes, which others may register
 
 
-def note(kind: str, name: str, module: str | None = None) -> None:
-    """Notes which module registers something: the named one, or else the first caller outside of packages."""
-    if module is not None:
-        _origins[kind, name] = _origin(module, getattr(sys.modules.get(module), "__file__", None))
-        return
+def note(kind: str, name: str, module: str = "") -> None:
+    """Notes which module registers something, the first caller outside of packages, and which one has it."""
     frame: FrameType | None = sys._getframe()
-    inside = (str(Path(__file__).parent), *places())
+    inside = tuple(f"{place}{os.sep}" for place in (Path(__file__).parent, *places()))
     while frame is not None and frame.f_code.co_filename.startswith((*inside, "<")):
         frame = frame.f_back
     found = frame.f_globals if frame else {}
-    _origins[kind, name] = _origin(str(found.get("__name__", "")), found.get("__file__"))
+    _origins[kind, name] = Origin(str(found.get("__name__", "")), _whole(found.get("__file__")))
+    _sources[kind, name] = _whole(getattr(sys.modules.get(module), "__file__", None))
 
 
-def _origin(module: str, file: str | None) -> Origin:
-    """With the whole path, as a run is used from other folders, too."""
-    return Origin(module, str(Path(file).absolute()) if file else "")
+def _whole(file: str | None) -> str:
+    """The whole path, as a run is used from other folders, too."""
+    return str(Path(file).absolute()) if file else ""
 
 
 def places() -> list[str]:
@@ -70,7 +70,7 @@ def entry(kind: str, name: str) -> Any:
         return None
     try:
         loaded = found[0].load()
-    except Exception as error:  # a package's module is run here, and may fail in any way
+    except (Exception, SystemExit) as error:  # a package's module is run here, and may fail in any way
         raise ValueError(
             f"the entry point {found[0].value} of {name!r} cannot be loaded "
             f"({type(error).__name__}: {error}); mend that package, or remove it"
@@ -90,9 +90,9 @@ def record(names: Mapping[str, set[str]]) -> dict[str, dict[str, dict[str, str]]
 
 
 def digests() -> dict[str, str]:
-    """A hash of each file that has registered something."""
-    files = {origin.file for origin in _origins.values() if origin.file}
-    return {Path(file).name: _digest(Path(file)) for file in sorted(files)}
+    """A hash of each file that has registered something, or has what was registered."""
+    files = {origin.file for origin in _origins.values()} | set(_sources.values())
+    return {Path(file).name: _digest(Path(file)) for file in sorted(files - {""})}
 
 
 def _digest(path: Path) -> str:
@@ -126,5 +126,5 @@ def run(origin: Origin) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # somebody's code
+    except (Exception, SystemExit) as error:  # somebody's code
         raise ValueError(f"{origin.file} cannot be run ({type(error).__name__}: {error})") from error

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import data
-from fourier_attn.attention_map import attention_maps, write_map
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
@@ -126,15 +125,20 @@ class Predictor:
         if (questions is not None) != bool(self.task.question):
             cure = "give one with --text" if self.task.question else "leave --text out"
             raise ValueError(f"an image of task {task!r} and text={questions and questions[0]!r}: {cure}")
-        asked = None
-        if questions is not None:
-            for question in questions:
-                check_known(self.tokenizer, question)
-            asked = encode_questions(self.tokenizer, list(questions), self.config.data.length)
+        if questions is not None and len(questions) != len(images):
+            raise ValueError(f"there are {len(images)} images and {len(questions)} questions; give as many")
+        asked = None if questions is None else self.questions(questions)
         arrays = np.stack([self.image(image) for image in images])
         places = np.prod(grid(self.config.model)) if self.task.head == "tokens" else ()
         labels = np.zeros((len(arrays), *np.atleast_1d(places).astype(int)), np.int32)
         return ImageBatches(arrays, labels, batch=self.batch, questions=asked)
+
+    def questions(self, texts: Sequence[Any]) -> np.ndarray:
+        """Questions about images as the network takes them. Raises: ValueError."""
+        for text in texts:
+            check_text("text", text)
+            check_known(self.tokenizer, text)
+        return encode_questions(self.tokenizer, list(texts), self.config.data.length)
 
     def image(self, image: Any) -> np.ndarray:
         """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
@@ -172,11 +176,7 @@ class Predictor:
         """The likeliest tokens for each [MASK]. Raises: ValueError for a text without one."""
         mask, found = special(self.tokenizer).mask, {}
         for number, row in enumerate(batches.rows):
-            if mask not in row:
-                raise ValueError(
-                    f"text {number + 1} has no [MASK] among its first {len(row)} tokens; "
-                    "put one where a token is to be found"
-                )
+            self.check_mask(row, f"text {number + 1}")
         for i in range(len(batches)):
             batch = batches[i]
             places = [np.flatnonzero(row == mask) for row in batch["inputs"]]
@@ -187,6 +187,14 @@ class Predictor:
                 best = [self._best(p) for p in probability[row][: len(places[row])]]
                 found[int(batch["index"][row])] = {"masks": best}
         return [found[number] for number in sorted(found)]
+
+    def check_mask(self, row: np.ndarray, name: str) -> None:
+        """Raises: ValueError for the tokens of a text without [MASK]."""
+        if special(self.tokenizer).mask not in row:
+            raise ValueError(
+                f"{name} has no [MASK] among its first {len(row)} tokens; "
+                "put one where a token is to be found"
+            )
 
     def _mlm(self, batch: Any) -> np.ndarray:
         """Probabilities (b, p, vocab) of tokens at `mlm_positions`."""
@@ -206,7 +214,7 @@ def check_text(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise ValueError(f"{name}={value!r:.40} is no text")
     if not value.strip():
-        raise ValueError(f"{name}={value!r} is empty; give a text, --{name}='...'")
+        raise ValueError(f"{name}={value!r} is empty; write a text there")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
 
@@ -275,7 +283,7 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
 
 
 def predict_image(
-    directory: str | Path, image: str | Path, question: str | None = None, picture: str | Path | None = None
+    directory: str | Path, image: str | Path, question: str | None = None
 ) -> list[tuple[str, float]]:
     """The classes of an image, the likeliest first, with their probabilities.
 
@@ -284,7 +292,6 @@ def predict_image(
 
     Args:
       question: what is asked, of a task with questions.
-      picture: file that gets the attention map, the mean over heads of `attention_maps`.
     Raises: ValueError as `Predictor`; for a question with words that the task does not know.
     """
     predictor = Predictor.load(directory, batch=1)
@@ -292,14 +299,6 @@ def predict_image(
         task = predictor.config.data.task
         raise ValueError(f"the task {task!r} is about texts; give --text instead of --image")
     questions = None if question is None else [question]
-    if picture is not None:
-        batches = predictor.image_batches([image], questions)
-        rows, cols = grid(predictor.config.model)
-        seeds = predictor.config.train.seeds
-        batch = batches[0]
-        maps = attention_maps(predictor.network, predictor.params, batch, seeds)
-        weights = maps[0].mean(axis=0)[-rows * cols :].reshape(rows, cols)
-        write_map(Path(picture), batch["inputs"][0], weights)
     [answer] = predictor([image], questions)
     if "patches" in answer:
         return [

@@ -1,6 +1,7 @@
 """Many inputs judged by a trained run: JSON lines in, JSON lines out, in the same order, a few at a time."""
 
 import contextlib
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from fourier_attn import atomic
 from fourier_attn.data.sources import files
 from fourier_attn.predict import Predictor, check_text
 
@@ -16,7 +18,9 @@ WARN = 0.2  # share of unknown tokens from which an answer means little
 
 
 def judge(directory: str | Path, source: str, target: str, skip_bad: bool = False) -> str:
-    """Judges every line of `source`, an object with `text` (and `text_pair`), or `image`; says what was done.
+    """Judges every line of `source`, an object with what the task is about; says what was done.
+
+    These are `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`.
 
     Each line of `target` is an answer of `Predictor` with the number of the line it answers.
 
@@ -46,10 +50,15 @@ def judge(directory: str | Path, source: str, target: str, skip_bad: bool = Fals
 
 def _judged(predictor: Predictor, chunk: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     values = [value for _, value in chunk]
-    if predictor.tokenizer is None:
-        return predictor([value["image"] for value in values])
-    pairs = [value["text_pair"] for value in values] if "text_pair" in values[0] else None
-    return predictor([value["text"] for value in values], pairs)
+    inputs, *seconds = [[value[name] for value in values] for name in _names(predictor)]
+    return predictor(inputs, *seconds)
+
+
+def _names(predictor: Predictor) -> tuple[str, ...]:
+    """What a line has to have, in the order in which `Predictor` is given it."""
+    if predictor.task.images:
+        return ("image", "text") if predictor.task.question else ("image",)
+    return ("text", "text_pair")[: len(predictor.task.texts)]
 
 
 def _items(
@@ -88,14 +97,19 @@ def _item(line: bytes, predictor: Predictor) -> dict[str, Any] | None:
     value = json.loads(text)
     if isinstance(value, str):
         value = {"text": value}
-    wanted = ("image",) if predictor.tokenizer is None else ("text", "text_pair")[: len(predictor.task.texts)]
+    wanted = _names(predictor)
     if not isinstance(value, dict) or any(name not in value for name in wanted):
         raise ValueError(f"{text[:40]!r} is no object with {' and '.join(wanted)}")
-    if predictor.tokenizer is None:
+    if predictor.task.images:
         predictor.image(value["image"])
-        return {"image": value["image"]}
-    for name in wanted:
-        check_text(name, value[name])
+    else:
+        for name in wanted:
+            check_text(name, value[name])
+    if predictor.task.question:
+        predictor.questions([value["text"]])
+    if predictor.task.head == "pretraining":
+        [row] = predictor.text_batches([value["text"]]).rows
+        predictor.check_mask(row, "its text")
     return {name: value[name] for name in wanted}
 
 
@@ -118,15 +132,15 @@ def _written(target: str) -> Iterator[TextIO]:
         yield sys.stdout
         return
     path = Path(target)
-    part = path.with_name(f"{path.name}.part")
-    try:
-        file = part.open("w", encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"--output={target} cannot be written ({error.strerror}); name another") from error
-    try:
-        with file:
-            yield file
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    if path.exists() and not path.is_file():
+        raise ValueError(f"--output={target} is no file; name one, or - for standard output")
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(atomic.writing(path))
+        except OSError as error:
+            raise ValueError(
+                f"--output={target} cannot be written ({error.strerror}); name another"
+            ) from error
+        text = io.TextIOWrapper(file, encoding="utf-8")
+        yield text
+        text.detach()

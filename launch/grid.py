@@ -114,15 +114,9 @@ def check_point(own: Sequence[str], point: Point) -> None:
         values(line)
         config.check(values["config"].value)
         memory.traced(values["config"].value)  # a mixer looks at its values when it is first used
-    except (AttributeError, KeyError) as error:
-        if "Did you mean" in str(error):
-            raise ValueError(str(error)) from error
-        raise ValueError(
-            f"{name(point)} names no knob; `python -m fourier_attn.config` prints them all"
-        ) from error
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
     except Exception as error:  # a configuration file is run here, and may fail in any way
-        raise ValueError(
-            f"{name(point)}: the configuration cannot be read ({type(error).__name__}: {error})"
-        ) from error
+        message = command.no_knob(error, line)
+        message = message or f"the configuration cannot be read ({type(error).__name__}: {error})"
+        raise ValueError(f"{name(point)}: {message}") from error

@@ -4,8 +4,9 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -19,7 +20,7 @@ from ml_collections import ConfigDict
 
 from fourier_attn import command, config, model, train
 from fourier_attn.data.sources import reviews
-from fourier_attn.train import workdir
+from fourier_attn.train import loop, signals, workdir
 from fourier_attn.train.checkpoint import Checkpoints
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -31,6 +32,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # XLA's optimisations take longer than these small programs save.
 # Commands, sharding and the synthetic reviews run with them.
 jax.config.update("jax_disable_most_optimizations", True)
+# So do its emitters of fused loops, which take two fifths of a compilation; later releases have no others.
+if jax.__version_info__ < (0, 11):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data"))
@@ -48,6 +52,14 @@ def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     for name, value in (("compilation_cache_dir", where), ("persistent_cache_min_compile_time_secs", 0.0)):
         jax.config.update(f"jax_{name}", value)
         os.environ[f"JAX_{name.upper()}"] = str(value)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_pictures() -> Iterator[None]:
+    """Runs draw empty curves: half of what a toy run costs is its picture after each epoch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,6 +131,32 @@ def optimised() -> Iterator[None]:
 def toy(few_reviews: str) -> ConfigDict:
     """A run of a few seconds: 96 reviews, 3 epochs of 6 steps, a network of 1 block."""
     return shrink(config.default(), few_reviews)
+
+
+@pytest.fixture
+def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[ConfigDict, Path, int], None]:
+    """Trains a run up to a step, at which it gets a signal."""
+
+    def stop(c: ConfigDict, where: Path, step: int) -> None:
+        made, poll, running = loop.Run.__init__, signals.StopSignals.poll, []
+
+        def remember(run: loop.Run, *arguments: object) -> None:
+            made(run, *arguments)
+            running.append(run)
+
+        def interrupt(stop: signals.StopSignals) -> None:
+            if running and running[0].step == step:
+                os.kill(os.getpid(), signal.SIGTERM)
+            poll(stop)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop.Run, "__init__", remember)
+            patch.setattr(signals.StopSignals, "poll", interrupt)
+            with pytest.raises(signals.Interrupted):
+                train.run(c, where)
+        assert int(final_state(where).step) == step
+
+    return stop
 
 
 @pytest.fixture(scope="session")

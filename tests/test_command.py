@@ -95,14 +95,17 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.train.epoch=3"],
-        'Did you mean "epochs" instead of "epoch"',
+        'there is no knob train.epoch. Did you mean "epochs"? `python -m fourier_attn.config`',
     ),
+    (MAIN, ["--config=configs/fnet.py", "--config.nothing=1"], "there is no knob nothing. `python -m"),
+    (MAIN, ["--config=configs/fnet.py", "--config.model.no.x=1"], "there is no knob model.no.x. `python -m"),
+    (MAIN, ["--config.seed=1"], "--config.seed needs --config=NAME"),
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.train.epochs=many"],
         "--config.train.epochs=many: invalid literal",
     ),
-    (MAIN, ["--config=configs/fnet.py", "--confg.seed=3"], "Unknown command line flag 'confg.seed'"),
+    (MAIN, ["--config=configs/fnet.py", "--confg.seed=3"], "Unknown command line flag 'confg.seed'; --help"),
     (MAIN, ["--config=configs/fnet.py:imbd"], "task='imbd' is unknown; choose one of reviews, imdb"),
     (MAIN, ["--config=configs/nothing.py"], "--config=configs/nothing.py cannot be read"),
     (MAIN, ["--config=configs/fnet.py", "train"], "argument 'train' is not understood"),
@@ -154,7 +157,7 @@ def test_bad_input_gets_one_message(reply: Callable, cases: list) -> None:
 
 def test_empty_text(trained: Path) -> None:
     code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
-    assert (code, err) == (2, "error: text='' is empty; give a text, --text='...'\n")
+    assert (code, err) == (2, "error: text='' is empty; write a text there\n")
     code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=abc \udcff")
     assert (code, err.count("\n")) == (2, 1)
     assert "is not UTF-8" in err

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fourier_attn import config, data
-from fourier_attn.data import tasks, tfds
+from fourier_attn.data import reading, tasks, tfds
 from fourier_attn.data.sources import reviews
 
 
@@ -15,7 +15,7 @@ def settings(data_dir: str, **changes: object) -> dict:
 
 @pytest.mark.slow
 def test_reviews_are_as_many_as_stated_and_no_two_are_the_same(data_dir: str) -> None:
-    examples = tasks.read(settings(data_dir))
+    examples = reading.read(settings(data_dir))
     assert {name: len(split) for name, split in examples.items()} == reviews.SPLITS
     texts = [text for split in examples.values() for text in split.texts]
     assert len(set(texts)) == len(texts)
@@ -27,13 +27,13 @@ def test_reviews_are_as_many_as_stated_and_no_two_are_the_same(data_dir: str) ->
 @pytest.mark.slow
 def test_reviews_are_the_same_on_every_machine(data_dir: str, tmp_path: Path) -> None:
     reviews.builder(str(tmp_path)).download_and_prepare()
-    again, first = tasks.read(settings(str(tmp_path))), tasks.read(settings(data_dir))
+    again, first = reading.read(settings(str(tmp_path))), reading.read(settings(data_dir))
     assert again["test"].texts == first["test"].texts
 
 
 def test_no_word_tells_the_label_of_a_synthetic_review(data_dir: str) -> None:
     """The best guess from any one word is right for fewer than 3 of 4 of the reviews that have it."""
-    examples = tasks.read(settings(data_dir))["train"]
+    examples = reading.read(settings(data_dir))["train"]
     labels = examples.labels
     words = [set(text.split()) for text in examples.texts]
     for word in set().union(*words):
@@ -45,16 +45,16 @@ def test_no_word_tells_the_label_of_a_synthetic_review(data_dir: str) -> None:
 def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     task = tasks.Task("synthetic_reviews", reviews.LABELS, builder=reviews.builder)
     monkeypatch.setitem(tasks.TASKS, "reviews", task)
-    first, again, other = (tasks.read(settings(data_dir, split_seed=seed)) for seed in (0, 0, 1))
+    first, again, other = (reading.read(settings(data_dir, split_seed=seed)) for seed in (0, 0, 1))
     assert (len(first["train"]), len(first["validation"])) == (6400, 1600)
     assert not set(first["train"].texts) & set(first["validation"].texts)
     assert first["validation"].texts == again["validation"].texts != other["validation"].texts
     with pytest.raises(ValueError, match=r"data.holdout=1.0 must lie between 0 and 1"):
-        tasks.read(settings(data_dir, holdout=1.0))
+        reading.read(settings(data_dir, holdout=1.0))
 
 
 def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = tasks.read_split
+    read = reading.read_split
 
     def with_copy(builder: object, split: str, texts: tuple[str, ...], *more: object) -> tfds.Examples:
         examples = read(builder, split, texts, *more)
@@ -62,8 +62,8 @@ def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch:
             examples.texts[7] = read(builder, "train", texts).texts[3].upper().replace(" .", "!!")
         return examples
 
-    monkeypatch.setattr(tasks, "read_split", with_copy)
-    assert np.flatnonzero(tasks.read(settings(data_dir))["test"].in_train).tolist() == [7]
+    monkeypatch.setattr(reading, "read_split", with_copy)
+    assert np.flatnonzero(reading.read(settings(data_dir))["test"].in_train).tolist() == [7]
 
 
 def test_buckets_and_tokenizer_of_a_task(data_dir: str, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_buckets_and_tokenizer_of_a_task(data_dir: str, tmp_path: Path) -> None:
 
 def test_unknown_task(data_dir: str) -> None:
     with pytest.raises(ValueError, match="data.task='imbd' is unknown; choose one of reviews, imdb"):
-        tasks.read(settings(data_dir, task="imbd"))
+        reading.read(settings(data_dir, task="imbd"))
 
 
 def test_a_data_set_that_cannot_be_had_names_the_command(
@@ -88,7 +88,7 @@ def test_a_data_set_that_cannot_be_had_names_the_command(
     with pytest.raises(
         ValueError, match=r"python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR"
     ):
-        tasks.read(settings(str(tmp_path), task="imdb"))
+        reading.read(settings(str(tmp_path), task="imdb"))
 
 
 @pytest.mark.parametrize("damage", ["shard missing", "shard cut", "info missing"])
@@ -103,4 +103,4 @@ def test_a_damaged_data_set_is_named(damage: str, few_reviews: str, tmp_path: Pa
     else:
         (folder / "dataset_info.json").unlink()
     with pytest.raises(ValueError, match="cannot be read.* move that folder away and prepare it again"):
-        tasks.read(settings(str(tmp_path)))
+        reading.read(settings(str(tmp_path)))

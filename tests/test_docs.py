@@ -24,10 +24,13 @@ from fourier_attn.train import workdir
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-SHOWING = ("optics", "fnet", "mixers")  # pages with programs
 PACKAGE = ROOT / "fourier_attn"
 EXTENDING = (ROOT / "docs" / "extending.md").read_text()
-SHOWN = ("optics", "fnet", "mixers", "start")  # pages with programs
+SHOWN = [  # pages with programs; those of docs/extending.md are files, of which tests are below
+    f"docs/{page.name}"
+    for page in PAGES[1:]
+    if "\n```python\n" in page.read_text() and page.name != "extending.md"
+]
 NEW = {"configs/decay.py", "model.mixer.rate"}  # made by what docs/extending.md says
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -51,10 +54,7 @@ def test_readme_is_short() -> None:
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "name",
-    [
-        "README.md",
-        *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in SHOWN),
-    ],
+    ["README.md", *(pytest.param(page, marks=pytest.mark.slow) for page in SHOWN)],
 )
 def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -244,3 +244,38 @@ def test_the_example_trains_on_the_examples_task(extended: Path) -> None:
     assert "test accuracy" in said
     said = call(extended, "-m", "fourier_attn.main", "--mode=predict", run, "--text=this is broken .")
     assert said.split()[-2] in ("question", "complaint")
+
+
+ANSWERS = {  # what stands on a page that each question leads to
+    "Where is the maths?": ("mixers.md", "y[i, j] = Re sum"),
+    "Where are the weights?": ("api/layers.md", "class LambdaLayer"),
+    "Where is the loop?": ("api/fourier_attn.train.loop.md", "class Run:"),
+    "How do I add a mixer?": ("extending.md", "MIXERS"),
+    "Which number should I see?": ("evidence.md", "<!-- table: evidence -->"),
+    "How do I train on my own CSV?": ("tutorial.md", "--config.data.train="),
+    "How do I use a layer in my own model?": ("start.md", "layer.apply(params, x)"),
+    "How do two devices, or eight, train one network?": ("../notebooks/devices.ipynb", "sharding"),
+    "What does the noise of light do to a network?": ("optics.md", "<!-- table: photons -->"),
+    "How do I cite it, and whom else?": ("faq.md", "CITATION.cff"),
+}
+
+
+def source(page: str) -> str:
+    """What a page of the site is made from: its file or, for the reference, modules."""
+    if not page.startswith("api/"):
+        return (ROOT / "docs" / page).read_text()
+    name = page.removeprefix("api/").removesuffix(".md").replace(".", "/")
+    files = [ROOT / f"{name}.py"] if "/" in name else (PACKAGE / name).glob("*.py")
+    return "\n".join(file.read_text() for file in files)
+
+
+def test_each_question_is_answered_within_two_clicks() -> None:
+    """One from the first page to the questions, one from there."""
+    docs = ROOT / "docs"
+    assert "(questions.md)" in (docs / "index.md").read_text()
+    asked = dict(rows((docs / "questions.md").read_text(), "| question | page |"))
+    assert asked.keys() == ANSWERS.keys()
+    for question, (page, said) in ANSWERS.items():
+        links = re.findall(r"\]\(([^)#]+)", asked[question])
+        assert page in links, question
+        assert said in source(page), question

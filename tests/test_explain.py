@@ -13,9 +13,10 @@ from fourier_attn import config, main, model, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.filters import learned
 from fourier_attn.layers.global_filter import GlobalFilter
-from fourier_attn.layers.inside import look
+from fourier_attn.layers.inside import attention_maps, look
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.circular import circular_correlate
+from fourier_attn.studies.explain import draw
 
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 
@@ -77,6 +78,36 @@ def test_weights_are_those_that_the_network_uses(position: str) -> None:
         np.testing.assert_allclose(a.weights, b.weights, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("mixer", "pooling"), [("attention", "class"), ("attention", "mean"), ("fourier", "mean")]
+)
+def test_the_map_of_an_image_is_where_the_answer_looks(mixer: str, pooling: str) -> None:
+    """The class token's row of the last block, or the mean over rows; without attention nothing."""
+    c = config.default(mixer).model
+    c.update({"inputs": "patches", "image": (8, 12, 1), "patch": 4, "depth": 2, "d": 8, "mlp": 8})
+    c.update({"positions": 7, "class_token": pooling == "class", "pooling": pooling})
+    images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (1, 8, 12, 1), np.uint8))
+    network = model.build(c)
+    params = network.init(jax.random.key(0), images)["params"]
+    maps, last = attention_maps(network, params, images), look(network, params, images)[-1].weights
+    if last is None:
+        assert maps.shape == (1, 0, 0)
+        return
+    np.testing.assert_allclose(maps[0], last[:, 0] if pooling == "class" else last.mean(axis=1), atol=1e-6)
+
+
+def test_the_picture_shows_the_image_under_the_map() -> None:
+    random = np.random.default_rng(0)
+    pixels, maps = random.integers(0, 256, (8, 12, 3), np.uint8), random.random((2, 2, 3), np.float32)
+    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pixels)
+    image, bright, *heads = [axes.images[0] for axes in figure.axes if axes.images]
+    np.testing.assert_array_equal(image.get_array(), pixels)
+    mean = maps.mean(axis=0).astype(np.float64)
+    expected = pixels * np.kron(mean, np.ones((4, 4)))[..., None] / mean.max()
+    np.testing.assert_allclose(bright.get_array(), expected, atol=1)  # bytes
+    np.testing.assert_allclose([head.get_array() for head in heads], maps, rtol=1e-6)
+
+
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize(
     "mixer",
@@ -92,6 +123,8 @@ def test_the_command_writes_what_it_sees(mixer: str, few_reviews: str, tmp_path:
     assert out.count("written to") == 2
     document = json.loads((tmp_path / "inside.json").read_text())
     assert document["tokens"] == ["the", "film", "was", "not", "dull"]
+    assert document["answer"]["label"] in {"negative", "positive"}
+    assert document["map"] == []
     (block,) = document["blocks"]
     shown = {"circular": "merged", "lambda": "position", "global_filter": "gain"}[mixer]
     assert np.isfinite(np.array(block[shown])).all()

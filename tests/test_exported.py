@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, data, export, pretrained, train
+from fourier_attn import config, data, export, exported, pretrained, train
 from fourier_attn.family import family
 from fourier_attn.predict import Predictor
 from fourier_attn.pretrained.folder import card
@@ -65,6 +65,27 @@ def test_programs_answer_without_this_package(toy_run: Path, tmp_path: Path) -> 
     np.testing.assert_allclose(standalone(tmp_path / "out", TEXTS), expected, atol=1e-5)
 
 
+def test_only_an_unknown_number_of_rows_is_given_up(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program then takes so many rows as a batch has; any other error is one."""
+    predictor, asked = Predictor.load(toy_run), []
+
+    def programs(error: Exception) -> Any:
+        def one(predictor: Predictor, platforms: Any, b: Any) -> dict[int, bytes]:
+            asked.append(b)
+            if isinstance(b, int):
+                return {48: b"program"}
+            raise error
+
+        monkeypatch.setattr(export, "_programs", one)
+        return export.programs(predictor, ("cpu",))
+
+    assert programs(jax.errors.InconclusiveDimensionOperation("b > 128")) == ({48: b"program"}, 16)
+    asked.clear()
+    with pytest.raises(TypeError, match="a mistake"):
+        programs(TypeError("a mistake"))
+    assert len(asked) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_pairs_buckets_and_seeds_are_exported(tmp_path: Path) -> None:
@@ -81,9 +102,11 @@ def test_pairs_buckets_and_seeds_are_exported(tmp_path: Path) -> None:
     texts, pairs = ["a 3 b", "a b " * 30, "a", "a [SEP] b"], ["c 5", "d e", "e " * 40, "[PAD]"]
     expected = [list(a["probabilities"].values()) for a in Predictor.load(tmp_path / "run")(texts, pairs)]
     np.testing.assert_allclose(standalone(tmp_path / "out", texts, pairs), expected, atol=1e-5)
+    with pytest.raises(ValueError, match="judges pairs; give text_pairs"):
+        exported.Classifier(tmp_path / "out")(texts)
     with pytest.raises(ValueError, match="exists and is not overwritten"):
         export.export(tmp_path / "run", tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "out", "run"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".fourier_attn", "a.jsonl", "out", "run"]
 
 
 def test_weights_alone(toy_run: Path, tmp_path: Path) -> None:

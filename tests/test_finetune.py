@@ -13,7 +13,7 @@ from conftest import configuration as load
 from conftest import final_state
 from conftest import small_family as small
 
-from fourier_attn import config, predict, pretrained, train
+from fourier_attn import config, predict, pretrained, stream, train
 from fourier_attn.data.text import load_tokenizer
 from fourier_attn.family import family
 from fourier_attn.train import init_from, loop, metrics, signals
@@ -100,6 +100,20 @@ def test_a_mask_is_filled(pretrained_run: Path) -> None:
         assert 0 < sum(values) <= 1
     with pytest.raises(ValueError, match=r"has no \[MASK\]"):
         predict.predict(pretrained_run, "the cat sees a dog .")
+
+
+@pytest.mark.slow
+def test_a_line_without_a_mask_is_named_or_skipped(pretrained_run: Path, tmp_path: Path) -> None:
+    """By its number in the file, where empty lines count."""
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('"the cat [MASK] ."\n\n"the cat sees a dog ."\n"a [MASK] ."\n')
+    named = r"in.jsonl, line 3: its text has no \[MASK\] among its first \d+ tokens"
+    with pytest.raises(ValueError, match=named):
+        stream.judge(pretrained_run, str(source), str(target))
+    assert stream.judge(pretrained_run, str(source), str(target), skip_bad=True) == "2 judged, 1 skipped"
+    answers = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [answer["line"] for answer in answers] == [1, 4]
+    assert all(len(answer["masks"]) == 1 for answer in answers)
 
 
 @pytest.mark.slow
@@ -233,6 +247,7 @@ def test_tokenizers_without_separators_are_refused_first(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_weights_of_another_vocabulary_are_refused(
     pretrained_run: Path, few_reviews: str, tmp_path: Path
 ) -> None:

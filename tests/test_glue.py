@@ -223,6 +223,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 def test_the_real_tasks(real: Path, tmp_path: Path) -> None:
     assert set(glue.found(SHARED / "glue")) == {*COUNTS, "glue/sst2"}
     for name, counts in COUNTS.items():

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ROOT, SHARED, run_here
+from conftest import ROOT, SHARED, assert_same_run, run_here
 from PIL import Image
 
-from fourier_attn import config, data, main, predict, train
+from fourier_attn import config, data, main, model, predict, train
 from fourier_attn.data import images as pictures
 from fourier_attn.data import tasks
 from fourier_attn.data.images import Augmentation, ImageBatches, augment, read_image, statistics
@@ -349,7 +349,33 @@ def run(clothes: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.usefixtures("standard_promotion")
-def test_a_run_is_evaluated_judges_a_file_and_is_resumed(run: Path, clothes: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [2, 3])
+def test_a_stopped_run_of_augmented_images_ends_the_same(
+    step: int, run: Path, clothes: str, tmp_path: Path, stopped_at: Callable[[Any, Path, int], None]
+) -> None:
+    """Bit for bit: within an epoch, and at its end."""
+    c = small(clothes)
+    c.data.mix = "mixup"
+    assert (c.data.flip, c.data.crop) == (True, 2)
+    stopped_at(c, tmp_path, step)
+    train.run(c, tmp_path)
+    assert_same_run(run, tmp_path)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_images_in_bfloat16(clothes: str) -> None:
+    c, pixels = small(clothes), jnp.asarray(drawn(4, 28, 28, 1)[0])
+    c.model.update({"image": (28, 28, 1), "classes": 10, "patch": 7})
+    full = model.build(c.model)
+    params = full.init(jax.random.key(0), pixels)
+    c.model.dtype = "bfloat16"
+    answers = model.build(c.model).apply(params, pixels)
+    assert answers.dtype == jnp.float32
+    np.testing.assert_allclose(answers, full.apply(params, pixels), atol=0.05)  # 8 bits
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_is_evaluated_and_judges_a_file(run: Path, clothes: str, tmp_path: Path) -> None:
     last = [eval(line, {"null": None}) for line in (run / "metrics.jsonl").read_text().splitlines()][-1]
     assert predict.evaluate(run)["test"]["accuracy"] == last["accuracy"]
     image, path = drawn(1, 28, 28)[0][0], tmp_path / "boot.png"

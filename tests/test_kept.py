@@ -1,14 +1,16 @@
 """What a start keeps for the next one: found again, made again where it is damaged, never more than that."""
 
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import shrink
 
 from fourier_attn import config, data
-from fourier_attn.data import kept
+from fourier_attn.data import kept, own
 
 
 @pytest.fixture
@@ -86,3 +88,77 @@ def test_only_some_are_kept(place: Path, tmp_path: Path, monkeypatch: pytest.Mon
         load(place, tmp_path / str(i), length=length)
     names = [path.name.partition("-")[0] for path in (place / kept.FOLDER).iterdir()]
     assert sorted(names) == ["rows", "rows", "tokenizer"]
+
+
+def write_table(path: Path, last: str = "b") -> Path:
+    lines = [f"text number {i},{'ab'[i % 2]}\n" for i in range(59)]
+    path.write_text("".join(["text,label\n", *lines, f"text number 59,{last}\n"]))
+    return path
+
+
+def load_table(table: Path, run: Path, **more: Any) -> tuple[data.Splits, list[str]]:
+    run.mkdir(exist_ok=True)
+    settings, said = config.default("fourier", "files").data, []
+    settings.update({"train": str(table), "vocab": 60, **more})
+    return data.load(settings, directory=run, say=said.append), said
+
+
+def test_a_second_start_with_the_same_table_does_not_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write_table(tmp_path / "a.csv")
+    first, said = load_table(table, tmp_path / "a")
+    assert [line.split()[0] for line in said] == ["fitting", "encoding"]
+    monkeypatch.setattr(own, "read", None)  # is not needed any more
+    found = {"text": "text", "label": "label", "labels": ("a", "b")}
+    for number, more in enumerate(({}, found, {"batch": 8})):  # as a run that goes on has them
+        second, said = load_table(table, tmp_path / f"again{number}", **more)
+        assert not said
+        assert same(first, second)
+        assert (second.knobs, second.notes) == (first.knobs, first.notes)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / kept.FOLDER).iterdir()}
+    assert modes == {0o600}  # texts may be private
+
+
+def test_a_table_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    """Also where its size and its time are those of before."""
+    table = write_table(tmp_path / "a.csv")
+    before = table.stat()
+    first, _ = load_table(table, tmp_path / "a")
+    write_table(table, last="a")
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
+    second, said = load_table(table, tmp_path / "b")
+    assert len(said) == 2
+    assert not same(first, second)
+    other = write_table(tmp_path / "b.csv")
+    assert load_table(table, tmp_path / "c", validation=str(other))[1]
+    other.write_text(other.read_text() + "one more,a\n")
+    assert load_table(table, tmp_path / "d", validation=str(other))[1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"labels": ("b", "a")}, {"holdout": 0.3}, {"length": 4}, {"train_examples": 20}, {"split_seed": 1}],
+)
+def test_other_knobs_of_tables_have_other_files(tmp_path: Path, more: dict[str, Any]) -> None:
+    table = write_table(tmp_path / "a.csv")
+    load_table(table, tmp_path / "a")
+    found, _ = load_table(table, tmp_path / "b", **more)
+    shutil.rmtree(tmp_path / kept.FOLDER)
+    assert same(found, load_table(table, tmp_path / "c", **more)[0])
+
+
+def test_a_table_that_changes_while_it_is_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, read = write_table(tmp_path / "a.csv"), own.read
+
+    def slowly(settings: Any) -> own.Own:
+        found = read(settings)
+        write_table(table, last="a")
+        return found
+
+    monkeypatch.setattr(own, "read", slowly)
+    with pytest.raises(ValueError, match="a table has changed while it was read"):
+        load_table(table, tmp_path / "a")
+    assert [path.name for path in (tmp_path / kept.FOLDER).glob("rows-*")] == []

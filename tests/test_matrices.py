@@ -73,7 +73,7 @@ def test_rank_products_and_distinct_entries() -> None:
     ],
 )
 def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
-    _, row = matrices.measure(name, matrices.LAYERS[name])
+    row = matrices.measure(name, matrices.LAYERS[name])
     assert {fact: row[fact] for fact in facts} == facts
     commutes = {kind for kind in ("translation", "cyclic", "permutation") if row[kind] < matrices.NONE}
     everything = {"translation", "cyclic", "permutation"}

@@ -6,7 +6,8 @@ import pytest
 from conftest import normal
 
 from fourier_attn import config
-from fourier_attn.model import MIXERS, Block, build
+from fourier_attn.layers.encoder import Block
+from fourier_attn.model import MIXERS, build
 
 SOON = ("attention", "fourier", "identity")
 SOME = [*SOON, *(pytest.param(name, marks=pytest.mark.slow) for name in MIXERS if name not in SOON)]

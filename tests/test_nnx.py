@@ -11,7 +11,9 @@ from fourier_attn.model import MIXERS
 
 
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize(
+    "name", [name if name == "circular" else pytest.param(name, marks=pytest.mark.slow) for name in MIXERS]
+)
 def test_a_mixer_as_nnx_and_as_a_function(name: str) -> None:
     """jit, grad and vmap of either are those of the layer; an exported program gives its values."""
     layer, x = MIXERS[name](), normal(2, 6, 8)

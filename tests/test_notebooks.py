@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,12 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
 
+def programs(path: Path) -> list[str]:
+    """The cells of code."""
+    cells = json.loads(path.read_text())["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
 @notebooks
 def test_notebooks_are_kept_without_outputs(path: Path) -> None:
     for cell in json.loads(path.read_text())["cells"]:
@@ -22,8 +29,23 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
 
 @notebooks
 def test_notebooks_begin_with_what_installs(path: Path) -> None:
-    code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
-    assert "%pip install" in "".join(code[0]["source"])
+    assert "%pip install" in programs(path)[0]
+
+
+@notebooks
+def test_notebooks_say_what_they_need(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package is not installed and SOURCE does not say where it is."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    first = programs(path)[0].replace("%pip", "pass  #")
+    with pytest.raises(SystemExit, match="set SOURCE"):
+        exec(first, {})
+
+
+@notebooks
+def test_notebooks_draw_in_the_style(path: Path) -> None:
+    text = "\n".join(programs(path))
+    assert ("plt." in text) == ("plt.rcParams.update(style.SETTINGS)" in text)
+    assert not re.search(r"#[0-9A-Fa-f]{6}|viridis|RdBu|fontsize", text)
 
 
 @pytest.mark.slow

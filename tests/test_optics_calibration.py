@@ -26,6 +26,7 @@ STATIC = {
 }
 
 
+@pytest.mark.slow
 def test_residual_falls_with_light_and_with_probes_down_to_the_levels() -> None:
     """Shot noise alone: 10 dB for ten times the light, and for ten times the probes."""
     device = made(shape=(5, 5), detection="hybrid90", **STATIC)

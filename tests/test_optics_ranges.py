@@ -106,9 +106,8 @@ def test_a_run_stores_ranges_with_its_weights(seeds: int, few_reviews: str, tmp_
 
 
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.parametrize(
-    "mixer", ["fourier", *(pytest.param(name, marks=pytest.mark.slow) for name in ("circular", "lambda"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mixer", ["fourier", "circular", "lambda"])
 def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
     c = calibrated(few_reviews, mixer, "ideal")  # the chip's other errors take long to compile
     engine = c.model.mixer.engine

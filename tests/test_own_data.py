@@ -5,6 +5,8 @@ import gzip
 import json
 import lzma
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -252,6 +254,35 @@ def test_a_look_inside_takes_pairs_of_own_data(tmp_path: Path) -> None:
     assert run_here(main, *words)[0] == 2
 
 
+MEASURE = """
+import sys
+from pathlib import Path
+from fourier_attn import config, data
+c = config.default("fourier", "files").data
+c.update({"train": sys.argv[1], "dir": sys.argv[2], "vocab": 300, "fit_examples": 1000})
+Path(sys.argv[2]).mkdir()
+splits = data.load(c, directory=Path(sys.argv[2]))
+splits.fingerprints(), splits.train[0]
+print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's peak of a process")
+def test_a_row_takes_a_few_bytes(tmp_path: Path) -> None:
+    """Each with a number of its own and about 12 tokens, of two bytes: 5 million must fit into 2 GB."""
+    peaks, sizes = [], (200_000, 600_000)
+    for size in sizes:
+        file = tmp_path / f"{size}.csv"
+        with file.open("w") as written:
+            written.write("text,label\n")
+            written.writelines(f"a {WORDS[i % 5]} text {i},{i % 2}\n" for i in range(size))
+        words = [sys.executable, "-c", MEASURE, str(file), str(tmp_path / f"run{size}")]
+        done = subprocess.run(words, check=True, capture_output=True, text=True)
+        peaks.append(int(done.stdout) * 1024)
+    assert (peaks[1] - peaks[0]) / (sizes[1] - sizes[0]) < 100
+
+
 def test_images_in_folders(tmp_path: Path) -> None:
     for number in range(20):
         folder = tmp_path / "train" / ("cat", "dog")[number % 2]
@@ -305,13 +336,16 @@ def test_a_folder_of_a_split_is_read_with_its_classes(tmp_path: Path) -> None:
 
 
 def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fourier_attn.data import tasks
+    from fourier_attn.data import reading
     from fourier_attn.data.sources import reviews
 
     builder = reviews.builder(few_reviews)
-    monkeypatch.setattr(tasks, "prepared", lambda *given: builder)
+    monkeypatch.setattr(reading, "prepared", lambda *given: builder)
     settings = config.default("fourier", "tfds").data
     settings.update({"dataset": "synthetic_reviews", "dir": few_reviews, "vocab": 200})
     splits = data.load(settings, directory=tmp_path)
     assert splits.knobs["labels"] == reviews.LABELS
     assert [len(split.rows) for split in (splits.train, splits.validation, splits.test)] == [200, 64, 200]
+    settings.update({"labels": (), "validation": "test"})
+    with pytest.raises(ValueError, match="are train, test, test; name different splits"):
+        data.load(settings, directory=tmp_path)

@@ -1,6 +1,7 @@
 """Mixers and tasks from outside: registered, trained, found again, and never executed unasked."""
 
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from fourier_attn import config, export, main, model, plugins
 from fourier_attn.data import TASKS
 from fourier_attn.data.tasks import Task, register_task
 from fourier_attn.model import MIXERS, register_mixer
+from fourier_attn.studies import compare, query_keys, robustness
 from fourier_attn.train import workdir
+from fourier_attn.train.summary import summary
 
 MODULE = """
     import flax.linen as nn
@@ -49,9 +52,10 @@ MODULE = """
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """What a test registers is gone after it."""
-    before = dict(MIXERS), dict(TASKS), dict(plugins._origins)
+    tables = (MIXERS, TASKS, plugins._origins, plugins._sources)
+    before = [dict(table) for table in tables]
     yield
-    for table, values in zip((MIXERS, TASKS, plugins._origins), before, strict=True):
+    for table, values in zip(tables, before, strict=True):
         table.clear()
         table.update(values)
 
@@ -61,6 +65,7 @@ def forget() -> None:
     for table, name in ((MIXERS, "scaled"), (TASKS, "opinions")):
         table.pop(name, None)
     plugins._origins.clear()
+    plugins._sources.clear()
 
 
 class Twice(nn.Module):
@@ -99,6 +104,26 @@ def test_knobs_are_the_fields() -> None:
 def test_what_is_no_mixer_is_refused(name: str, mixer: type, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model._add_mixer(name, mixer)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_who_registers_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration file that imports its class: that file registers, and both belong to the code."""
+    where = {"layers_of_mine": "class Own(Twice):\n    pass\n"}
+    where["mine"] = "from layers_of_mine import Own\nregister_mixer('own', Own)\n"
+    imported = "from test_plugins import Twice\nfrom fourier_attn.model import register_mixer\n"
+    for name, text in where.items():
+        (tmp_path / f"{name}.py").write_text(imported + text)
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.run(plugins.Origin("mine", str(tmp_path / "mine.py")))
+    assert plugins._origins["mixers", "own"].file == str(tmp_path / "mine.py")
+    assert plugins.digests().keys() == {"mine.py", "layers_of_mine.py"}
+    MIXERS.pop("own")
+    plugins.run(plugins._origins["mixers", "own"])
+    assert "own" in MIXERS
+    (tmp_path / "mine.py").write_text("raise SystemExit")
+    with pytest.raises(ValueError, match="cannot be run"):
+        plugins.run(plugins._origins["mixers", "own"])
 
 
 def test_what_is_no_task_is_refused() -> None:
@@ -155,10 +180,47 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     assert (code, "add --allow_code" in error) == (2, True)
     code, _, error = run_here(export, named, *words, "--allow_code")
     assert code == 0, error
-    (trained.parent / "mine.py").unlink()
     forget()
+    for study, needed in (
+        (query_keys, "name a run of one network with"),
+        (robustness, "without optical form"),
+    ):
+        code, _, error = run_here(study, named)
+        assert (code, "add --allow_code to run that file, if you trust it" in error) == (2, True)
+        code, _, error = run_here(study, named, "--allow_code")
+        assert (code, needed in error) == (2, True)
+        assert f"code        {trained.parent / 'mine.py'}" in error
+        forget()
+    (trained.parent / "mine.py").unlink()
     code, _, error = run_here(main, named, "--mode=eval", "--allow_code")
     assert (code, "is no file with a module" in error) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+@pytest.mark.usefixtures("standard_promotion")
+def test_runs_are_compared_without_what_they_name(trained: Path, few_reviews: str) -> None:
+    """As they were written: knobs, validation, test, and that they are done."""
+    other = trained.parent / "other"
+    shutil.copytree(trained, other)
+    facts = json.loads((other / "config.json").read_text())
+    facts["config"]["model"]["mixer"]["factor"] = 0.5
+    (other / "config.json").write_text(json.dumps(facts))
+    (trained.parent / "seen").unlink(missing_ok=True)
+    code, out, error = run_here(compare, str(trained), str(other), arguments=True)
+    assert code == 0, error
+    head, *rows = (line.split() for line in out.splitlines())
+    assert head[-1] == "model.mixer.factor"
+    assert {row[0]: row[-1] for row in rows} == {"run": "0.25", "other": "0.5"}
+    assert all("done" in row for row in rows)
+    lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    found = summary(trained)
+    assert found.test == lines[-1]["accuracy"]
+    assert [value for _, value in found.curve] == [x["accuracy"] for x in lines if x["split"] == "validation"]
+    assert not (trained.parent / "seen").exists()
+    assert "scaled" not in MIXERS
+    facts["extended"] = [{"step": lines[-1]["step"], "epochs": 2, "commit": None}]
+    (other / "config.json").write_text(json.dumps(facts))
+    assert summary(other).state == "open"
 
 
 @pytest.mark.parametrize("damage", [3, {"mixers": 4}, {"mixers": {"a": {}}}, {"tasks": [1]}])

@@ -41,7 +41,7 @@ def test_answers_keep_the_order_and_are_those_of_each_alone(predictor: predict.P
 
 def test_answers_are_those_of_the_evaluation(predictor: predict.Predictor, toy_run: Path) -> None:
     """Of all test texts, as the run has written them."""
-    examples = data.tasks.read(predictor.config.data)["test"]
+    examples = data.reading.read(predictor.config.data)["test"]
     answers = predictor(examples.texts)
     written = [json.loads(line) for line in (toy_run / "predictions.jsonl").read_text().splitlines()]
     names = predictor.task.labels
@@ -56,7 +56,7 @@ def test_answers_are_those_of_the_evaluation(predictor: predict.Predictor, toy_r
     ("texts", "text_pairs", "message"),
     [
         ("one", None, "is one text; give a list"),
-        (["a", " "], None, "text=' ' is empty"),
+        (["a", " "], None, "text=' ' is empty; write a text there"),
         (["a", 3], None, "text=3 is no text"),
         (["a", "\ud800"], None, "is not UTF-8"),
         (["a"], ["b"], r"is about 1 text\(s\); give text alone"),
@@ -108,6 +108,11 @@ def test_a_bad_line_is_named_or_skipped(
         assert "in.jsonl, line 2: " in err
         assert "--skip_bad" in err
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    source.write_text(LINES[0])
+    code, _, err = run_here(main, *options[:-1], f"--output={tmp_path}")
+    assert (code, f"--output={tmp_path} is no file" in err, tmp_path.is_dir()) == (2, True, True)
+    code, _, err = run_here(main, f"--workdir={toy_run}", "--text=fine")
+    assert (code, err) == (2, "error: --text needs --mode=predict or explain; it is train\n")
     source.write_bytes(b"\n".join([LINES[0].encode(), *bad, LINES[1].encode()]))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(source.read_bytes())))
     code, out, err = run_here(main, "--mode=predict", f"--workdir={toy_run}", "--input=-", "--skip_bad")

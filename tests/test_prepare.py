@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from conftest import SHARED
 
 from fourier_attn import config
-from fourier_attn.data import tasks
+from fourier_attn.data import reading
 from fourier_attn.data.corpus import read_corpora
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import wikitext
@@ -140,7 +140,7 @@ def real_imdb(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 def test_real_imdb_has_123_test_texts_in_train(real_imdb: str) -> None:
-    examples = tasks.read(config.default("fourier", "imdb").data.to_dict() | {"dir": real_imdb})
+    examples = reading.read(config.default("fourier", "imdb").data.to_dict() | {"dir": real_imdb})
     assert {name: len(split) for name, split in examples.items()} == {
         "train": 20_000,
         "validation": 5_000,

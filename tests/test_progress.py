@@ -25,8 +25,11 @@ def test_bars_move_and_end_at_their_ends(
 
     for module in (loop, evaluate):
         monkeypatch.setattr(module, "tqdm", Bar)
+    monkeypatch.setattr(loop, "plot_curves", curves.plot_curves)
     toy.train.epochs, toy.train.log_every = 2, 3  # epochs of six steps
-    train.run(toy, tmp_path_factory.mktemp("run"))
+    where = tmp_path_factory.mktemp("run")
+    train.run(toy, where)
+    assert (where / "curves.png").read_bytes().startswith(b"\x89PNG")
     places = {title: [(n, total) for name, n, total in seen if name.strip(": ") == title] for title in NAMES}
     assert {0, 3, 6, 9, 12} <= {n for n, _ in places["train"]}
     assert places["train"][-1] == (12, 12)
@@ -55,7 +58,7 @@ def test_what_the_curves_say() -> None:
     lines = [line("validation", 1, 0.7), line("validation", 2, 0.8), line("validation", 3, 0.75)]
     lines += [line("train", 2.5, 0.99), line("test", 3, 0.7912)]
     first, second = curves.draw(lines, chance=0.5).axes
-    said = {text.get_text() for text in first.get_legend().get_texts()}
+    said = {text.get_text() for text in first.texts}
     assert said == {"validation", "test, 79.12 %", "best epoch, 2", "chance"}
     assert second.get_ylabel() == "loss"
     low, high = first.get_ylim()

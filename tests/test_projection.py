@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from fourier_attn.optics import Engine, Plan, components, cost, plan
 from fourier_attn.optics.components import CORNERS
@@ -84,17 +83,21 @@ def test_the_widest_bar_is_on_top() -> None:
 
 
 def test_the_figure_has_its_panels() -> None:
-    engines = {name: sensitivity(case(name)) for name in ("chip_11x11", "demonstrator_5x5")}
-    figure = tornado.draw(engines, "a toy")
-    assert isinstance(figure, Figure)
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [f"{name}: {tornado.TITLES[answer]}" for name in engines for answer in ANSWERS]
+    names = ("chip_11x11", "demonstrator_5x5")
+    rows = [
+        row | {"part": "sensitivity", "preset": name} for name in names for row in sensitivity(case(name))
+    ]
+    figure = tornado.draw({"rows": rows, "setting": "a toy"})
+    titles = [axes.get_title("left").split(", typically")[0] for axes in figure.axes]
+    assert titles == [f"{name}: {tornado.TITLES[answer]}" for name in names for answer in ANSWERS]
     first = figure.axes[0]
     assert first.get_yticklabels()[0].get_text() == "link.bit_j  5e-13 to 3.57e-11 J"
 
 
 def test_nothing_to_draw_is_said() -> None:
-    figure = tornado.draw({"none": []}, "a toy")
+    answers = dict.fromkeys(ANSWERS, 1.0)
+    row = {"part": "sensitivity", "preset": "none", "typical_answers": answers, "answers": [answers, answers]}
+    figure = tornado.draw({"rows": [row], "setting": "a toy"})
     assert {text.get_text() for axes in figure.axes for text in axes.texts} == {"nothing moves it"}
 
 

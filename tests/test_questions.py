@@ -1,6 +1,8 @@
 """Questions about images, and labels of patches: from data to a trained run that is asked."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal, run_here
+from conftest import ROOT, normal, run_here
 from PIL import Image
 from sklearn.metrics import jaccard_score
 
 from configs import pixels
 from configs import shapes as shapes_config
-from fourier_attn import config, data, main, model, predict, train
-from fourier_attn.attention_map import attention_maps
+from fourier_attn import config, data, export, main, model, predict, pretrained, train
 from fourier_attn.data import images as pictures
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import Pictures
+from fourier_attn.exported import Classifier
 from fourier_attn.layers.heads import Question
+from fourier_attn.layers.inside import attention_maps
 from fourier_attn.studies import attended
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.scores import mean_iou
@@ -58,24 +61,46 @@ def asked(few: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def patches(few: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on labels of patches."""
+    where = tmp_path_factory.mktemp("runs") / "patches"
+    with jax.numpy_dtype_promotion("standard"):
+        train.run(small(few, "segmentation"), where)
+    return where
+
+
+@pytest.fixture(scope="module")
 def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("files") / "shapes.png"
     Image.fromarray(next(shapes.examples("test", 1)).image).save(path)
     return str(path)
 
 
-@pytest.mark.parametrize("image", [5, None, ["a.png"], "none.png", "a\0b"])
-def test_what_is_no_image_is_named(asked: Path, image: Any) -> None:
+def test_what_is_no_image_is_named(asked: Path) -> None:
     """As a line of --input may have it."""
-    with pytest.raises(ValueError, match=r"about images; give files|cannot be used"):
-        predict.Predictor.load(asked).image(image)
+    predictor = predict.Predictor.load(asked)
+    for image in (5, None, ["a.png"], "none.png", "a\0b"):
+        with pytest.raises(ValueError, match=r"about images; give files|cannot be used"):
+            predictor.image(image)
 
 
 def test_a_look_inside_takes_image_and_question(asked: Path, picture: str, tmp_path: Path) -> None:
+    """The answer, where the question looked for it, and the weights of the block."""
     words = ("--mode=explain", f"--workdir={asked}", f"--output={tmp_path / 'inside'}")
     code, _, error = run_here(main, *words, f"--image={picture}", "--text=what colour is the circle?")
     assert code == 0, error
-    (block,) = json.loads((tmp_path / "inside.json").read_text())["blocks"]
+    document = json.loads((tmp_path / "inside.json").read_text())
+    found = dict(predict.predict_image(asked, picture, "what colour is the circle?"))
+    assert document["answer"]["probabilities"] == pytest.approx(found, abs=1e-6)
+    _, network, params = predict.restore(asked)
+    tokenizer = data.text.load_tokenizer(asked / "tokenizer.json")
+    question = data.text.encode_questions(tokenizer, ["what colour is the circle?"], 8)
+    image = pictures.read_image(Path(picture), (40, 40, 3))[None]
+    maps = attention_maps(network, params, image, question=question)
+    assert maps.shape == (1, 4, 25)
+    np.testing.assert_allclose(maps.sum(axis=-1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.array(document["map"]).reshape(4, 25), maps[0], atol=1e-6)
+    (block,) = document["blocks"]
     heads, rows, columns = np.array(block["weights"]).shape
     assert heads == 4
     assert rows == columns
@@ -137,30 +162,14 @@ def test_batches_hold_the_questions_of_their_images(few: str, tmp_path: Path) ->
     train.questions[0] = changed
 
 
-def test_a_run_answers_questions(asked: Path, picture: str, tmp_path: Path) -> None:
+def test_a_run_answers_questions(asked: Path, picture: str) -> None:
     words = (*ASKED, f"--workdir={asked}", f"--image={picture}")
-    code, out, error = run_here(main, *words, f"--map={tmp_path / 'map.png'}")
+    code, out, error = run_here(main, *words)
     assert code == 0, error
     found = dict(line.rsplit(" ", 1) for line in out.splitlines())
     assert set(found) == set(shapes.ANSWERS)
     assert sum(map(float, found.values())) == pytest.approx(1, abs=1e-3)
-    with Image.open(tmp_path / "map.png") as drawn:
-        assert drawn.size == (800, 400)
-        pixels = np.asarray(drawn)
-    assert (pixels[:, :400].min(axis=(0, 1)) > 0).any()
-    brightest = pixels[:, 400:].reshape(5, 80, 5, 80, 3).mean(axis=(1, 3, 4))
-    config_, network, params = predict.restore(asked)
-    tokenizer = data.text.load_tokenizer(asked / "tokenizer.json")
-    question = data.text.encode_questions(tokenizer, ["what colour is the circle?"], 8)
-    image = pictures.read_image(Path(picture), (40, 40, 3))[None]
-    batch = pictures.ImageBatches(image, np.zeros(1, int), batch=1, questions=question)[0]
-    maps = attention_maps(network, params, batch, 1)
-    assert maps.shape == (1, 4, 25)
-    np.testing.assert_allclose(maps.sum(axis=-1), 1, atol=1e-5)
-    weights = maps.mean(axis=1)
-    plain = image[0].reshape(5, 8, 5, 8, 3).mean(axis=(1, 3, 4))
-    np.testing.assert_allclose(brightest, plain * weights[0].reshape(5, 5) / weights.max(), atol=1.5)
-    assert config_.model.head == "question"
+    assert predict.restore(asked)[0].model.head == "question"
 
 
 @pytest.mark.parametrize(
@@ -170,11 +179,10 @@ def test_a_run_answers_questions(asked: Path, picture: str, tmp_path: Path) -> N
             ("--text=what colour is the penguin?",),
             "has a word that the task does not know; ask with are, circle",
         ),
-        (("--text=",), "has 0 words; ask with 1 to 8"),
+        (("--text=",), "text='' is empty"),
         (("--text=" + "circle " * 9,), "has 9 words; ask with 1 to 8"),
         ((), "and text=None: give one with --text"),
         (("--text=how many circles?", "--text_pair=?"), "--image and --text_pair exclude each other"),
-        (("--text=how many circles?", "--map=/nowhere/map.png"), "map=/nowhere/map.png cannot be written"),
     ],
 )
 def test_questions_that_cannot_be_answered(
@@ -184,6 +192,78 @@ def test_questions_that_cannot_be_answered(
     assert code == 2
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_file_of_questions(asked: Path, picture: str, tmp_path: Path) -> None:
+    """Answers are those of each alone; a line that cannot be answered is named, or left out."""
+    questions = ["what colour is the circle?", "how many squares?", "how many circles?"]
+    lines = [json.dumps({"image": picture, "text": text}) for text in questions]
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("\n".join(lines))
+    words = ("--mode=predict", f"--workdir={asked}", f"--input={source}", f"--output={target}")
+    code, _, error = run_here(main, *words)
+    assert code == 0, error
+    answers = [json.loads(line) for line in target.read_text().splitlines()]
+    for answer, question in zip(answers, questions, strict=True):
+        alone = dict(predict.predict_image(asked, picture, question))
+        assert answer["probabilities"] == pytest.approx(alone, abs=1e-6)
+    bad = [
+        ({"image": picture}, "is no object with image and text"),
+        ({"image": "none.png", "text": questions[0]}, "image=none.png cannot be used"),
+        ({"image": picture, "text": "how many penguins?"}, "has a word that the task does not know"),
+        ({"image": picture, "text": "circle " * 9}, "has 9 words; ask with 1 to 8"),
+        ({"image": picture, "text": 3}, "text=3 is no text"),
+    ]
+    for value, message in bad:
+        source.write_text("\n".join([lines[0], json.dumps(value), lines[1]]))
+        code, _, error = run_here(main, *words)
+        assert code == 2
+        assert "in.jsonl, line 2: " in error
+        assert message in error
+    code, _, error = run_here(main, *words, "--skip_bad")
+    assert code == 0, error
+    assert [json.loads(line)["line"] for line in target.read_text().splitlines()] == [1, 3]
+
+
+def test_questions_are_no_program(asked: Path, tmp_path: Path) -> None:
+    """What cannot be exported is said; the weights can."""
+    with pytest.raises(ValueError, match=r"asks questions about images, .* use --format=safetensors"):
+        export.export(asked, tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+    export.export(asked, tmp_path / "out", "safetensors")
+    _, params = pretrained.load(tmp_path / "out" / "model.safetensors")
+    jax.tree.map(np.testing.assert_array_equal, params, jax.device_get(predict.restore(asked)[2]))
+
+
+@pytest.mark.slow
+def test_a_program_of_images_asks_for_arrays(patches: Path, picture: str, tmp_path: Path) -> None:
+    """The file name of one gets one line; its bytes get the answers of the run."""
+    pytest.importorskip("flatbuffers")
+    folder = tmp_path / "out"
+    words = [sys.executable, "-m", "fourier_attn.export", f"--workdir={patches}", f"--to={folder}"]
+    subprocess.run(words, check=True, cwd=ROOT)  # without annotations that are checked: rows may be `b` there
+    words = [sys.executable, folder / "classify.py", picture]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert f"error: {picture!r}: this network takes images" in done.stderr
+    assert "an array of bytes (n, 40, 40, 3)" in done.stderr
+    image = pictures.read_image(Path(picture), (40, 40, 3))[None]
+    [answer] = predict.Predictor.load(patches)([picture])
+    expected = [list(p["probabilities"].values()) for row in answer["patches"] for p in row]
+    np.testing.assert_allclose(Classifier(folder)(image)[0], expected, atol=1e-5)
+
+
+def test_pixels_are_no_program() -> None:
+    c = pixels.get_config("fnet")
+    c.data.task, c.model.classes = "pixels", 10
+    predictor = predict.Predictor(c, model.build(c.model), {})
+    with pytest.raises(ValueError, match="'pixels' has images as tokens, which programs do not take"):
+        export.check_programs(predictor)
+
+
+def test_as_many_questions_as_images(asked: Path, picture: str) -> None:
+    with pytest.raises(ValueError, match="there are 1 images and 2 questions; give as many"):
+        predict.Predictor.load(asked)([picture], ["how many squares?"] * 2)
 
 
 def test_labels_of_patches(few: str, picture: str, tmp_path: Path) -> None:

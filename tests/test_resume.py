@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import pytest
-from conftest import ROOT, assert_same_run, final_state, shrink
+from conftest import ROOT, assert_same_run, shrink
 
 from fourier_attn import config, train
-from fourier_attn.train import loop, signals
 from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -52,32 +52,12 @@ def test_a_run_stopped_at_any_step_ends_the_same(
     whole: Path,
     toy: config.Config,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    stopped_at: Callable[[config.Config, Path, int], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Stopped by a signal between saves, at a save, and at the end of an epoch before its validation."""
     with_dropout(toy)
-    poll = signals.StopSignals.poll
-
-    def interrupt(signals: signals.StopSignals) -> None:
-        if running and running.step == stop_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        poll(signals)
-
-    made = loop.Run.__init__
-
-    def remember(run: loop.Run, *arguments: object) -> None:
-        nonlocal running
-        made(run, *arguments)
-        running = run
-
-    running = None
-    monkeypatch.setattr(loop.Run, "__init__", remember)
-    monkeypatch.setattr(signals.StopSignals, "poll", interrupt)
-    with pytest.raises(signals.Interrupted):
-        train.run(toy, tmp_path / "stopped")
-    monkeypatch.undo()
-    assert int(final_state(tmp_path / "stopped").step) == stop_at
+    stopped_at(toy, tmp_path / "stopped", stop_at)
     train.run(toy, tmp_path / "stopped")
     assert f"going on from step {stop_at}" in capsys.readouterr().out  # not from the start
     assert_same_run(whole, tmp_path / "stopped")

@@ -31,7 +31,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def test_curves_are_losses_side_by_side_with_keys_of_their_own() -> None:
-    axes = sweep.draw(rows(), BITS, NOISES).axes[0]
+    axes = sweep.draw({"rows": rows()}).axes[0]
     curves = [bar.lines[0] for bar in axes.containers]
     assert len(curves) == 4
     loss = 100 * (0.1 / 2 + 0.001)  # mean of three devices at 2 bit
@@ -45,8 +45,8 @@ def test_curves_are_losses_side_by_side_with_keys_of_their_own() -> None:
 
 
 def test_maps_say_their_numbers() -> None:
-    _, first, second, *_ = sweep.draw(rows(), BITS, NOISES).axes
-    assert first.get_title() == "exact, exact 90.00 %"
+    _, first, second, *_ = sweep.draw({"rows": rows()}).axes
+    assert first.get_title("left") == "exact: exact transform 90.00 %"
     assert [text.get_text() for text in first.texts] == ["84.9", "86.6", "88.7", "83.9", "85.6", "87.7"]
     assert second.texts[0].get_text() == "82.9"
     assert [label.get_text() for label in first.get_xticklabels()] == ["2", "3", "8"]

@@ -10,7 +10,7 @@ import pytest
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import read_pictures
 
-COUNT = 4_000
+COUNT = 2_000
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
             costs = [cell.core_hours for cell in together if cell.seed == seed]
             assert costs == sorted(costs)
     with pytest.raises(ValueError, match=r"only='nobody' is no model of tier 1; it has identity, "):
-        suite.cells("1", ["nobody"])
+        suite.cells("1", only=["nobody"])
 
 
 def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:

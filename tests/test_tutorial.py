@@ -1,4 +1,4 @@
-"""docs/tutorial.md, line by line, on SST-2's files."""
+"""docs/tutorial.md, line by line."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SHARED
+from conftest import ROOT
 
 COMMANDS = re.search(r"^```sh\n(.*?)^```$", (ROOT / "docs/tutorial.md").read_text(), flags=re.M | re.S)[1]
 
@@ -20,10 +20,8 @@ def test_there_are_ten_commands() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (SHARED / "glue" / "SST-2").is_dir(), reason="SST-2's files are not here")
 @pytest.mark.skipif(not importlib.util.find_spec("flatbuffers"), reason="the extra `export` is not installed")
 def test_the_commands_lead_from_a_table_to_a_classifier(tmp_path: Path) -> None:
-    shutil.copytree(SHARED / "glue" / "SST-2", tmp_path / "SST-2")
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {
@@ -38,9 +36,9 @@ def test_the_commands_lead_from_a_table_to_a_classifier(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         said.append(done.stdout)
-    assert "2,000 train, 872 validation, 1,821 test" in said[0]
-    assert "fnet" in said[2]
-    assert "attention" in said[2]
+    assert "2,400 train, 800 validation, 800 test" in said[1]
+    assert "fnet" in said[3]
+    assert "attention" in said[3]
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     lines = [line.split("\t") for line in said[8].splitlines()]
     for answer, (label, probability, _) in zip(answers, lines, strict=True):

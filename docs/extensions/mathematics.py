@@ -56,7 +56,7 @@ class Reader:
         return " ".join(part for part in parts if part)
 
     def _fraction(self, parts: list[str]) -> None:
-        while self.look() in ("/", "//") or self.look().isspace():
+        while self.look() == "/" or self.look().isspace():
             self.take()
         while parts and not parts[-1].strip():
             parts.pop()

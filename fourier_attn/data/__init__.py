@@ -1,7 +1,7 @@
 """From a task's name to batches of token ids, or of images."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -9,30 +9,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourier_attn.data import own
+from fourier_attn.data import kept, own
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
-from fourier_attn.data.kept import Kept, Part
+from fourier_attn.data.kept import Found, Kept, Part
 from fourier_attn.data.masking import MaskedBatches
+from fourier_attn.data.reading import look, read, read_images, split_names, tfds_knobs
+from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import (
     TASKS,
     Task,
     check_task,
-    look,
-    read,
-    read_images,
-    split_names,
     task_of,
-    tfds_knobs,
 )
 from fourier_attn.data.text import (
     KINDS,
     WORDS,
     check_kind,
     copy_tokenizer,
-    encode,
     encode_questions,
     fit,
     load_tokenizer,
@@ -40,7 +36,7 @@ from fourier_attn.data.text import (
     special,
     tokenizer_file,
 )
-from fourier_attn.data.tfds import Pictures
+from fourier_attn.data.tfds import Examples, Pictures
 
 __all__ = [
     "TASKS",
@@ -108,9 +104,8 @@ class Splits(NamedTuple):
         found = {}
         for name, split in {"train": self.train, **self.evals}.items():
             digest = hashlib.blake2b(digest_size=8)
-            for row, label in zip(split.rows, split.labels, strict=True):
-                digest.update(len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes())
-                digest.update(label.tobytes())
+            for record in _records(split):
+                digest.update(record)
             questions = getattr(split, "questions", None)
             digest.update(b"" if questions is None else questions.tobytes())
             found[name] = f"{len(split.rows)} {digest.hexdigest()}"
@@ -118,6 +113,15 @@ class Splits(NamedTuple):
         if self.tokenizer is None:
             return {"data": found}
         return {"data": found, "tokenizer": hashlib.sha256(self.tokenizer.read_bytes()).hexdigest()[:16]}
+
+
+def _records(split: Split) -> Iterator[bytes]:
+    """Each row with its length before it and its label behind it."""
+    if isinstance(split.rows, Rows):
+        yield from split.rows.records(split.labels)
+        return
+    for row, label in zip(split.rows, split.labels, strict=True):
+        yield len(row).to_bytes(4, "little") + np.ascontiguousarray(row).tobytes() + label.tobytes()
 
 
 def load(
@@ -145,7 +149,7 @@ def load(
     if config["task"] == "pretraining":
         return _load_pretraining(config, directory, seed, epochs)
     if config["task"] == "files":
-        return _load_own(config, directory, seed, epochs)
+        return _load_own(config, directory, seed, epochs, say)
     if TASKS[config["task"]].images:
         kind = _load_images if TASKS[config["task"]].inputs == "patches" else _load_pixels
         return kind(config, directory, seed, epochs)
@@ -182,18 +186,25 @@ def load(
     )
 
 
-def _load_own(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
-    """Tables of the user's own, which are never held in memory."""
-    found = own.read(config)
-    knobs = found.columns._asdict() | {"labels": found.labels}
-    config = dict(config) | knobs
-    tokenizer = _tokenizer(config, directory, found.texts("train", config["fit_examples"]))
+def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callable[[str], None]) -> Splits:
+    """Tables of the user's own, whose texts are never held in memory."""
+    columns, files = own.columns_of(config)._asdict(), own.fingerprints(config)
+    config = dict(config) | columns
+    place = kept.of_tables(config, files)
+    found = _kept(place, config, directory)
+    if found is None or (config["labels"] and list(config["labels"]) != found.facts["labels"]):
+        found = _encoded_own(config, directory, place, say)
+        if own.fingerprints(config) != files:
+            raise ValueError(f"{config['train']}: a table has changed while it was read; start again")
+        place.keep(directory, found)
+    knobs = columns | {"labels": tuple(found.facts["labels"])}
+    config |= knobs
+    tokenizer = load_tokenizer(tokenizer_file(directory))
     ids, lengths = special(tokenizer), padded_lengths(config)
-    rows = found.encode(tokenizer, config["length"])
 
     def batches(split: str, **order: int) -> Batches:
-        labels, size = found.parts[split].labels, config["batch"]
-        return Batches(rows[split], labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
+        (rows, labels, *_), size = found.parts[split], config["batch"]
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
 
     return Splits(
         batches("train", seed=seed, epochs=epochs),
@@ -206,9 +217,22 @@ def _load_own(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
         {},
         tokenizer_file(directory),
         knobs,
-        found.notes,
-        found.files,
+        tuple(found.facts["notes"]),
+        files,
     )
+
+
+def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str], None]) -> Found:
+    """The user's own tables as token ids; the tokenizer is in the run's directory then."""
+    read = own.read(config)
+    fits = _fits(config, directory, say)
+    tokenizer = _tokenizer(config, directory, read.texts("train", config["fit_examples"]))
+    if fits:
+        place.keep_tokenizer(directory)
+    say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
+    rows, none = read.encode(tokenizer, config["length"]), np.zeros(0, np.int32)
+    parts = {name: Part(rows[name], part.labels, part.in_train, none) for name, part in read.parts.items()}
+    return Found(parts, {"labels": [*read.labels], "notes": [*read.notes]})
 
 
 def source(config: Any) -> str:
@@ -224,31 +248,46 @@ def hidden(labels: np.ndarray) -> bool:
 
 def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> dict[str, Part]:
     """The splits as token ids; the tokenizer is in the run's directory then."""
-    kept = Kept(config)
-    if config["tokenizer"] in KINDS:
-        kept.give_tokenizer(directory)
-    if tokenizer_file(directory).exists() and (found := kept.parts(directory)):
-        return found
+    place = kept.of_tfds(config)
+    if found := _kept(place, config, directory):
+        return found.parts
     examples = read(config)
     train = examples["train"]
-    fits = config["tokenizer"] in KINDS and not tokenizer_file(directory).exists()
-    if fits:
-        say(f"fitting the tokenizer {config['tokenizer']!r} ...")
+    fits = _fits(config, directory, say)
     tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
     if fits:
-        kept.keep_tokenizer(directory)
+        place.keep_tokenizer(directory)
     say(f"encoding {sum(map(len, examples.values())):,} examples ...")
     parts = {
         name: Part(
-            encode(tokenizer, part.texts, config["length"], part.text_pairs),
+            encode_all(tokenizer, _columns(part), config["length"]),
             part.labels,
             part.in_train,
             part.idx,
         )
         for name, part in examples.items()
     }
-    kept.keep_parts(directory, parts)
+    place.keep(directory, Found(parts, {}))
     return parts
+
+
+def _kept(place: Kept, config: Any, directory: Path) -> Found | None:
+    """What an earlier start has kept; the tokenizer is in the run's directory then, if it has one."""
+    if config["tokenizer"] in KINDS:
+        place.give_tokenizer(directory)
+    return place.find(directory)
+
+
+def _fits(config: Any, directory: Path, say: Callable[[str], None]) -> bool:
+    """Whether a tokenizer has to be fitted, which takes a while."""
+    fits = config["tokenizer"] in KINDS and not tokenizer_file(directory).exists()
+    if fits:
+        say(f"fitting the tokenizer {config['tokenizer']!r} ...")
+    return fits
+
+
+def _columns(part: Examples) -> Iterable[tuple[str, ...]]:
+    return zip(part.texts, part.text_pairs, strict=True) if part.text_pairs else zip(part.texts, strict=True)
 
 
 def _told(task: Task, tokenizer: Any) -> dict[str, Any]:

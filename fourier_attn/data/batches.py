@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import grain
 import numpy as np
 
+from fourier_attn.data.rows import Rows
+
 Batch = dict[str, Any]  # of arrays
 
 
@@ -65,7 +67,7 @@ class Batches:
             raise ValueError(f"data.batch={batch} must be at least 1")
         if list(buckets) != sorted(set(buckets)) or buckets[0] < 1:
             raise ValueError(f"data.buckets={tuple(buckets)} must be positive and rise")
-        lengths = np.array([len(row) for row in rows])
+        lengths = rows.lengths if isinstance(rows, Rows) else np.array([len(row) for row in rows])
         if lengths.max() > buckets[-1]:
             raise ValueError(
                 f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}"
@@ -74,9 +76,8 @@ class Batches:
         self.labels = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
         self.rows, self.batch, self.seed, self.pad, self.sep = rows, batch, seed, pad, sep
         bucket = np.searchsorted(buckets, lengths)
-        self.members = [
-            (t, np.flatnonzero(bucket == i)) for i, t in enumerate(buckets) if (bucket == i).any()
-        ]
+        members = [(t, np.flatnonzero(bucket == i).astype(np.int32)) for i, t in enumerate(buckets)]
+        self.members = [(t, numbers) for t, numbers in members if len(numbers)]
         self.steps_per_epoch = sum(-(-len(members) // batch) for _, members in self.members)
         self.epochs = epochs
         self.epoch = functools.lru_cache(maxsize=2)(self._epoch)

@@ -92,7 +92,7 @@ class Found:
 
     def __init__(self, names: Collection[str] = ()):
         self.fixed = bool(names)
-        self.ids, self.values = array("i"), array("d")
+        self.ids, self.values = array("i"), array("f")
         self.numbers: dict[str, int] = {name: i for i, name in enumerate(names)}
         self.word = self.fraction = ""  # where the first label stands that is no number, or no whole one
         self.last = ""
@@ -110,13 +110,15 @@ class Found:
         self.last = where
         if self.fixed:
             return
-        number = float(label) if NUMBER.fullmatch(label) else math.nan
-        self.values.append(number)
-        if math.isnan(number):
+        if not NUMBER.fullmatch(label):
             self.word = self.word or f"{where} has {label!r:.40}"
-        elif abs(number) > HUGE:
+            self.values = array("f")  # labels are no numbers, then
+            return
+        if abs(number := float(label)) > HUGE:
             raise ValueError(f"{where} has the label {label:.40}, beyond {HUGE:g}; scale the labels")
-        elif not WHOLE.fullmatch(label):
+        if not self.word:
+            self.values.append(number)
+        if not WHOLE.fullmatch(label):
             self.fraction = self.fraction or f"{where} has {label!r:.40}"
 
     def names(self, file: object, column: str) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ class Found:
             )
         if self.fraction:
             if len(set(self.values[:CLASSES])) == 1:
-                raise ValueError(f"{file}: all labels {column} are {self.values[0]}; write others, too")
+                raise ValueError(f"{file}: all labels {column} are {self.values[0]:g}; write others, too")
             return ()
         if len(self.numbers) == 1:
             raise ValueError(
@@ -150,7 +152,7 @@ class Found:
     def labels(self, names: tuple[str, ...]) -> np.ndarray:
         """The number of each label among `names`; without names, its value."""
         if not names:
-            return np.array(self.values, np.float32)
+            return np.frombuffer(self.values, np.float32)
         places = {name: i for i, name in enumerate(names)}
         order = np.array([places[name] for name in self.numbers], np.int32)
-        return order[np.array(self.ids)]
+        return order[np.frombuffer(self.ids, np.int32)]

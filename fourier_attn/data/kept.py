@@ -1,24 +1,26 @@
 """What has been read and encoded once, kept for the next start: in `.fourier_attn` of the data directory.
 
-Files are named by fingerprints of all that they are made from, hold arrays and text only, and end with their
-own hash. One that is not whole is made again; a data directory that cannot be written to is left as it is.
+That of the user's own tables is the folder of `data.train`, unless `data.dir` names another one. Files are
+named by fingerprints of all that they are made from, hold arrays and text only, and end with their own hash.
+One that is not whole is made again; a data directory that cannot be written to is left as it is.
 """
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import zipfile
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import tokenizers
+from numpy.lib.format import read_array, write_array
 from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic
+from fourier_attn.data.rows import Rows
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import tokenizer_file
 from fourier_attn.data.tfds import prepared
@@ -26,82 +28,128 @@ from fourier_attn.data.tfds import prepared
 FOLDER = ".fourier_attn"
 MOST = 8  # files of each kind; the oldest are removed
 LARGEST = 2**31  # bytes of one
+SUM = 32  # bytes of the hash at its end
 # Knobs of the data that examples depend on, in their order, and those of a tokenizer that is fitted.
-READ = (
-    *("task", "holdout", "split_seed", "train_examples", "eval_examples", "test_examples"),
-    *("dataset", "text", "text_pair", "label", "labels"),
-)
+DRAWN = ("holdout", "split_seed", "train_examples", "eval_examples", "test_examples")
+COLUMNS = ("text", "text_pair", "label")
 FITTED = ("tokenizer", "vocab", "fit_examples")
 
 
 class Part(NamedTuple):
     """A split: token ids of each example, and the columns of `tfds.Examples`."""
 
-    rows: list[np.ndarray]
+    rows: Rows
     labels: np.ndarray
     in_train: np.ndarray
     idx: np.ndarray
 
 
-class Kept:
-    """The kept files of one task in its data directory, with the configuration's `data` part."""
+class Found(NamedTuple):
+    """The splits, and what is known of them besides, as JSON has it."""
 
-    def __init__(self, config: Any):
-        task = TASKS[config["task"]]
-        builder = prepared(task.dataset or config["dataset"], config["dir"] or None, task.builder)
-        depth = len(builder.info.full_name.split("/"))
-        place = Path(builder.data_path)
-        self.folder = place.parents[depth - 1] / FOLDER
-        files = sorted(path for path in place.iterdir() if path.is_file())
-        there = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        self.examples = _hash(_code(), str(place), there, [config[name] for name in READ])
+    parts: dict[str, Part]
+    facts: dict[str, Any]
+
+
+class Kept:
+    """The kept files of one task.
+
+    Args:
+      folder: the data directory.
+      examples: what the examples and their order depend on.
+      config: the configuration's `data` part.
+      mode: who may read and write the files.
+    """
+
+    def __init__(self, folder: Path, examples: Sequence[Any], config: Any, mode: int = 0o644):
+        self.folder, self.mode = folder / FOLDER, mode
+        self.examples = _hash(_code(), examples)
         self.fitted = _hash(self.examples, tokenizers.__version__, [config[name] for name in FITTED])
         self.length = config["length"]
 
     def give_tokenizer(self, directory: Path) -> None:
         """Writes the tokenizer that was fitted to these examples into a run's directory that has none."""
         if not tokenizer_file(directory).exists():
-            contents = _read(self.folder / f"tokenizer-{self.fitted}")
-            if contents is not None:
-                atomic.write(directory / "tokenizer.json", contents)
+            file = _whole(self.folder / f"tokenizer-{self.fitted}")
+            if file is not None:
+                with file:
+                    atomic.write(directory / "tokenizer.json", file.read()[:-SUM])
 
     def keep_tokenizer(self, directory: Path) -> None:
-        self._write(f"tokenizer-{self.fitted}", (directory / "tokenizer.json").read_bytes())
+        contents = (directory / "tokenizer.json").read_bytes()
+        self._write(f"tokenizer-{self.fitted}", lambda file: file.write(contents))
 
-    def parts(self, directory: Path) -> dict[str, Part] | None:
-        """The splits as the tokenizer in a run's directory encodes them; None if they are not there."""
-        contents = _read(self.folder / self._rows(directory))
-        try:
-            return None if contents is None else _unpacked(contents)
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile):  # of another form
+    def find(self, directory: Path) -> Found | None:
+        """What the tokenizer in a run's directory has encoded; None if it is not there."""
+        if not tokenizer_file(directory).exists():
             return None
+        file = _whole(self.folder / self._rows(directory))
+        if file is None:
+            return None
+        with file:
+            try:
+                names, facts = json.loads(file.readline())
+                arrays = {name: read_array(file, allow_pickle=False) for name in names}
+                return Found(_parts(arrays), facts)
+            except (ValueError, KeyError, TypeError):  # of another form
+                return None
 
-    def keep_parts(self, directory: Path, parts: Mapping[str, Part]) -> None:
-        self._write(self._rows(directory), _packed(parts))
+    def keep(self, directory: Path, found: Found) -> None:
+        arrays = _arrays(found.parts)
+
+        def fill(file: Any) -> None:
+            file.write(json.dumps([[*arrays], found.facts]).encode() + b"\n")
+            for array in arrays.values():
+                write_array(file, array, allow_pickle=False)
+
+        if sum(array.nbytes for array in arrays.values()) < LARGEST:
+            self._write(self._rows(directory), fill)
 
     def _rows(self, directory: Path) -> str:
         tokenizer = hashlib.sha256(tokenizer_file(directory).read_bytes()).hexdigest()
         return f"rows-{_hash(self.examples, tokenizer, tokenizers.__version__, self.length)}"
 
-    def _write(self, name: str, contents: bytes) -> None:
-        if len(contents) > LARGEST:
-            return
+    def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
         mine = self.folder / f"{name}-{os.getpid()}"  # several processes may write at once
         try:
             self.folder.mkdir(exist_ok=True)
-            atomic.write(mine, contents + hashlib.sha256(contents).digest())
+            with atomic.writing(mine, self.mode) as file:
+                summed = _Summed(file)
+                fill(summed)
+                file.write(summed.digest.digest())
             mine.replace(self.folder / name)
             kind = name.partition("-")[0]
             for old in sorted(self.folder.glob(f"{kind}-*"), key=_age)[:-MOST]:
                 old.unlink(missing_ok=True)
         except OSError:  # read only, or full: there is nothing to be kept then
-            with contextlib.suppress(OSError):
-                mine.with_name(f"{mine.name}.tmp").unlink(missing_ok=True)
+            pass
+
+
+def of_tfds(config: Any) -> Kept:
+    """The kept files of texts that TFDS reads."""
+    task = TASKS[config["task"]]
+    builder = prepared(task.dataset or config["dataset"], config["dir"] or None, task.builder)
+    depth = len(builder.info.full_name.split("/"))
+    place = Path(builder.data_path)
+    files = sorted(path for path in place.iterdir() if path.is_file())
+    there = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    knobs = [config[name] for name in ("task", *DRAWN, "dataset", *COLUMNS, "labels")]
+    return Kept(place.parents[depth - 1], [str(place), there, knobs], config)
+
+
+def of_tables(config: Any, files: Mapping[str, str]) -> Kept:
+    """The kept files of the user's own tables, by their fingerprints; for the user alone, as texts may be."""
+    knobs = [config[name] for name in (*DRAWN, *COLUMNS)]
+    return Kept(root(config), [files, knobs], config, mode=0o600)
 
 
 def root(config: Any) -> Path:
     """The data directory of a configuration's `data` part."""
-    return Path(config["dir"] or constants.DATA_DIR).expanduser()
+    if config["dir"]:
+        return Path(config["dir"]).expanduser()
+    if config["task"] == "files":
+        return Path(config["train"]).absolute().parent
+    return Path(constants.DATA_DIR).expanduser()
 
 
 def _age(path: Path) -> int:
@@ -124,36 +172,52 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> bytes | None:
-    """The contents of a kept file that is whole."""
+def _whole(path: Path) -> BinaryIO | None:
+    """Opens a kept file, if there is one that is whole."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            contents = file.read(LARGEST + 33)
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     except OSError:
         return None
-    contents, digest = contents[:-32], contents[-32:]
-    return contents if hashlib.sha256(contents).digest() == digest else None
+    found, digest = os.fstat(file.fileno()), hashlib.sha256()
+    left = found.st_size - SUM
+    if not stat.S_ISREG(found.st_mode) or not 0 <= left <= LARGEST:
+        file.close()
+        return None
+    while left and (piece := file.read(min(left, 2**20))):
+        digest.update(piece)
+        left -= len(piece)
+    if file.read() != digest.digest():
+        file.close()
+        return None
+    file.seek(0)
+    return file
 
 
-def _packed(parts: Mapping[str, Part]) -> bytes:
-    arrays: dict[str, Any] = {}
+class _Summed(io.RawIOBase):
+    """Writes to `file`, and knows the hash of what it has written."""
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.digest = file, hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        self.digest.update(piece)
+        return self.file.write(piece)
+
+
+def _arrays(parts: Mapping[str, Part]) -> dict[str, np.ndarray]:
+    found = {}
     for name, part in parts.items():
-        ids = np.concatenate(part.rows)
-        small = ids.min() >= 0 and ids.max() < 2**16
-        arrays[f"{name}/ids"] = ids.astype(np.uint16 if small else np.int32)
-        arrays[f"{name}/lengths"] = np.array([len(row) for row in part.rows], np.int32)
-        arrays |= {f"{name}/{column}": getattr(part, column) for column in Part._fields[1:]}
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
+        found |= {f"{name}/tokens": part.rows.tokens, f"{name}/lengths": part.rows.lengths}
+        found |= {f"{name}/{column}": getattr(part, column) for column in Part._fields[1:]}
+    return found
 
 
-def _unpacked(contents: bytes) -> dict[str, Part]:
-    with np.load(io.BytesIO(contents), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+def _parts(arrays: Mapping[str, np.ndarray]) -> dict[str, Part]:
     parts = {}
     for name in dict.fromkeys(key.partition("/")[0] for key in arrays):
-        ids, lengths = arrays[f"{name}/ids"].astype(np.int32), arrays[f"{name}/lengths"]
-        rows = np.split(ids, np.cumsum(lengths)[:-1])
+        rows = Rows(arrays[f"{name}/tokens"], arrays[f"{name}/lengths"])
         parts[name] = Part(rows, *(arrays[f"{name}/{column}"] for column in Part._fields[1:]))
     return parts

@@ -1,45 +1,23 @@
-"""The user's own tables: read row by row, split, and encoded into one array of tokens."""
+"""The user's own tables: read row by row, split, and encoded.
+
+Of each row a few bytes are held, never its text: tables may have millions of them.
+"""
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fourier_attn.data.columns import Columns, Found, find_columns, label_of
+from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import tables
 from fourier_attn.data.sources.files import letters
-from fourier_attn.data.text import encode
 
 SPLITS = ("train", "validation", "test")
-CHUNK = 4096  # texts that are encoded at a time
-
-
-class Rows(Sequence):
-    """Token ids of many texts, in one array.
-
-    Args:
-      tokens: of all texts, one after another.
-      starts, lengths: of each text in there.
-    """
-
-    def __init__(self, tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray):
-        self.tokens, self.starts, self.lengths = tokens, starts, lengths
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, index: Any) -> Any:
-        start = self.starts[index]
-        return self.tokens[start : start + self.lengths[index]]
-
-    def take(self, index: np.ndarray) -> "Rows":
-        """Those with these numbers; the tokens are not copied."""
-        return Rows(self.tokens, self.starts[index], self.lengths[index])
 
 
 @dataclass(frozen=True)
@@ -50,21 +28,19 @@ class Part:
       file: the table.
       rows: their numbers in it, in the split's order.
       labels: of each: the number of its class, or a number; -1 where the file has none.
-      letters: a hash of the letters and digits of each.
       in_train: which of them are in train, too.
     """
 
     file: Path
     rows: np.ndarray
     labels: np.ndarray
-    letters: np.ndarray
     in_train: np.ndarray
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, index: np.ndarray) -> "Part":
-        columns = (self.rows, self.labels, self.letters, self.in_train)
+        columns = (self.rows, self.labels, self.in_train)
         return Part(self.file, *(column[index] for column in columns))
 
     def first(self, count: int) -> "Part":
@@ -81,14 +57,12 @@ class Own:
       columns: of texts and labels.
       labels: the classes; (): labels are numbers.
       notes: what people should know about them.
-      files: name and hash of each file.
     """
 
     parts: Mapping[str, Part]
     columns: Columns
     labels: tuple[str, ...]
     notes: tuple[str, ...]
-    files: Mapping[str, str]
 
     def texts(self, split: str, count: int = 0) -> Iterator[str]:
         """The texts of the first so many rows of a split, or of all for 0, as they stand in its file."""
@@ -102,7 +76,7 @@ class Own:
         for file in {part.file for part in self.parts.values()}:
             here = {name: part for name, part in self.parts.items() if part.file == file}
             wanted = np.unique(np.concatenate([part.rows for part in here.values()]))
-            rows = _encoded(tokenizer, _wanted(file, self.columns, wanted), length)
+            rows = encode_all(tokenizer, _wanted(file, self.columns, wanted), length)
             found |= {name: rows.take(np.searchsorted(wanted, part.rows)) for name, part in here.items()}
         return found
 
@@ -114,15 +88,13 @@ def read(config: Any) -> Own:
 
     Raises: ValueError that names file, line, value and cure for what cannot be used.
     """
-    if not config["train"]:
-        raise ValueError("data.train is empty; name a table of your own, --config.data.train=FILE.csv")
-    columns = _columns(config)
-    read, names = {}, tuple(config["labels"])
+    columns = columns_of(config)
+    read, hashes, names = {}, {}, tuple(config["labels"])
     for split in SPLITS:
         if config[split]:
-            read[split], names = _read(Path(config[split]), split, columns, names)
+            read[split], hashes[split], names = _read(Path(config[split]), split, columns, names)
     train, missing = read["train"], [split for split in SPLITS[1:] if split not in read]
-    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
+    order = np.random.default_rng(config["split_seed"]).permutation(train.rows)
     for split in missing:
         count = round(config["holdout"] * len(train))
         if not count or count * len(missing) >= len(train):
@@ -132,12 +104,22 @@ def read(config: Any) -> Own:
             )
         read[split], order = train.take(order[:count]), order[count:]
     read["train"] = train.take(order)
+    seen = np.sort(hashes["train"][order])
+    for split in SPLITS[1:]:
+        found = hashes.get(split, hashes["train"])[read[split].rows]
+        read[split] = replace(read[split], in_train=_among(found, seen))
     return _limited(config, read, columns, names)
+
+
+def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
+    """Which values stand in an array that rises."""
+    places = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
+    return rising[places] == values
 
 
 def look(config: Any) -> None:
     """Checks that the tables are there, and the columns of their first rows. Raises: ValueError."""
-    columns = _columns(config)
+    columns = columns_of(config)
     for split in SPLITS[1:]:
         first = next(tables.rows(Path(config[split])), None) if config[split] else None
         if first is not None:
@@ -145,12 +127,9 @@ def look(config: Any) -> None:
 
 
 def _limited(config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...]) -> Own:
-    seen, notes = np.unique(read["train"].letters), []
-    for split in SPLITS[1:]:
-        part = read[split] = replace(read[split], in_train=np.isin(read[split].letters, seen))
-        if count := int(part.in_train.sum()):
-            notes.append(f"{split}: {count:,} of {len(part):,} texts are in train, too")
-    lost = sorted(set(range(len(names))) - set(read["train"].labels.tolist()))
+    twice = {split: int(read[split].in_train.sum()) for split in SPLITS[1:]}
+    notes = [f"{s}: {n:,} of {len(read[s]):,} texts are in train, too" for s, n in twice.items() if n]
+    lost = sorted(set(range(len(names))) - set(np.unique(read["train"].labels).tolist()))
     notes += [f"train has no row of the class {names[i]!r}: all are held out" for i in lost]
     if not names:
         labels = read["train"].labels
@@ -159,11 +138,18 @@ def _limited(config: Any, read: dict[str, Part], columns: Columns, names: tuple[
             notes.append("networks learn numbers near 0 and 1 best: scale the labels in the files")
     limits = dict(zip(SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True))
     parts = {split: read[split].first(config[knob]) for split, knob in limits.items()}
-    files = {split: tables.fingerprint(Path(config[split])) for split in SPLITS if config[split]}
-    return Own(parts, columns, names, tuple(notes), files)
+    return Own(parts, columns, names, tuple(notes))
 
 
-def _columns(config: Any) -> Columns:
+def fingerprints(config: Any) -> dict[str, str]:
+    """Name and hash of the table of each split that has one."""
+    return {split: tables.fingerprint(Path(config[split])) for split in SPLITS if config[split]}
+
+
+def columns_of(config: Any) -> Columns:
+    """The columns with text and label, of the table `train`. Raises: ValueError."""
+    if not config["train"]:
+        raise ValueError("data.train is empty; name a table of your own, --config.data.train=FILE.csv")
     path = Path(config["train"])
     first = next(tables.rows(path), None)
     if first is None:
@@ -171,8 +157,10 @@ def _columns(config: Any) -> Columns:
     return find_columns(config, first.values.keys(), path)
 
 
-def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...]) -> tuple[Part, tuple[str, ...]]:
-    """All rows of a file, and the classes of train.
+def _read(
+    path: Path, split: str, columns: Columns, names: tuple[str, ...]
+) -> tuple[Part, np.ndarray, tuple[str, ...]]:
+    """All rows of a file, a hash of the letters and digits of each, and the classes of train.
 
     Test may be without labels.
     """
@@ -196,7 +184,8 @@ def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...]) -> t
     count = len(hashes)
     kind = np.int32 if names else np.float32
     labels = np.full(count, -1, kind) if unlabelled else found.labels(names)
-    return Part(path, np.arange(count), labels, np.array(hashes), np.zeros(count, bool)), names
+    part = Part(path, np.arange(count, dtype=np.int32), labels, np.zeros(count, bool))
+    return part, np.frombuffer(hashes, np.int64), names
 
 
 def _check_columns(path: Path, split: str, columns: Columns, values: Mapping[str, Any]) -> None:
@@ -214,20 +203,9 @@ def _wanted(file: Path, columns: Columns, rows: np.ndarray) -> Iterator[tuple[st
     mask = np.zeros(int(rows.max()) + 1, bool)
     mask[rows] = True
     count = 0
-    for wanted, (where, values) in zip(mask.tolist(), tables.rows(file), strict=False):
+    for wanted, (where, values) in zip(mask.tobytes(), tables.rows(file), strict=False):
         if wanted:
             count += 1
             yield columns.texts(where, values)
     if count != len(rows):
         raise ValueError(f"{file} has changed while it was read; start again when it is complete")
-
-
-def _encoded(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> Rows:
-    tokens, sizes, texts = array("i"), array("i"), iter(texts)
-    while chunk := list(islice(texts, CHUNK)):
-        first, *second = (list(column) for column in zip(*chunk, strict=True))
-        for row in encode(tokenizer, first, length, second[0] if second else None):
-            tokens.frombytes(row.tobytes())
-            sizes.append(len(row))
-    lengths = np.array(sizes, np.int64)
-    return Rows(np.frombuffer(tokens, np.int32), np.cumsum(lengths) - lengths, lengths)

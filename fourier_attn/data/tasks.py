@@ -1,27 +1,14 @@
-"""The table of tasks, and the texts of their splits."""
+"""The table of tasks."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow_datasets as tfds
 
 from fourier_attn import plugins
-from fourier_attn.data import own
-from fourier_attn.data.columns import find_columns
-from fourier_attn.data.sources import cifar, folders, idx, listops, reviews, shapes
+from fourier_attn.data.sources import cifar, idx, listops, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
-from fourier_attn.data.tfds import (
-    Examples,
-    Pictures,
-    class_names,
-    prepared,
-    read_pictures,
-    read_split,
-    tfds_builder,
-)
 from fourier_attn.knobs import Knob, at_least, check, one_of, rising, share, texts
 
 KNOBS = {
@@ -204,7 +191,12 @@ TASKS = {
         name: Task(
             "",
             (),
-            defaults={"data.tokenizer": "bpe", "data.vocab": 20_000, "data.buckets": (32, 64, 128, 256)},
+            defaults={
+                "data.tokenizer": "bpe",
+                "data.vocab": 20_000,
+                "data.fit_examples": 1_000_000,  # a trainer holds all different words of these
+                "data.buckets": (32, 64, 128, 256),
+            },
         )
         for name in ("files", "tfds")
     },
@@ -284,104 +276,6 @@ def task_of(config: Any) -> Task:
     head, metrics = ("classes", ("accuracy",)) if labels else ("score", ("spearman", "pearson"))
     texts = tuple(filter(None, (config["text"], config["text_pair"]))) or ("text",)
     return dataclasses.replace(task, labels=labels, head=head, metrics=metrics, texts=texts)
-
-
-def read(config: Any) -> dict[str, Examples]:
-    """Reads the splits of `config.task`; builds or downloads the data set where needed.
-
-    Where the data set has no validation split, `holdout` of train is kept for it, drawn from
-    `split_seed`. `in_train` of the test splits refers to the whole of the original train split.
-
-    Raises: ValueError for an unknown task, a holdout outside (0, 1), a data set that is missing and
-      cannot be had, or one that cannot be read.
-    """
-    check_task(config)
-    task = split_names(config)
-    builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    train = read_split(builder, config["train"] or "train", task.texts, config["label"] or "label")
-    seen, result = set(train.letters()), {}
-    for split in task.tests:
-        test = read_split(builder, split, task.texts, config["label"] or "label")
-        in_train = np.array([text in seen for text in test.letters()])
-        result[split] = dataclasses.replace(test, in_train=in_train).first(config["test_examples"])
-    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    if not task.validations:
-        held = round(config["holdout"] * len(train))
-        result["validation"], order = train.take(order[:held]).first(config["eval_examples"]), order[held:]
-    for split in task.validations:
-        held_out = read_split(builder, split, task.texts, config["label"] or "label")
-        result[split] = held_out.first(config["eval_examples"])
-    return {"train": train.take(order).first(config["train_examples"]), **result}
-
-
-def split_names(config: Any) -> Task:
-    """The task with the names of the splits that knobs give to a TFDS data set."""
-    task = task_of(config)
-    if config["task"] != "tfds":
-        return task
-    validations = (config["validation"],) if config["validation"] else ()
-    return dataclasses.replace(
-        task, dataset=config["dataset"], validations=validations, tests=(config["test"],)
-    )
-
-
-def tfds_knobs(config: Any) -> dict[str, Any]:
-    """What TFDS says of a data set: its features with texts and label, the names of classes, its splits.
-
-    Raises: ValueError for a data set that cannot be had, or has no such features or splits.
-    """
-    builder = prepared(config["dataset"], config["dir"] or None)
-    features: Any = builder.info.features
-    columns = find_columns(config, tuple(features), f"the data set {config['dataset']}")
-    splits = tuple(builder.info.splits)
-    names = {split: config[split] or (split if split in splits else "") for split in own.SPLITS}
-    if not names["train"] or not names["test"]:
-        raise ValueError(
-            f"the data set {config['dataset']} has the splits {', '.join(splits)}; name those to use, "
-            "data.train and data.test"
-        )
-    labels = class_names(builder, columns.label)
-    return columns._asdict() | names | {"labels": tuple(config["labels"]) or labels}
-
-
-def look(config: Any) -> None:
-    """Checks, before a run begins, that own data are there, without reading them. Raises: ValueError."""
-    if config["task"] == "files":
-        own.look(config)
-    if config["task"] == "image_files":
-        folders.classes(Path(config["train"]))
-    if config["task"] == "tfds":
-        tfds_builder(config["dataset"], config["dir"] or None)
-
-
-def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
-    """Reads the splits of a task on images, as `read` does; without `in_train` for `held` splits.
-
-    Returns: the splits; knobs that own data determine; notes on these.
-    Raises: ValueError as `read`.
-    """
-    check_task(config)
-    if config["task"] == "image_files":
-        return folders.read(config)
-    task = TASKS[config["task"]]
-    builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    features = (task.label, task.question)
-    train = read_pictures(builder, "train", *features)
-    result = {}
-    for split in task.tests:
-        test = read_pictures(builder, split, *features)
-        result[split] = test.seen_in(train).first(config["test_examples"])
-    for name, (first, last) in task.held.items():
-        held = (first <= train.ids) & (train.ids < last)
-        result[name] = train.take(np.flatnonzero(held)).first(config["test_examples"])
-        train = train.take(np.flatnonzero(~held))
-    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    if not task.validations:
-        count = round(config["holdout"] * len(train))
-        result["validation"], order = train.take(order[:count]).first(config["eval_examples"]), order[count:]
-    for split in task.validations:
-        result[split] = read_pictures(builder, split, *features).first(config["eval_examples"])
-    return {"train": train.take(order).first(config["train_examples"]), **result}, {}, ()
 
 
 def register_task(name: str, task: Task) -> None:

@@ -42,7 +42,11 @@ def with_positions(
 
 
 def content_width(whole: int, kind: str, width: int) -> int:
-    """Features that are left beside the codes of positions. Raises: ValueError where there are none."""
+    """Features that are left beside the codes of positions. Raises: ValueError where there are none.
+
+    >>> content_width(32, "concatenated", 8), content_width(32, "learned", 8)
+    (24, 32)
+    """
     left = whole - width * (kind == "concatenated")
     if left < 1:
         raise ValueError(

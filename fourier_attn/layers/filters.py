@@ -23,6 +23,10 @@ def learned(layer: nn.Module, params: Any) -> dict[str, Array]:
     Of a lambda layer "position", R for each of the k depths, summed over the intra-depth; of a global
     filter "gain", |W| for each feature, by frequency.
 
+        >>> layer, x = GlobalFilter(length=4), jnp.ones((1, 4, 2))
+        >>> learned(layer, layer.init(jax.random.key(0), x))["gain"].shape  # features, frequencies
+        (2, 3)
+
     Args:
       params: what `layer.apply` takes.
     """

@@ -13,13 +13,22 @@ from fourier_attn.layers.initial import SMALL
 
 
 def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Array, "b d"]:
-    """The mean over the real tokens, (sum_i m_i x_i) / sum_i m_i; 0 where there is none."""
+    """The mean over the real tokens, (sum_i m_i x_i) / sum_i m_i; 0 where there is none.
+
+    >>> x = jnp.array([[[1.0], [3.0], [9.0]]])
+    >>> mean(x, jnp.array([[True, True, False]]))
+    Array([[2.]], dtype=float32)
+    """
     real = jnp.ones(x.shape[:2], jnp.float32) if mask is None else mask.astype(jnp.float32)
     return jnp.einsum("btd,bt->bd", x, real) / jnp.maximum(real.sum(axis=1), 1.0)[:, None]
 
 
 class Head(nn.Module):
     """Linear in one vector, of the sequence or of each token: y = W x + b, in float32.
+
+        >>> head, x, pooled = Head(outputs=2), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
+        >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
+        (1, 2)
 
     Parameters: `output/kernel` (d, outputs), `output/bias` (outputs).
 
@@ -47,6 +56,11 @@ class Question(nn.Module):
 
         q = LN(mean_i E[word_i])                  the question token; the order of its words is not seen
         z = LN(q + attention(q; x)),    y = W (z + B relu(A z + a) + b) + c
+
+        >>> head, x, pooled = Question(outputs=2, vocab=5), jnp.ones((1, 3, 8)), jnp.ones((1, 8))
+        >>> words = {"question": jnp.array([[4, 1, -1]])}
+        >>> head.apply(head.init(jax.random.key(0), x, pooled, **words), x, pooled, **words).shape
+        (1, 2)
 
     Parameters: `words/embedding` (vocab, d), normal with deviation 0.02; `words_norm` and `norm`, each with
     `scale` and `bias` (d); `attention`, see there; `mlp_in`, `mlp_out` and `output`, each with `kernel` and
@@ -89,7 +103,11 @@ class Question(nn.Module):
 
 
 class Features(nn.Module):
-    """What the encoder found, as it is: {"hidden": (b, t, d), "pooled": (b, d)}."""
+    """What the encoder found, as it is: {"hidden": (b, t, d), "pooled": (b, d)}.
+
+    >>> sorted(Features().apply({}, jnp.ones((1, 3, 4)), jnp.ones((1, 4))))
+    ['hidden', 'pooled']
+    """
 
     @nn.compact
     def __call__(
@@ -103,6 +121,12 @@ class Pretraining(nn.Module):
 
         mlm_i = LN(gelu(A x_i + a)) E^T + c          (b, t, vocab)
         nsp   = W pooled + b                         (b, 2); 1: swapped
+
+        >>> head, x, pooled = Pretraining(), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
+        >>> tied = {"table": jnp.ones((7, 4))}
+        >>> params = head.init(jax.random.key(0), x, pooled, **tied)
+        >>> head.apply(params, x, pooled, **tied)["mlm"].shape
+        (1, 3, 7)
 
     Parameters: `mlm_dense/kernel` (d, e), `/bias`; `mlm_norm/scale`, `/bias` (e); `mlm_bias` (vocab);
     `nsp/kernel` (d, 2), `/bias`. GELU in its tanh form.

@@ -16,6 +16,11 @@ def dense(initializer: str, inputs: int) -> dict[str, Any]:
 
     "fan_in": weights are normal, cut at two deviations, with variance 1 / inputs, and biases 0. "torch": both
     are U(-1 / sqrt(inputs), 1 / sqrt(inputs)), as in torch.nn.Linear.
+
+        >>> dense("fan_in", 8)
+        {}
+        >>> sorted(dense("torch", 8))
+        ['bias_init', 'kernel_init']
     """
     if initializer == "fan_in":
         return {}
@@ -28,5 +33,9 @@ def dense(initializer: str, inputs: int) -> dict[str, Any]:
 
 
 def table(initializer: str) -> nn.initializers.Initializer:
-    """Of a table of vectors: normal, with deviation 0.02, or 1 as in torch.nn.Embedding."""
+    """Of a table of vectors: normal, with deviation 0.02, or 1 as in torch.nn.Embedding.
+
+    >>> table("fan_in")(jax.random.key(0), (7, 4)).shape
+    (7, 4)
+    """
     return SMALL if initializer == "fan_in" else nn.initializers.normal(1.0)

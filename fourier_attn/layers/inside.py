@@ -1,4 +1,4 @@
-"""What the mixers of a network do with one example."""
+"""What the mixers of a network do with one example, and where its answers look."""
 
 from typing import Any, NamedTuple
 
@@ -40,6 +40,31 @@ def look(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[Ins
     with nn.intercept_methods(watch):
         network.apply({"params": params}, jnp.asarray(inputs), **arrays, rngs=draws)
     return seen
+
+
+def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.ndarray:
+    """The weight that each head gives each token (b, h, t) for the network's answers to a batch.
+
+    Of a question it is that of the question token; otherwise, in the last block with attention, the first
+    token's, where the answer is read there, or the mean over the tokens. A network without attention has no
+    heads.
+
+    Args:
+      given: what else the network takes, such as a question.
+    """
+    arrays: dict[str, Any] = {name: jnp.asarray(value) for name, value in given.items()}
+    draws = {"noise": jax.random.key(0)}
+    _, seen = network.apply(
+        {"params": params}, jnp.asarray(inputs), **arrays, rngs=draws, mutable=["intermediates"]
+    )
+    kept = seen.get("intermediates", {})
+    if "head" in kept:
+        return np.asarray(kept["head"]["attention"]["weights"][0][:, :, 0])
+    if not (blocks := kept.get("encoder", {})):
+        return np.zeros((len(inputs), 0, 0), np.float32)
+    last = max(blocks, key=lambda name: int(name.removeprefix("block_")))
+    weights = np.asarray(blocks[last]["mixer"]["weights"][0])
+    return weights.mean(axis=2) if network.pooling == "mean" else weights[:, :, 0]
 
 
 def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:

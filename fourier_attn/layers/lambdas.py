@@ -181,5 +181,9 @@ def _centred(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Ar
 
 
 def article_lambda(**fields: Any) -> LambdaLayer:
-    """The articles' lambda layer: one head, context 3, all parameters U(-0.5, 0.5), nothing normalised."""
+    """The articles' lambda layer: one head, context 3, all parameters U(-0.5, 0.5), nothing normalised.
+
+    >>> article_lambda(k=8).context
+    3
+    """
     return LambdaLayer(**({"heads": 1, "context": 3, "norm": "none", "initializer": "uniform"} | fields))

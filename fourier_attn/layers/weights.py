@@ -33,6 +33,11 @@ def attention_weights(
     with any sign and sum. Of `Linear`, `Random`, `TokenConvolution` and `Identity`, which have one head, A is
     the same for all inputs.
 
+        >>> layer, x = Attention(heads=2), jnp.ones((1, 4, 8))
+        >>> A = attention_weights(layer, layer.init(jax.random.key(0), x), x)
+        >>> A.shape, round(float(A[0, 0, 0].sum()), 3)
+        ((1, 2, 4, 4), 1.0)
+
     Args:
       params: what `layer.apply` takes.
       x: the tokens that ask, of which `mask` says what is padding, or those of `source`.

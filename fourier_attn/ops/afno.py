@@ -11,7 +11,11 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def kept(axes: tuple[int, ...], modes: float) -> tuple[int, ...]:
-    """How many bins K remain on each axis, |f| < ceil(modes (n // 2 + 1)): half of them on the last axis."""
+    """How many bins K remain on each axis, |f| < ceil(modes (n // 2 + 1)): half of them on the last axis.
+
+    >>> kept((8, 8), 0.5)  # frequencies -2 .. 2 of rows, 0 .. 2 of columns
+    (5, 3)
+    """
     lowest = [math.ceil(round(modes * (n // 2 + 1), 6)) or 1 for n in axes]
     both = (min(2 * k - 1, n) for k, n in zip(lowest[:-1], axes[:-1], strict=True))
     return (*both, lowest[-1])
@@ -41,7 +45,11 @@ def _dense(z: Array, kernel: Array, bias: Array) -> Array:
 
 
 def softshrink(x: Float[Array, "..."], threshold: float) -> Float[Array, "..."]:
-    """sign(x) max(|x| - threshold, 0)."""
+    """sign(x) max(|x| - threshold, 0).
+
+    >>> softshrink(jnp.array([-3.0, 0.5, 2.0]), 1.0)
+    Array([-2.,  0.,  1.], dtype=float32)
+    """
     return x - jnp.clip(x, -threshold, threshold)
 
 

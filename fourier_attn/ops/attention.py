@@ -73,6 +73,10 @@ def softmax_weights(
 
         A[a, i, j] = softmax_j(q[i, a] . k[j, a] / sqrt(k))
 
+        >>> query, key = jnp.zeros((1, 1, 1, 2)), jnp.ones((1, 4, 1, 2))
+        >>> softmax_weights(query, key)[0, 0, 0]
+        Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+
     Masking: a masked source token gets weight 0; where all are masked, all get the same weight.
     Source: Vaswani et al., arXiv 1706.03762.
     """

@@ -51,6 +51,10 @@ def attend(
 
     Leading axes may be sharded and stay so. Reverse mode only, and once, as for `jax.custom_vjp`.
 
+        >>> x = jnp.ones((2, 6, 1, 4))  # two examples of six tokens
+        >>> attend(x, x, x).shape
+        (2, 6, 1, 4)
+
     Args:
       dropout_keys: one for each head; without them there is no dropout.
       scores: of a block, about. Draws depend on it.

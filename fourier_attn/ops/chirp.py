@@ -14,7 +14,11 @@ _fft, _ifft = batchwise(lambda c: jnp.fft.fft(c), 1), batchwise(lambda c: jnp.ff
 
 
 def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
-    """0 .. t - 1 for each example."""
+    """0 .. t - 1 for each example.
+
+    >>> positions(jnp.array([2, 3]), 3)[0]
+    Array([0, 1, 2], dtype=int32)
+    """
     return jnp.broadcast_to(jnp.arange(t, dtype=jnp.int32), (*lengths.shape, t))
 
 
@@ -23,6 +27,9 @@ def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
 
     Right for k < n. As a product of matrices it is also computed once: sines and cosines would be computed
     again in every loop that XLA fuses them into.
+
+        >>> roots(jnp.array(4), 4).imag.round().astype(int)
+        Array([ 0, -1,  0,  1], dtype=int32)
     """
 
     def turn(k: Array) -> tuple[Array, Array]:
@@ -74,6 +81,10 @@ def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Arr
     Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns
     share one complex transform (their mirror images tell them apart), and the transform of the features
     goes from half a spectrum to real numbers, with nothing to be mirrored after it.
+
+        >>> x = jnp.ones((1, 4, 2))
+        >>> chirp_mix(x, jnp.array([3]))[0, :, 0].round().astype(int)  # 3 tokens, 2 features
+        Array([6, 0, 0, 0], dtype=int32)
 
     Args:
       lengths: from 0 to t.

@@ -33,7 +33,11 @@ ATTENTION_METHODS = ("auto", "literal", "fused")
 def signal_axes(
     x: tuple[int, ...], kernel: tuple[int, ...], shape: tuple[int, ...] | None, boundary: str
 ) -> tuple[int, ...]:
-    """The axes that vectors of shape x have as signals, (d,) or (d1, d2), after checking everything."""
+    """The axes that vectors of shape x have as signals, (d,) or (d1, d2), after checking everything.
+
+    >>> signal_axes((5, 8), (3, 2, 2), (4, 2), "circular")
+    (4, 2)
+    """
     d = x[-1]
     if len(kernel) not in (2, 3):
         raise ValueError(f"kernel of shape {kernel} must be (h, r) or (h, r1, r2)")

@@ -11,12 +11,19 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def bins(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the half spectrum of real arrays of shape `axes`: the last axis has n // 2 + 1 bins."""
+    """The shape of the half spectrum of real arrays of shape `axes`: the last axis has n // 2 + 1 bins.
+
+    >>> bins((8, 6))
+    (8, 4)
+    """
     return (*axes[:-1], axes[-1] // 2 + 1)
 
 
 def as_signals(x: Float[Array, "*b t d"], grid: tuple[int, ...] | None) -> Float[Array, "..."]:
     """Tokens as one float32 signal of each feature, (*b, d, t), or (*b, d, rows, cols) for a grid.
+
+        >>> as_signals(jnp.zeros((6, 4)), (2, 3)).shape
+        (4, 2, 3)
 
     Raises: ValueError where the grid does not have t tokens.
     """
@@ -28,7 +35,12 @@ def as_signals(x: Float[Array, "*b t d"], grid: tuple[int, ...] | None) -> Float
 
 
 def as_tokens(signal: Float[Array, "..."], x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """The inverse of `as_signals`, in the shape and dtype of x."""
+    """The inverse of `as_signals`, in the shape and dtype of x.
+
+    >>> x = jnp.arange(6.0).reshape(3, 2)
+    >>> bool((as_tokens(as_signals(x, None), x) == x).all())
+    True
+    """
     return jnp.swapaxes(signal.reshape(*x.shape[:-2], x.shape[-1], -1), -1, -2).astype(x.dtype)
 
 

@@ -19,6 +19,9 @@ def basis(axes: tuple[int, ...]) -> np.ndarray:
     """Two bases side by side, (d, 2 d): cos + sin and cos - sin of 2 pi (f . n / axes), over sqrt(d).
 
     The second one is the first at negated frequencies; f and n run over the cells of `axes`, row by row.
+
+        >>> basis((4,)).shape
+        (4, 8)
     """
     d = math.prod(axes)
     cells = np.indices(axes).reshape(len(axes), d)
@@ -28,13 +31,22 @@ def basis(axes: tuple[int, ...]) -> np.ndarray:
 
 
 def transform(x: Float[Array, "*b d"], axes: tuple[int, ...]) -> Float[Array, "*b 2*d"]:
-    """x_H at all frequencies, then at all negated frequencies."""
+    """x_H at all frequencies, then at all negated frequencies.
+
+    >>> transform(jnp.array([1.0, 0.0, 0.0, 0.0]), (4,))[:4]
+    Array([0.5, 0.5, 0.5, 0.5], dtype=float32)
+    """
     *lead, d = x.shape
     return (x.reshape(-1, d) @ jnp.asarray(basis(axes), x.dtype)).reshape(*lead, 2 * d)
 
 
 def adjoint(x: Float[Array, "*b _"], axes: tuple[int, ...]) -> Float[Array, "*b d"]:
-    """The adjoint of `transform`: the sum of what both halves stand for."""
+    """The adjoint of `transform`: the sum of what both halves stand for.
+
+    >>> x = jnp.arange(4.0)
+    >>> adjoint(transform(x, (4,)), (4,)).round().astype(int)  # twice, since there are two halves
+    Array([0, 2, 4, 6], dtype=int32)
+    """
     *lead, d = x.shape
     return (x.reshape(-1, d) @ jnp.asarray(basis(axes).T, x.dtype)).reshape(*lead, d // 2)
 
@@ -48,6 +60,10 @@ def spectrum(
 
     Kernels are zero-padded to `axes`. In the Hartley basis correlation is multiplication by conj(W) =
     re + sqrt(-1) im:   y_H[f] = re[f] x_H[f] - im[f] x_H[-f].
+
+        >>> re, im = spectrum(jnp.array([[1.0, 1.0]]), (4,))
+        >>> re.round().astype(int)
+        Array([[2, 1, 0, 1]], dtype=int32)
     """
     padding = [(0, n - r) for n, r in zip(axes, kernel.shape[1:], strict=True)]
     both = transform(jnp.pad(kernel, [(0, 0), *padding]).reshape(kernel.shape[0], -1), axes)

@@ -124,6 +124,9 @@ def _joined(y: Array, axis: int, count: int, patch: int, step: int) -> Array:
 def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
     """(t): which token of the grid, row by row, comes at each place of a line through it.
 
+        >>> scan_order((2, 3), "snake").tolist()
+        [0, 1, 2, 5, 4, 3]
+
     Args: scan: "rows", "columns", or "snake", rows to and fro.
     Raises: ValueError for another one.
     """
@@ -139,6 +142,11 @@ def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
 
 def same_proportions(t: int, grid: tuple[int, ...]) -> tuple[int, int]:
     """The grid of t tokens with the proportions of `grid`, as an image of another resolution has it.
+
+        >>> same_proportions(24, (4, 6))
+        (4, 6)
+        >>> same_proportions(96, (4, 6))
+        (8, 12)
 
     Raises: ValueError where there is none.
     """

@@ -95,6 +95,10 @@ def interpolate(
 
     Rows before those of the grid, as that of a class token, stay as they are.
 
+        >>> table = jnp.array([[0.0], [1.0]])
+        >>> interpolate(table, (2,), (4,)).ravel()
+        Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
+
     Raises: ValueError for a table with fewer rows than `source` has places.
     """
     if tuple(source) == tuple(target):

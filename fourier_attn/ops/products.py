@@ -56,7 +56,11 @@ def _stages(t: int, first: int, dtype: jnp.dtype) -> tuple[np.ndarray, np.ndarra
 
 
 def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
-    """All d columns from j = 0 .. d // 2:  y[i, j] = y[-i mod t, -j mod d]."""
+    """All d columns from j = 0 .. d // 2:  y[i, j] = y[-i mod t, -j mod d].
+
+    >>> mirrored(jnp.array([[1.0, 2.0, 3.0]]), 4)
+    Array([[1., 2., 3., 2.]], dtype=float32)
+    """
     rest = jnp.flip(half[..., 1 : (d + 1) // 2], axis=(-2, -1))
     return jnp.concatenate([half, jnp.roll(rest, 1, axis=-2)], axis=-1)
 
@@ -66,7 +70,11 @@ def _spectrum(x: Float[Array, "*b t d"]) -> Float[Array, "*b t 2 f"]:
 
 
 def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """One product per axis, half of the columns; the other half mirrors them."""
+    """One product per axis, half of the columns; the other half mirrors them.
+
+    >>> matmul_mix(jnp.ones((3, 2)))[0, 0].round().astype(int)  # the sum of all
+    Array(6, dtype=int32)
+    """
     *lead, t, d = x.shape
     parts = _spectrum(x).reshape(*lead, 2 * t, -1)
     y = _product("...mj,im->...ij", parts, _tokens(t, x.dtype))
@@ -74,7 +82,11 @@ def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
 
 
 def divisor(t: int) -> int:
-    """The largest one up to sqrt(t)."""
+    """The largest one up to sqrt(t).
+
+    >>> divisor(12), divisor(7)
+    (3, 1)
+    """
     return next(n for n in range(math.isqrt(t), 0, -1) if t % n == 0)
 
 
@@ -85,6 +97,9 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
         y[i1, i2] = Re sum_{m2} u[i1, m2] exp(-2 pi sqrt(-1) i m2 / t)
 
     t1 and t2 are the divisors nearest to sqrt(t), t1 <= t2; for a prime t there is one product.
+
+        >>> monarch_mix(jnp.ones((4, 2)))[0, 0].round().astype(int)  # the sum of all
+        Array(8, dtype=int32)
     """
     *lead, t, d = x.shape
     first = divisor(t)
@@ -103,6 +118,9 @@ def masked_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Ar
 
     Cosines and sines of 2 pi i m / n for each example, zero for i or m >= n. Their two products p and q are
     kept apart: y[i, j] = p + q, and y[i, -j] = p - q needs no mirror image.
+
+        >>> masked_mix(jnp.ones((1, 4, 2)), jnp.array([3]))[0, 0, 0].round().astype(int)  # of 3 tokens
+        Array(6, dtype=int32)
     """
     t, d = x.shape[-2:]
     m, n = positions(lengths, t), jnp.maximum(lengths, 1)

@@ -69,6 +69,12 @@ _shift.defvjp(lambda s, v, before, taps: (_shift(s, v, before, taps), (s, v)), _
 
 
 def by_shift(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+    """The sum over taps of the values that each of them shifts.
+
+    >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
+    >>> by_shift(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
+    Array([0., 1., 3.], dtype=float32)
+    """
     taps = table.shape[:-2]
     scores = _scores(query, table)
     scores = scores.reshape(*scores.shape[: -len(taps)], -1)
@@ -114,6 +120,10 @@ def by_matrix(query: Array, value: Array, table: Array, before: tuple[int, ...])
     """y = A v, one block of rows after the other, so that memory grows with the block and not with n^2.
 
     Where the window of a block is smaller than the whole, the values are cut, otherwise the table.
+
+        >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
+        >>> by_matrix(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
+        Array([0., 1., 3.], dtype=float32)
     """
     b, n, *rest = query.shape
     r, f = table.shape[0], before[0]
@@ -149,7 +159,12 @@ def by_matrix(query: Array, value: Array, table: Array, before: tuple[int, ...])
 
 
 def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
-    """y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^): one filter of all positions at a time, memory b n v."""
+    """y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^): one filter of all positions at a time, memory b n v.
+
+    >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
+    >>> by_fft(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel().round().astype(int)
+    Array([0, 1, 3], dtype=int32)
+    """
     b, *axes, h, _ = query.shape
     count, taps = len(axes), table.shape[:-2]
     reach = [n + max(f, r - 1 - f) for n, r, f in zip(axes, taps, before, strict=True)]
@@ -176,6 +191,11 @@ def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) ->
 
 
 def by_pairs(query: Array, value: Array, table: Array) -> Array:
-    """A table for each pair of positions, (t, s, k, u)."""
+    """A table for each pair of positions, (t, s, k, u).
+
+    >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((3, 3, 1, 1))
+    >>> by_pairs(jnp.ones((1, 3, 1, 1)), value, table).ravel()  # the sum of all
+    Array([3., 3., 3.], dtype=float32)
+    """
     weights = jnp.einsum("bthk,tsku->bhtsu", query, table.astype(query.dtype))
     return jnp.einsum("bhtsu,bsuv->bthv", weights, value, preferred_element_type=jnp.float32)

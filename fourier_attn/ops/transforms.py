@@ -91,7 +91,11 @@ def _linear(function: Callable[[Array, tuple[int, ...]], Array], sizes: tuple[in
 
 
 def fast_size(n: int) -> int:
-    """The least size from n on whose transform has small factors only."""
+    """The least size from n on whose transform has small factors only.
+
+    >>> fast_size(13), fast_size(16)
+    (15, 16)
+    """
     return next_fast_len(n, real=True) or n
 
 
@@ -107,12 +111,19 @@ def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "...
     """Transform of real trailing axes, zero-padded to `sizes`: X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N).
 
     Half of the last axis, f = 0 .. N // 2; unnormalised. Reverse mode only, as for `jax.custom_vjp`.
+
+        >>> rfftn(jnp.ones(4), (4,)).real.round().astype(int)
+        Array([4, 0, 0], dtype=int32)
     """
     return _linear(_rfftn, sizes, x.shape[-len(sizes) :], x.dtype)(x)
 
 
 def irfftn(x: Complex[Array, "..."], sizes: tuple[int, ...]) -> Float[Array, "..."]:
-    """The inverse of `rfftn`, with the factor 1 / N; real, of trailing shape `sizes`."""
+    """The inverse of `rfftn`, with the factor 1 / N; real, of trailing shape `sizes`.
+
+    >>> irfftn(rfftn(jnp.arange(4.0), (4,)), (4,)).round().astype(int)
+    Array([0, 1, 2, 3], dtype=int32)
+    """
     return _linear(_irfftn, sizes, x.shape[-len(sizes) :], x.dtype)(x)
 
 
@@ -132,10 +143,18 @@ def _solution(x: Array, forward: Callable[[Array], Array], inverse: Callable[[Ar
 
 
 def fftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
-    """Orthonormal transform of the last axis or the last two, exp(-2 pi sqrt(-1) f n / N)."""
+    """Orthonormal transform of the last axis or the last two, exp(-2 pi sqrt(-1) f n / N).
+
+    >>> fftn(jnp.ones(4, jnp.complex64), 1).real.round().astype(int)
+    Array([2, 0, 0, 0], dtype=int32)
+    """
     return _solution(x, _FFTS[axes], _IFFTS[axes]) * math.prod(x.shape[-axes:]) ** -0.5
 
 
 def ifftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    >>> ifftn(fftn(jnp.arange(4.0, dtype=jnp.complex64), 1), 1).real.round().astype(int)
+    Array([0, 1, 2, 3], dtype=int32)
+    """
     return _solution(x, _IFFTS[axes], _FFTS[axes]) * math.prod(x.shape[-axes:]) ** 0.5

@@ -7,32 +7,34 @@ beside the share of those patches in the image, which weights that know nothing 
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 from absl import flags
 
 from fourier_attn import command, data, predict, provenance
-from fourier_attn.attention_map import attention_maps
+from fourier_attn.data.batches import Split
+from fourier_attn.data.reading import read_images
 from fourier_attn.data.sources import shapes
-from fourier_attn.data.tasks import read_images
 from fourier_attn.data.tfds import prepared, read_pictures
+from fourier_attn.layers.inside import attention_maps
+from fourier_attn.studies import runs
 from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
 from fourier_attn.train import workdir
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.step import make_eval_step
+from fourier_attn.train.step import make_eval_step, model_inputs
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("workdir", None, "directory of a trained run on the task shapes")
+    runs.define_flags()
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now; default: where the run says")
     flags.DEFINE_string("out", "results/attended.json", "file that gets the numbers")
 
 
 def main() -> None:
-    if flags.FLAGS.workdir is None:
-        raise ValueError("--workdir is needed: the directory of a trained run on the task shapes")
-    directory = Path(flags.FLAGS.workdir).resolve()
+    [directory] = runs.directories()
     config, network, params = predict.restore(directory)
     task = data.TASKS[config.data.task]
     if not task.question:
@@ -42,8 +44,8 @@ def main() -> None:
     eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)
     _, answers = evaluate_split(eval_step, params, test)
     right = (answers.argmax(axis=-1) == test.labels).reshape(-1, len(test.labels)).mean(axis=0)
-    weights = [attention_maps(network, params, test[i], seeds) for i in range(len(test))]
-    weights = np.concatenate(weights)[: len(test.labels)]
+    networks = [params] if seeds == 1 else [jax.tree.map(lambda p, i=i: p[i], params) for i in range(seeds)]
+    weights = np.mean([_weights(network, one, test) for one in networks], axis=0)
     # the same split in the same order
     questions = read_images(config.data)[0]["test"].questions
     builder = prepared(task.dataset, config.data.dir or None, task.builder)
@@ -74,6 +76,13 @@ def main() -> None:
     )
     provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
     print(f"written to {flags.FLAGS.out}")
+
+
+def _weights(network: Any, params: Any, test: Split) -> np.ndarray:
+    """(n, h, t): of the question token, for all examples."""
+    batches = [test[i] for i in range(len(test))]
+    maps = [attention_maps(network, params, batch["inputs"], **model_inputs(batch)) for batch in batches]
+    return np.concatenate(maps)[: len(test.labels)]
 
 
 def asked_patches(questions: np.ndarray, labels: np.ndarray) -> np.ndarray:

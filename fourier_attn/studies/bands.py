@@ -36,6 +36,6 @@ def interval(accuracy: float, examples: int) -> tuple[float, float]:
 def draw_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
     """A curve of means, in percent, with its band."""
     means, halves = np.array([band(each) for each in values]).T
-    (line,) = axes.plot(places, 100 * means, markersize=4, **style)
-    low, high = 100 * (means - halves), 100 * (means + halves)
+    (line,) = axes.plot(places, 100 * means, **style)
+    low, high = 100 * np.maximum(means - halves, 0), 100 * np.minimum(means + halves, 1)  # NaN stays
     axes.fill_between(places, low, high, color=line.get_color(), alpha=0.2, linewidth=0)

@@ -17,7 +17,6 @@ Writes OUT.json and OUT.png; files of an earlier study are not overwritten.
 
 import math
 import sys
-from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
-from fourier_attn import command, provenance, train
+from fourier_attn import command, provenance, style, train
 from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
@@ -87,8 +86,9 @@ def main() -> None:
         print(f"tuned through the {row['tuned_through']}: {100 * row['accuracy']:.2f} % on the hidden device")
     report.parent.mkdir(parents=True, exist_ok=True)
     setting = {name: flags.FLAGS[name].value for name in ("engine", "seed", "probes")}
-    provenance.write(report, provenance.record() | {"setting": setting, "rows": rows, "networks": networks})
-    draw(rows).savefig(picture, dpi=120)
+    document = provenance.record() | {"setting": setting, "rows": rows, "networks": networks}
+    provenance.write(report, document)
+    style.save(draw(document), picture)
     print(f"written to {report} and {picture.name}")
 
 
@@ -164,23 +164,29 @@ def network(engine: Engine) -> Config:
     return config
 
 
-def draw(rows: Sequence[dict[str, Any]]) -> Figure:
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
     """Over the light of probing: residuals, and how far the model's ratio is from the device's."""
-    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    figure = style.figure(height=2.8)
     left, right = figure.subplots(1, 2)
-    curves = dict.fromkeys((row["phase_rms"], row["detection"]) for row in rows)
-    for style, (phase, detection) in zip("os^DvP*X" * len(rows), curves, strict=False):
+    rows = document["rows"]
+    phases = list(dict.fromkeys(row["phase_rms"] for row in rows))
+    detections = list(dict.fromkeys(row["detection"] for row in rows))
+    for phase, detection in product(phases, detections):
         those = [row for row in rows if (row["phase_rms"], row["detection"]) == (phase, detection)]
         photons, name = [row["photons"] for row in those], f"{detection}, {phase:g} rad"
-        left.semilogx(photons, [row["residual_db"] for row in those], f"{style}-", label=name)
-        right.loglog(photons, [_apart(row) for row in those], f"{style}-", label=name)
-    left.set(ylabel="residual of the transfer matrix, dB")
-    right.set(ylabel="predicted and true signal over error, dB apart")
+        device, kind = phases.index(phase), detections.index(detection)
+        look = {"marker": style.MARKERS[device], "linestyle": ("-", "--", ":")[device % 3]}
+        look["color"] = style.COLOURS[kind]
+        label = detection if device == 0 else None  # the others' residuals are the same
+        left.semilogx(photons, [row["residual_db"] for row in those], label=label, **look)
+        right.loglog(photons, [_apart(row) for row in those], label=name, **look)
+    left.set(title="transfer matrix", ylabel="residual, dB")
+    right.set(title="signal over error: predicted and true", ylabel="apart, dB")
     right.axhline(0.3, color="black", linewidth=0.6, linestyle=":")
-    right.legend(fontsize=8)
     for axes in (left, right):
-        axes.set_xlabel("photo-electrons of unit intensity in a pass of probing")
-        axes.grid(alpha=0.3)
+        axes.set_xlabel("photo-electrons of unit intensity in a pass")
+    style.label_ends(left, right)
     return figure
 
 

@@ -15,7 +15,7 @@ from absl import flags
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fourier_attn import atomic, command
+from fourier_attn import atomic, command, style
 from fourier_attn.train.summary import Summary, differing, summary
 
 FACTS = ("validation", "epoch", "test", "seconds", "parameters", "state")
@@ -42,9 +42,7 @@ def main(*directories: str) -> None:
         csv.writer(written).writerows(rows)
         out.parent.mkdir(parents=True, exist_ok=True)
         atomic.write(out.with_name(f"{out.name}.csv"), written.getvalue())
-        picture = io.BytesIO()
-        draw(runs).savefig(picture, dpi=120, format="png")
-        atomic.write(out.with_name(f"{out.name}.png"), picture.getvalue())
+        style.save(draw(runs), out.with_name(f"{out.name}.png"))
         print(f"written to {out}.csv and {out.name}.png")
 
 
@@ -77,21 +75,22 @@ def lines(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
+@style.styled()
 def draw(runs: Sequence[Summary]) -> Figure:
     """The metric on validation over epochs, a curve for each run; stars: on test, with the best weights."""
-    figure = Figure((8, 4.5), layout="constrained")
+    figure = style.figure(height=4.0)
     axes = figure.subplots()
+    colours = len(style.COLOURS)
     for i, run in enumerate(runs):
         if not run.curve:
             continue
-        style = ("-", "--", ":")[i // 10 % 3]
-        (line,) = axes.plot(*zip(*run.curve, strict=True), style, marker="o", markersize=4, label=run.run)
+        dashes = ("-", "--", ":")[i // colours % 3]
+        (line,) = axes.plot(*zip(*run.curve, strict=True), dashes, marker="o", label=run.run)
         if run.test is not None:
-            axes.plot([run.curve[-1][0]], [run.test], "*", markersize=9, color=line.get_color())
+            axes.plot([run.curve[-1][0]], [run.test], "*", markersize=8, color=line.get_color())
     axes.set(xlabel="epoch", ylabel=f"validation {runs[0].metric} (stars: test)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    style.label_ends(axes)
     return figure
 
 

@@ -16,17 +16,18 @@ NAME.png with 95 % bands of the mean over devices, into the run's directory, for
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from absl import flags
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from tqdm import tqdm
 
-from fourier_attn import command, provenance
+from fourier_attn import command, provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import drifts, recalibration
+from fourier_attn.studies import runs
 from fourier_attn.studies.bands import band, draw_band
 from fourier_attn.studies.judge import Judge
 from fourier_attn.studies.robustness import choose_engines, new_files, number
@@ -36,7 +37,7 @@ NEVER = math.inf  # interval of a device that is not calibrated again
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    runs.define_flags()
     flags.DEFINE_list("ages", ["0", "60", "600", "1800", "3600", "36000"], "seconds since calibration")
     flags.DEFINE_list("intervals", ["60", "600"], "seconds between calibrations")
     flags.DEFINE_integer("devices", 10, "number of device seeds", lower_bound=2)
@@ -53,9 +54,7 @@ def main() -> None:
     """Evaluates, draws, tells."""
     options, ages = flags.FLAGS, seconds("ages", least=0.0)
     intervals = [NEVER, *seconds("intervals", least=1e-9)]
-    if options.workdir is None:
-        raise ValueError("--workdir is needed: the directory of a trained run")
-    directory = Path(options.workdir).resolve()
+    [directory] = runs.directories()
     table, picture = new_files(directory, options.out)
     judge = Judge(directory, options.data_dir, options.examples)
     engine = drifting(choose_engines([judge])[0])
@@ -73,8 +72,9 @@ def main() -> None:
         "dataset": TASKS[judge.config.data.task].dataset,
         "examples": len(judge.splits[judge.public].labels),
     }
-    provenance.write(table, provenance.record() | {"setting": setting, "costs": costs, "rows": rows})
-    draw(rows, setting).savefig(picture, dpi=120)
+    document = provenance.record() | {"setting": setting, "costs": costs, "rows": rows}
+    provenance.write(table, document)
+    style.save(draw(document), picture)
     print_table(rows, costs)
     print(f"written to {table} and {picture.name}")
 
@@ -151,24 +151,37 @@ def name(interval: float | None) -> str:
     return "never calibrated again" if interval is None else f"every {interval:g} s"
 
 
-def draw(rows: Rows, setting: dict[str, Any]) -> Figure:
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
     """Accuracy over time, a curve for each interval."""
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    axes.axhline(100 * rows[0]["accuracy"], color="black", linewidth=0.6, label="exact transform")
-    for style, (interval, ages) in zip("os^DvP*X" * len(rows), curves(rows).items(), strict=False):
-        draw_band(axes, list(ages), list(ages.values()), marker=style, label=name(interval))
-    positive = [row["age_s"] for row in rows if row.get("age_s", 0) > 0]
-    axes.set_xscale("symlog", linthresh=min(positive, default=1.0))
-    axes.axvline(setting["drift_time_s"], color="gray", linewidth=0.6, linestyle=":")
+    figure = style.figure(height=3.4)
+    axes, rows, setting = figure.subplots(), document["rows"], document["setting"]
+    ages = sorted({row["age_s"] for row in rows if "age_s" in row})
+    exact = 100 * rows[0]["accuracy"]
+    axes.plot([ages[0], ages[-1]], [exact] * 2, color="black", linewidth=0.8, label="exact transform")
+    for i, (interval, at) in enumerate(curves(rows).items()):
+        marker = style.MARKERS[i % len(style.MARKERS)]
+        draw_band(axes, list(at), list(at.values()), marker=marker, label=name(interval))
+    axes.set_xscale("symlog", linthresh=min((age for age in ages if age > 0), default=1.0))
+    axes.set_xticks(ages, [lasting(age) for age in ages])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.axvline(setting["drift_time_s"], color=style.GREY, linewidth=0.8, linestyle=":")
     axes.set(
-        xlabel="seconds since the first calibration; dotted: correlation time",
-        ylabel=f"{rows[0]['split']} accuracy, %; mean of devices with 95 % band",
-        title=f"{rows[0]['run']} on {setting['dataset']}: drift {setting['phase_drift_rms']:g} rad, "
-        f"gain {setting['gain_drift_rms']:g}",
+        xlabel="time since the first calibration; dotted: correlation time of the drift",
+        ylabel=f"{rows[0]['split']} accuracy, %",
+        title=f"{rows[0]['run']} on {setting['dataset']}, drift {setting['phase_drift_rms']:g} rad, "
+        f"gain {setting['gain_drift_rms']:g}: means of devices with 95 % bands",
     )
-    axes.legend(fontsize=8)
+    style.label_ends(axes)
     return figure
+
+
+def lasting(seconds: float) -> str:
+    """In the largest unit that it is a whole number of."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
 
 
 def print_table(rows: Rows, costs: Rows) -> None:

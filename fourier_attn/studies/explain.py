@@ -1,12 +1,11 @@
 """A look inside a trained run: python -m fourier_attn.main --mode=explain --workdir=runs/NAME --text="..."
 
-Writes explain.json and explain.png into the run's directory, or where --output says: the weights that each
-block gives to tokens (attention, circular attention, lambda layers and the fixed mixers), and what was
-learned once for all inputs: merged filters of circular attention, position tables of lambda layers, global
-filters.
+Writes explain.json and explain.png into the run's directory, or where --output says: the answer; over an
+image (--image=FILE) where attention looked for it; the weights that each block gives to tokens (attention,
+circular attention, lambda layers and the fixed mixers); and what was learned once for all inputs: merged
+filters of circular attention, position tables of lambda layers, global filters.
 """
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fourier_attn import atomic
-from fourier_attn.layers.inside import Inside, look
+from fourier_attn import atomic, provenance, style
+from fourier_attn.layers.inside import Inside, attention_maps, look
+from fourier_attn.model import grid
 from fourier_attn.predict import Predictor
 from fourier_attn.train.step import model_inputs
 
@@ -31,7 +31,7 @@ def explain(
 ) -> list[Path]:
     """Looks into the run in `directory`, at a text or an image, and writes what it sees; returns the files.
 
-    Of several networks the first one.
+    Of several networks the first one; the answer is that of all.
 
     Raises: ValueError for a run, a text or an image that cannot be used.
     """
@@ -42,16 +42,24 @@ def explain(
     if predictor.config.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
     blocks = look(predictor.network, params, batch["inputs"], **model_inputs(batch))
-    if not any(block.weights is not None or block.filters for block in blocks):
+    pixels, maps = _over_image(predictor, params, batch)
+    if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
     stem = output or directory / "explain"
     stem.parent.mkdir(parents=True, exist_ok=True)
-    document = {"run": directory.name, "tokens": tokens, "blocks": [_plain(block) for block in blocks]}
-    picture = io.BytesIO()
-    draw(blocks, tokens).savefig(picture, dpi=100, format="png")
+    document = {
+        "run": directory.name,
+        "answer": _answer(predictor, text, text_pair, image),
+        "tokens": tokens,
+        "map": _digits(maps),
+        "blocks": [_plain(block) for block in blocks],
+    }
+    picture = style.png(draw(document, pixels))
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
-    for path, contents in zip(files, (json.dumps(document) + "\n", picture.getvalue()), strict=True):
+    for path, contents in zip(
+        files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
+    ):
         atomic.write(path, contents)
     return files
 
@@ -71,48 +79,106 @@ def _batch(
     return predictor.image_batches([image], None if text is None else [text])[0], []
 
 
+def _over_image(
+    predictor: Predictor, params: Any, batch: dict[str, Any]
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """An image, and where each head looks for the answer (h, rows, cols); of a text neither."""
+    if not predictor.task.images:
+        return None, np.zeros((0, 0, 0), np.float32)
+    rows, columns = grid(predictor.config.model)
+    weights = attention_maps(predictor.network, params, batch["inputs"], **model_inputs(batch))[0]
+    return batch["inputs"][0], weights[:, -rows * columns :].reshape(-1, rows, columns)
+
+
+def _answer(
+    predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
+) -> dict[str, Any] | None:
+    """Of pre-training, which answers for masks alone, none."""
+    if image is not None:
+        return predictor([image], None if text is None else [text])[0]
+    if text is None or predictor.task.head == "pretraining":
+        return None
+    return predictor([text], None if text_pair is None else [text_pair])[0]
+
+
 def _plain(block: Inside) -> dict[str, Any]:
-    """As JSON has it, with six digits."""
+    """As JSON has it."""
     arrays = {"weights": block.weights, **block.filters}
-    return {"mixer": block.mixer} | {
-        name: [] if array is None else np.round(array.astype(np.float64), 6).tolist()
-        for name, array in arrays.items()
-    }
+    return {"mixer": block.mixer} | {name: _digits(array) for name, array in arrays.items()}
 
 
-def draw(blocks: Sequence[Inside], tokens: Sequence[str]) -> Figure:
-    """A row of maps for each block and kind: a map for each head, or filter, the first ones."""
+def _digits(array: np.ndarray | None) -> list[Any]:
+    """With six digits."""
+    return [] if array is None else np.round(array.astype(np.float64), 6).tolist()
+
+
+@style.styled()
+def draw(document: dict[str, Any], pixels: np.ndarray | None = None) -> Figure:
+    """A row of maps for each block and kind: a map for each head, or filter, the first ones.
+
+    Above them where the heads of the answer look, if they do, and the image.
+
+    Args:
+      pixels: of the image that was looked at, (rows, cols, channels), bytes.
+    """
+    tokens, maps = document["tokens"], np.array(document.get("map", []))
     rows = [
-        (f"block {i}: {block.mixer}, {kind}", kind, array[:MOST])
-        for i, block in enumerate(blocks, 1)
-        for kind, array in {"weights": block.weights, **block.filters}.items()
-        if array is not None
+        (f"block {i}: {block['mixer']}, {kind}", kind, np.array(array))
+        for i, block in enumerate(document["blocks"], 1)
+        for kind, array in block.items()
+        if kind != "mixer" and len(array)
     ]
-    wide = max(len(array) for _, _, array in rows)
-    side = 2.4 if len(tokens) <= NAMED and tokens else 1.8
-    figure = Figure((max(side * wide, 5) + 1, (side + 0.6) * len(rows)), layout="constrained")
-    most = {kind: max(float(np.abs(array).max()) for _, k, array in rows if k == kind) for _, kind, _ in rows}
-    parts = figure.subfigures(len(rows), squeeze=False)[:, 0]
-    for part, (title, kind, array) in zip(parts, rows, strict=True):
-        least = -most[kind] if array.min() < 0 else 0.0
-        part.suptitle(f"{title}, {least:.2g} to {most[kind]:.2g}", fontsize=9)
+    above, shown = int(len(maps) > 0), maps[:MOST]
+    first = above * (len(shown) + 2 * (pixels is not None))
+    wide = max([first, *(len(array[:MOST]) for _, _, array in rows)])
+    named = 0 < len(tokens) <= NAMED
+    side = 2.4 if named else 1.8
+    high = above + len(rows)
+    figure = style.figure(max(side * wide, 5.0) + 1, (side + 0.6) * high)
+    parts = figure.subfigures(high, squeeze=False)[:, 0]
+    if above:
+        parts[0].suptitle(f"where each head looks for the answer, 0 to {maps.max():.2g}")
+        _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pixels, maps)
+    for part, (title, kind, array) in zip(parts[above:], rows, strict=True):
+        most = float(np.abs(array).max())
+        least = -most if array.min() < 0 else 0.0
+        first = f", the first {MOST} of {len(array)}" if len(array) > MOST else ""
+        part.suptitle(f"{title}{first}, colours from {least:.2g} to {most:.2g}")
         for n, axes in enumerate(part.subplots(1, wide, squeeze=False)[0]):
             axes.set_axis_off()
-            if n < len(array):
-                _map(axes, array[n], least, most[kind])
-            if n == 0 and kind == "weights" and 0 < len(tokens) <= NAMED:
+            if n < len(array[:MOST]):
+                _map(axes, array[n], least, most)
+                axes.set_title(f"{'head' if kind == 'weights' else 'number'} {n + 1}")
+            if n == 0 and kind == "weights" and named:
                 axes.set_xticks(range(len(tokens)), tokens, rotation=90)
                 axes.set_yticks(range(len(tokens)), tokens)
     return figure
 
 
+def _over(row: Sequence[Axes], pixels: np.ndarray | None, maps: np.ndarray) -> None:
+    """The image, the image as bright as the mean of the maps, if it is given, and maps of the first heads."""
+    images = [] if pixels is None else [*_lit(pixels, maps.mean(axis=0))]
+    for axes in row:
+        axes.set_axis_off()
+    for axes, image in zip(row, (*images, *maps[:MOST]), strict=False):
+        axes.imshow(image, cmap=style.SEQUENTIAL, vmin=0, vmax=maps.max())  # colours have no range
+
+
+def _lit(pixels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The image in colour, and the same as bright as the weights of its patches."""
+    high, broad, channels = pixels.shape
+    coloured = pixels if channels == 3 else pixels.repeat(3, axis=2)
+    r, c = (np.arange(n) * m // n for n, m in zip((high, broad), weights.shape, strict=True))
+    return coloured, (coloured * (weights / weights.max())[r][:, c, None]).astype(np.uint8)
+
+
 def _map(axes: Axes, values: np.ndarray, least: float, most: float) -> None:
     """One map, or a curve where there is one axis; columns are the tokens that are looked at."""
     axes.set_axis_on()
-    axes.tick_params(labelsize=6)
     if values.ndim == 1:
-        axes.plot(values, lw=1)
+        axes.plot(values)
         axes.set_ylim(least, most)
         return
-    axes.imshow(values, cmap="RdBu_r" if least < 0 else "viridis", vmin=least, vmax=most)
+    axes.imshow(values, cmap=style.DIVERGING if least < 0 else style.SEQUENTIAL, vmin=least, vmax=most)
+    axes.grid(False)
     axes.set(xticks=[], yticks=[])

@@ -4,8 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fourier_attn import style
 from fourier_attn.studies.bands import interval
 
 Rows = Sequence[dict[str, Any]]
@@ -69,46 +72,63 @@ def _numbers(row: dict[str, Any], examples: int) -> str:
     )
 
 
-def draw(rows: Rows, setting: str) -> Figure:
-    """Accuracy over joules: all that were searched, those that were judged with bands, and electronics."""
-    figure = Figure(figsize=(11, 6), layout="constrained")
-    axes = figure.subplots()
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """Accuracy over joules: all that were searched, those that were judged with bands, and electronics.
+
+    The judged have their numbers in the table.
+    """
+    figure = style.figure(height=3.8)
+    axes, rows = figure.subplots(), document["rows"]
     (exact,), (processor,), judged = part(rows, "exact"), part(rows, "electronic"), part(rows, "judged")
-    searched = part(rows, "searched")
+    searched, examples = part(rows, "searched"), exact["examples"]
     axes.plot(
         [row["joules"]["typical"] for row in searched],
         [100 * row["validation_accuracy"] for row in searched],
         ".",
-        color="0.75",
+        color=style.PALE,
         label=f"searched ({len(searched)}), validation accuracy",
     )
-    low, high = interval(exact["accuracy"], exact["examples"])
-    axes.axhspan(100 * low, 100 * high, color="tab:green", alpha=0.12)
-    axes.axhline(100 * exact["accuracy"], color="tab:green", linewidth=0.8, label="exact transform, 95 %")
-    _bars(
-        axes, judged, exact["examples"], "tab:blue", "o", "engines, test accuracy, 95 %; joules low to high"
-    )
-    _bars(axes, [processor], exact["examples"], "tab:red", "s", "this machine's processor, exact")
+    low, high = interval(exact["accuracy"], examples)
+    axes.axhspan(100 * low, 100 * high, color=style.GREEN, alpha=0.12, linewidth=0)
+    level = 100 * exact["accuracy"]
+    axes.axhline(level, color=style.GREEN, linewidth=0.8, label="exact transform, 95 %")
     best = [judged[i] for i in front([(row["joules"]["typical"], row["accuracy"]) for row in judged])]
     axes.step(
         [row["joules"]["typical"] for row in best],
         [100 * row["accuracy"] for row in best],
         where="post",
-        color="tab:blue",
+        color=style.BLUE,
         linewidth=0.8,
     )
-    for number, row in enumerate(judged, 1):
-        place = row["joules"]["typical"], 100 * row["accuracy"]
-        axes.annotate(str(number), place, (4, 5), textcoords="offset points", fontsize=9)
-    legend = [f"{number}  {words(row)}" for number, row in enumerate(judged, 1)]
-    figure.text(1.0, 0.5, "\n".join(legend), fontsize=8, va="center", ha="left")
-    axes.set(xscale="log", xlabel="joules of an example's transforms", ylabel="accuracy, %", title=setting)
-    axes.legend(fontsize=8, loc="lower right")
-    axes.grid(linewidth=0.3)
+    label = "engines, test accuracy, 95 %; joules low to high"
+    _bars(axes, judged, examples, color=style.BLUE, fmt="o", label=label)
+    label = "processor of the machine, exact"
+    _bars(axes, [processor], examples, color=style.VERMILION, fmt="s", label=label)
+    axes.set(xscale="log", xlabel="energy of an example's transforms, J", ylabel="accuracy, %")
+    axes.set_title(document["setting"])
+    figure.legend(loc="outside lower center", ncols=2)
+    figure.draw_without_rendering()  # the places of the numbers
+    for numbers, place in together(axes, judged, examples):
+        axes.annotate(numbers, place, (0, 2), textcoords="offset points", ha="center", va="bottom")
     return figure
 
 
-def _bars(axes: Any, rows: Rows, examples: int, color: str, marker: str, label: str) -> None:
+def together(axes: Axes, rows: Rows, examples: int) -> list[tuple[str, tuple[float, float]]]:
+    """Numbers of points, with a place above each; those that would overlap are one range."""
+    near = 34 / 72 * axes.figure.dpi  # pixels
+    found: list[tuple[list[int], tuple[float, float]]] = []
+    for number, row in enumerate(rows, 1):
+        place = row["joules"]["typical"], 100 * interval(row["accuracy"], examples)[1]
+        pixels = axes.transData.transform(place)
+        if found and np.abs(pixels - axes.transData.transform(found[-1][1])).max() < near:
+            found[-1][0].append(number)
+        else:
+            found.append(([number], place))
+    return [(f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}", place) for n, place in found]
+
+
+def _bars(axes: Axes, rows: Rows, examples: int, **look: Any) -> None:
     """Points with intervals in both directions."""
     x = [row["joules"]["typical"] for row in rows]
     y = [100 * row["accuracy"] for row in rows]
@@ -124,10 +144,6 @@ def _bars(axes: Any, rows: Rows, examples: int, color: str, marker: str, label: 
             [row["joules"]["typical"] - row["joules"]["low"] for row in rows],
             [row["joules"]["high"] - row["joules"]["typical"] for row in rows],
         ],
-        fmt=marker,
-        color=color,
-        markersize=5,
         linewidth=0.8,
-        capsize=2,
-        label=label,
+        **look,
     )

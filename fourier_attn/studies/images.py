@@ -18,7 +18,7 @@ TASKS = ("shapes", "fashion_mnist", "cifar10", "pixels")
 
 
 def define_flags() -> None:
-    imdb.define_flags()
+    imdb.define_suite_flags()
     flags.adopt_module_key_flags(imdb)
     flags.DEFINE_list("tasks", list(TASKS), "which of them, in this order")
     flags.FLAGS.set_default("results", "results/images")
@@ -28,13 +28,7 @@ def define_flags() -> None:
 def main() -> int:
     if unknown := set(flags.FLAGS.tasks) - set(TASKS):
         raise ValueError(f"tasks={','.join(sorted(unknown))} is unknown; choose of {', '.join(TASKS)}")
-    codes = []
-    for task in flags.FLAGS.tasks:
-        print(f"task        {task}", flush=True)
-        codes.append(imdb.train(task))
-        if codes[-1] > 1:  # a signal
-            break
-    return max(codes, default=0)
+    return imdb.train(*flags.FLAGS.tasks)
 
 
 if __name__ == "__main__":

@@ -31,17 +31,24 @@ HOUR = 3600.0
 
 
 def define_flags() -> None:
+    define_suite_flags()
+    flags.DEFINE_enum("tier", "1", list(suite.MODELS), "which cells")
+
+
+def define_suite_flags() -> None:
+    """Those of every suite."""
     cluster.define_flags()
     flags.adopt_module_key_flags(cluster)
-    flags.DEFINE_enum("tier", "1", list(suite.MODELS), "which cells")
-    flags.DEFINE_list("only", [], "models of the tier; all if none is named")
+    flags.DEFINE_list("only", [], "models; all if none is named")
     flags.DEFINE_float("budget_hours", None, "core-hours; no cell is begun that is expected to exceed them")
     flags.DEFINE_string("results", "results/imdb", "directory for what is found")
     flags.DEFINE_string("runs", "runs/imdb", "directory of the runs")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
     flags.DEFINE_bool("list", False, "say what is done, what is left and what it will cost; train nothing")
     flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each cell")
-    flags.DEFINE_integer("jobs", None, "cells at once; default 1 on this machine, all on SLURM")
+    flags.DEFINE_integer(
+        "jobs", None, "cells at once; default 1 on this machine, all on SLURM", lower_bound=1
+    )
 
 
 class CellRun(sweep.Run):
@@ -72,10 +79,10 @@ def main() -> int:
     return train(flags.FLAGS.tier)
 
 
-def train(tier: str) -> int:
-    """Trains the cells of a tier that are not done; returns the exit code."""
+def train(*tiers: str) -> int:
+    """Trains the cells of tiers that are not done; returns the exit code."""
     options = flags.FLAGS
-    chosen = suite.cells(tier, options.only)
+    chosen = suite.cells(*tiers, only=options.only)
     ledger, runs = Ledger(Path(options.results)), Path(options.runs)
     scale = pace(chosen, ledger)
     if options.list:

@@ -11,9 +11,11 @@ tokens, whether J depends on x, and the floating-point operations of its compile
 Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, section 1.8.
 """
 
+import base64
 import itertools
 import math
 import sys
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,9 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from jaxtyping import Array
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fourier_attn import command, provenance
+from fourier_attn import command, provenance, style
 from fourier_attn.layers.tokens import Linear
 from fourier_attn.layers.weights import attention_weights
 from fourier_attn.model import MIXERS, fields
@@ -36,6 +39,7 @@ from fourier_attn.studies.markdown import Results, notes, table
 T, D = 16, 8  # of the matrices and residuals
 EDGE = 4  # tokens that are zero at either end, where translations are to meet no border
 MANY, WIDE = 128, 64  # of the count of operations
+COLUMNS = 5  # of the picture
 NONE = 1e-4  # a relative residual that is float32 rounding, in layers with a softmax, too
 
 
@@ -110,23 +114,23 @@ def define_flags() -> None:
 
 def main() -> None:
     out = Path(flags.FLAGS.out)
-    rows, matrices = [], {}
+    rows = []
     for name, make in LAYERS.items():
-        matrices[name], row = measure(name, make)
-        rows.append(row)
+        row = measure(name, make)
+        rows.append(row | ({"weights": packed(weights(make))} if name in AVERAGING else {}))
         print(
             f"{name:>13}: rank {row['rank']:3}, {row['distinct']:5,} distinct entries, "
             f"{row['growth'] or 'no'} parameters; {', '.join(structures(row)) or 'no structure'}"
         )
     setting = f"t = {T}, d = {D}, initial parameters; operations at t = {MANY}, d = {WIDE}"
-    provenance.write(out.with_suffix(".json"), provenance.record() | {"setting": setting, "rows": rows})
-    averages = {name: weights(LAYERS[name]) for name in AVERAGING if name in LAYERS}
-    draw(matrices, rows, averages).savefig(out.with_suffix(".png"), dpi=120)
+    document = provenance.record() | {"setting": setting, "rows": rows}
+    provenance.write(out.with_suffix(".json"), document)
+    style.save(draw(document), out.with_suffix(".png"))
     print(f"written to {out}.json and {out}.png")
 
 
-def measure(name: str, make: Callable[[int], Any]) -> tuple[np.ndarray, dict[str, Any]]:
-    """The matrix of a layer, and everything that is told about it."""
+def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
+    """Everything that is told of a layer, and its matrix as it is drawn."""
     layer, x, other = make(T), example(T, D), example(T, D, seed=1)
     params = layer.init(jax.random.key(0), x[None])
     apply = jax.jit(layer.apply)
@@ -136,7 +140,7 @@ def measure(name: str, make: Callable[[int], Any]) -> tuple[np.ndarray, dict[str
 
     jacobian = jax.jit(jax.jacobian(function))
     matrix, there = (np.asarray(jacobian(at), np.float64) for at in (x, other))
-    row = {
+    return {
         "layer": name,
         "rank": structure.rank(structure.square(matrix)),
         "rows": T * D,
@@ -149,8 +153,21 @@ def measure(name: str, make: Callable[[int], Any]) -> tuple[np.ndarray, dict[str
         "growth": growth(make),
         **symmetries(function, x),
         **operations(make),
+        "matrix": packed(structure.square(matrix)),
     }
-    return matrix, row
+
+
+def packed(matrix: np.ndarray) -> str:
+    """A square matrix in 255 levels; one in a hundred of its entries other than 0 is beyond the last one."""
+    high = np.percentile(np.abs(matrix[matrix != 0]), 99)
+    levels = np.round(127 * np.clip(matrix / high, -1, 1)).astype(np.int8)
+    return base64.b64encode(zlib.compress(levels.tobytes(), 9)).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    """The matrix that was packed, from -1 to 1."""
+    levels = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int8)
+    return levels.reshape(math.isqrt(levels.size), -1) / 127
 
 
 def example(t: int, d: int, seed: int = 0) -> Array:
@@ -238,36 +255,51 @@ def weights(make: Callable[[int], Any]) -> np.ndarray:
     return np.asarray(attention_weights(layer, layer.init(jax.random.key(0), x), x)[0, 0])
 
 
-def draw(
-    matrices: dict[str, np.ndarray], rows: list[dict[str, Any]], averages: dict[str, np.ndarray]
-) -> Figure:
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
     """The matrices, token by token, and weights over tokens: blue below zero, red above.
 
     Each has its own scale, which ends where one in a hundred of its entries other than 0 is larger.
     """
-    pictures = {
-        f"{row['layer']}\nrank {row['rank']}, {row['distinct']:,} distinct entries": structure.square(
-            matrices[row["layer"]]
-        )
-        for row in rows
-    }
-    pictures |= {f"{name}\nweights of the values": matrix for name, matrix in averages.items()}
-    columns = 6
-    lines = -(-len(pictures) // columns)
-    figure = Figure(figsize=(2.8 * columns, 3.3 * lines), layout="constrained")
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for axes in panels:
-        axes.axis("off")
-    for axes, (title, matrix) in zip(panels, pictures.items(), strict=False):
-        high = np.percentile(np.abs(matrix[matrix != 0]), 99)
-        axes.axis("on")
-        axes.imshow(matrix, cmap="RdBu_r", vmin=-high, vmax=high, interpolation="nearest")
-        axes.set_title(title, fontsize=10)
-        axes.set_xticks([])
-        axes.set_yticks([])
-    figure.supxlabel(f"input: {T} tokens of {D} features, token by token; of weights: the tokens")
+    rows = document["rows"]
+    pictures = [
+        (f"{row['layer']}\nrank {row['rank']}, {row['distinct']:,} distinct", row["matrix"]) for row in rows
+    ]
+    pictures += [(f"{row['layer']}\nweights", row["weights"]) for row in rows if "weights" in row]
+    lines = -(-len(pictures) // COLUMNS)
+    figure = style.figure(height=1.75 * lines + 0.2)
+    panels = figure.subplots(lines, COLUMNS, squeeze=False).ravel()
+    for axes in panels[len(pictures) :]:
+        axes.set_axis_off()
+    for axes, (title, matrix) in zip(panels, pictures, strict=False):
+        _show(axes, matrix, title)
+    words = f"input: {T} tokens of {D} features, token by token; of weights: {T} tokens"
+    figure.supxlabel(f"{words}. Distinct: different entries")
     figure.supylabel("output")
     return figure
+
+
+@style.styled()
+def draw_layer(document: dict[str, Any], layer: str) -> Figure:
+    """Of one layer its matrix and, where it averages, its weights."""
+    (row,) = [row for row in document["rows"] if row["layer"] == layer]
+    pictures = {f"{T} tokens of {D} features": row["matrix"]}
+    pictures |= {f"weights over {T} tokens": row["weights"]} if "weights" in row else {}
+    figure = style.figure(2.4 * len(pictures), 2.6)
+    for axes, (title, matrix) in zip(
+        figure.subplots(1, len(pictures), squeeze=False)[0], pictures.items(), strict=True
+    ):
+        _show(axes, matrix, title)
+        axes.set(xlabel="input", ylabel="output")
+    return figure
+
+
+def _show(axes: Axes, matrix: str, title: str) -> None:
+    axes.imshow(unpacked(matrix), cmap=style.DIVERGING, vmin=-1, vmax=1)
+    axes.set_title(title, fontsize=style.SMALL - 0.5)
+    axes.set(xticks=[], yticks=[])
+    axes.grid(False)
+    axes.spines[:].set_visible(True)
 
 
 def structures(row: dict[str, Any]) -> list[str]:

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 from absl import flags
 from tqdm import tqdm
 
-from fourier_attn import command, provenance
+from fourier_attn import command, provenance, style
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.planner import PREFER
-from fourier_attn.studies import frontier
+from fourier_attn.studies import frontier, runs
 from fourier_attn.studies.judge import Judge
 from fourier_attn.studies.projection import Options, energy_at_corners
 from fourier_attn.studies.robustness import new_files, number
@@ -59,7 +59,7 @@ class Choice(NamedTuple):
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    runs.define_flags()
     flags.DEFINE_string("engine", None, "preset to start from instead of the run's own engine")
     flags.DEFINE_list("shape", [], "rows,columns of the aperture, instead of the engine's")
     flags.DEFINE_list("prefer", list(PREFER), "plans: with fewer passes, with less error")
@@ -80,9 +80,7 @@ def define_flags() -> None:
 def main() -> None:
     """Searches, judges, draws."""
     options, choices = flags.FLAGS, grid()
-    if options.workdir is None:
-        raise ValueError("--workdir is needed: the directory of a trained run")
-    directory = Path(options.workdir).resolve()
+    [directory] = runs.directories()
     table, picture = new_files(directory, options.out)
     own = None if options.components is None else Path(options.components)
     prices = Options(library=components.library(own))
@@ -114,8 +112,9 @@ def main() -> None:
         f"{judge.name}: {model.depth} layers of {model.mixer.name}, {data.length} tokens, d = {model.d}, on "
         f"{base.shape[0]} x {base.shape[1]} pixels"
     )
-    provenance.write(table, provenance.record() | {"setting": setting, "rows": rows})
-    frontier.draw(rows, setting).savefig(picture, dpi=120)
+    document = provenance.record() | {"setting": setting, "rows": rows}
+    provenance.write(table, document)
+    style.save(frontier.draw(document), picture)
     print(frontier.table(rows))
     print(f"written to {table} and {picture.name}")
 

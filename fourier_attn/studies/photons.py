@@ -22,20 +22,20 @@ from absl import flags
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from fourier_attn import command, provenance
+from fourier_attn import command, provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
+from fourier_attn.studies import runs
 from fourier_attn.studies.bands import band, draw_band
 from fourier_attn.studies.judge import Judge
-from fourier_attn.studies.robustness import choose_engines, new_files, number, run_directories
+from fourier_attn.studies.robustness import choose_engines, new_files, number
 
 Rows = Sequence[dict[str, Any]]
 ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("workdir", None, "directory of a trained run")
-    flags.DEFINE_string("against", None, "directory of another run on the same task")
+    runs.define_flags(against=True)
     flags.DEFINE_list("photons", ["0.1", "1", "10", "100", "1000"], "photo-electrons of a pixel in a pass")
     flags.DEFINE_integer("devices", 10, "number of device seeds", lower_bound=2)
     flags.DEFINE_bool("electronics", False, "with the noise of the engine's electronics")
@@ -51,7 +51,7 @@ def main() -> None:
     photons = [number("photons", text, float) for text in options.photons]
     if not photons or not all(0 < n < math.inf for n in photons):
         raise ValueError(f"--photons={photons} must be positive, and one at least")
-    directories = run_directories()
+    directories = runs.directories()
     table, picture = new_files(directories[0], options.out)
     judges = [Judge(directory, options.data_dir, options.examples) for directory in directories]
     rows = []
@@ -60,8 +60,9 @@ def main() -> None:
             for part in accuracies(judge, engine, sorted(set(photons)), options.devices):
                 rows += part
                 bar.update()
-    provenance.write(table, provenance.record() | {"rows": rows})
-    draw(rows).savefig(picture, dpi=120)
+    document = provenance.record() | {"rows": rows}
+    provenance.write(table, document)
+    style.save(draw(document), picture)
     print_table(rows)
     print(f"written to {table} and {picture.name}")
 
@@ -101,22 +102,28 @@ def exact(rows: Rows, run: str) -> float:
     return next(row["accuracy"] for row in rows if row["run"] == run and "photons" not in row)
 
 
-def draw(rows: Rows) -> Figure:
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
     """Accuracy over photons, a curve for each run."""
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure = style.figure(height=3.4)
+    axes, rows = figure.subplots(), document["rows"]
     for i, (run, found) in enumerate(curves(rows).items()):
-        color = f"C{i}"
-        draw_band(axes, list(found), list(found.values()), marker="os"[i % 2], color=color, label=run)
-        label = f"{run}, exact transform"
-        axes.axhline(100 * exact(rows, run), color=color, linewidth=0.8, linestyle=":", label=label)
+        look = {"color": style.COLOURS[i], "marker": style.MARKERS[i]}
+        draw_band(axes, list(found), list(found.values()), label=run, **look)
+        axes.plot(
+            [min(found), max(found)],
+            [100 * exact(rows, run)] * 2,
+            color=style.COLOURS[i],
+            linewidth=0.8,
+            linestyle=":",
+        )
     axes.set(
         xscale="log",
         xlabel="photo-electrons of a pixel written with 1, in a pass",
-        ylabel=f"{rows[0]['split']} accuracy, %; mean of devices with 95 % band",
-        title=f"{rows[0]['dataset']}: how little light is enough",
+        ylabel=f"{rows[0]['split']} accuracy, %",
+        title=f"{rows[0]['dataset']}: means of devices with 95 % bands; dotted: exact transform",
     )
-    axes.legend(fontsize=8)
+    style.label_ends(axes)
     return figure
 
 

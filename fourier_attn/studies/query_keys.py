@@ -11,7 +11,6 @@ The file stands in the run's directory, and is called query_keys.json.
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,20 +20,19 @@ from absl import flags
 
 from fourier_attn import command, predict, provenance
 from fourier_attn.ops.circular import circular_correlate
+from fourier_attn.studies import runs
 
 FACTS = ("parameters", "freedom", "effective_rank")
 FREE = 1e-5  # of the largest singular value, above which a direction of change counts, in float32
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("workdir", None, "directory of a trained run")
+    runs.define_flags()
     flags.DEFINE_string("out", "query_keys", "name of the file in the run's directory, without .json")
 
 
 def main() -> None:
-    if flags.FLAGS.workdir is None:
-        raise ValueError("--workdir is needed: the directory of a trained run")
-    directory = Path(flags.FLAGS.workdir).resolve()
+    [directory] = runs.directories()
     config, _, params = predict.restore(directory)
     mixer, d = config.model.mixer.to_dict(), config.model.d
     if mixer["name"] not in HEADS or config.model.layout or config.train.seeds > 1:

@@ -9,13 +9,15 @@ import math
 import runpy
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from absl import flags
+from matplotlib.figure import Figure
 
-from fourier_attn import atomic, command
+from fourier_attn import atomic, command, style
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
 from fourier_attn.studies.glue_report import glue_table
@@ -70,6 +72,8 @@ def main() -> None:
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     atomic.write(directory / "report.md", "\n".join(report(ledger, directory, notes)) + "\n")
+    for name, draw in pictures(ledger).items():
+        style.save(draw(), directory / name)
     print(f"written to {directory / 'report.md'}")
 
 
@@ -122,7 +126,7 @@ def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
 
 
 def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[str]:
-    """The lines of report.md; draws the figures beside it."""
+    """The lines of report.md."""
     yield "# Networks with seeds\n"
     yield "Made by `python -m fourier_attn.studies.report` from the files in `cells/`; no number is typed.\n"
     yield from (f"- {note}" for note in notes)
@@ -131,8 +135,7 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
         yield f"\n## {TITLES[tier]}\n"
         if tier == "settings":
             yield settings_table(groups)
-            name = report_figures.expected(groups, directory)
-            yield f"![expected best validation accuracy over hours]({name})\n"
+            yield "![expected best validation accuracy over hours](expected-best.png)\n"
             continue
         if tier == "glue":
             yield glue_table(groups)
@@ -141,16 +144,31 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
         yield accuracy_table(groups)
         yield f"\n{cost_table(groups)}"
         yield provenance_line(groups)
-        yield from figures(groups, directory, tier)
-        verdicts = judge(COMPARISONS.get(tier, ()), answers(groups))
-        if verdicts:
+        yield f"![validation accuracy over epochs](curves-{tier}.png)\n"
+        yield f"![accuracy and cost](costs-{tier}.png)\n"
+        if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
             yield "\n### Comparisons\n"
             yield comparison_table(verdicts)
-            yield f"![differences with 95 % intervals]({report_figures.forest(verdicts, directory, tier)})\n"
+            yield f"![differences with 95 % intervals](forest-{tier}.png)\n"
         if tier == "1":
             yield from swept(directory)
             yield "\nAll have the rate and the dropout that FNet's trials chose; others may prefer others.\n"
         yield from components(ledger, groups, tier)
+
+
+def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
+    """What draws the figures of report.md, by the names of their files."""
+    found = {}
+    for tier in tiers(ledger):
+        groups = grouped(ledger, tier)
+        if tier == "settings":
+            found["expected-best.png"] = partial(report_figures.expected, groups)
+        elif tier != "glue":
+            found[f"curves-{tier}.png"] = partial(report_figures.curves, groups)
+            found[f"costs-{tier}.png"] = partial(report_figures.costs, groups)
+            if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
+                found[f"forest-{tier}.png"] = partial(report_figures.forest, verdicts)
+    return found
 
 
 def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -281,11 +299,6 @@ def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
         for found in findings
     }
     return "".join(f"\n<sub>{origin}</sub>\n" for origin in sorted(origins))
-
-
-def figures(groups: Mapping[str, Sequence[Finding]], directory: Path, tier: str) -> Iterator[str]:
-    yield f"![validation accuracy over epochs]({report_figures.curves(groups, directory, tier)})\n"
-    yield f"![accuracy over cost]({report_figures.costs(groups, directory, tier)})\n"
 
 
 def components(ledger: Ledger, groups: Mapping[str, Sequence[Finding]], tier: str) -> Iterator[str]:

@@ -22,15 +22,14 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from fourier_attn import command, provenance
+from fourier_attn import command, provenance, style
 from fourier_attn.optics import Engine, presets
-from fourier_attn.studies import sweep
+from fourier_attn.studies import runs, sweep
 from fourier_attn.studies.judge import Judge
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("workdir", None, "directory of a trained run")
-    flags.DEFINE_string("against", None, "directory of another run on the same task")
+    runs.define_flags(against=True)
     flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
     flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
     flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
@@ -43,7 +42,7 @@ def define_flags() -> None:
 def main() -> None:
     """Sweeps one run, or two."""
     bits, noises = grid()
-    directories = run_directories()
+    directories = runs.directories()
     table, picture = new_files(directories[0], flags.FLAGS.out)
     judges = [Judge(directory, flags.FLAGS.data_dir, flags.FLAGS.examples) for directory in directories]
     engines = choose_engines(judges)
@@ -58,8 +57,9 @@ def main() -> None:
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
-    provenance.write(table, provenance.record() | {"rows": rows})
-    sweep.draw(rows, bits, noises).savefig(picture, dpi=120)
+    document = provenance.record() | {"rows": rows}
+    provenance.write(table, document)
+    style.save(sweep.draw(document), picture)
     sweep.print_table(rows, bits, noises)
     print(f"written to {table} and {picture.name}")
 
@@ -80,18 +80,6 @@ def number(option: str, text: str, kind: type) -> Any:
         return kind(text)
     except ValueError as error:
         raise ValueError(f"--{option}={text} is no number; give some, like --{option}=2,4,8") from error
-
-
-def run_directories() -> list[Path]:
-    """Of the one run, or of both."""
-    if flags.FLAGS.workdir is None:
-        raise ValueError("--workdir is needed: the directory of a trained run")
-    directories = [Path(name).resolve() for name in (flags.FLAGS.workdir, flags.FLAGS.against) if name]
-    if len({directory.name for directory in directories}) < len(directories):
-        raise ValueError(
-            f"--against={flags.FLAGS.against} has the name of --workdir; rows could not be told apart"
-        )
-    return directories
 
 
 def new_files(directory: Path, name: str) -> tuple[Path, Path]:

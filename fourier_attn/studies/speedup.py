@@ -23,7 +23,7 @@ import jax
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command, provenance
+from fourier_attn import command, provenance, style
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies import tornado
@@ -277,16 +277,10 @@ def write(stem: Path, document: dict[str, Any]) -> None:
     """The numbers, and the figure where there are sensitivities."""
     table, picture = (stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png"))
     provenance.write(table, provenance.record() | document)
-    rows = [row for row in document["rows"] if row["part"] == "sensitivity"]
-    by_engine = {name: [row for row in rows if row["preset"] == name] for name in unique(rows)}
-    if by_engine:
-        tornado.draw(by_engine, document["setting"]).savefig(picture, dpi=120)
-    print(f"written to {table}" + (f" and {picture.name}" if by_engine else ""))
-
-
-def unique(rows: list[dict[str, Any]]) -> list[str]:
-    """Presets of the rows, each once."""
-    return list(dict.fromkeys(row["preset"] for row in rows))
+    sensitivities = any(row["part"] == "sensitivity" for row in document["rows"])
+    if sensitivities:
+        style.save(tornado.draw(document), picture)
+    print(f"written to {table}" + (f" and {picture.name}" if sensitivities else ""))
 
 
 if __name__ == "__main__":

@@ -160,21 +160,21 @@ MODELS["listops"] = tuple(
         "attention": 1.5,
     }.items()
 )
-# Images: one recipe, that of the task.
+# Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
 IMAGES = {
-    "identity": ("identity.py:{task}", 0.6),
-    "fourier": ("fnet_vit.py:{task}-all", 0.8),
-    "fourier-space": ("fnet_vit.py:{task}-space", 0.8),
-    "token_conv": ("token_conv.py:{task}", 0.8),
-    "global_filter": ("gfnet.py:{task}", 0.8),
-    "lambda-3": ("lambda_vit.py:{task}-3", 1.0),
-    "lambda-7": ("lambda_vit.py:{task}-7", 1.2),
-    "hybrid": ("fnet_vit.py:{task}-hybrid", 1.0),
-    "attention": ("vit.py:{task}", 1.2),
+    "identity": ("identity.py:{task}", 0.2),
+    "fourier": ("fnet_vit.py:{task}-all", 0.25),
+    "token_conv": ("token_conv.py:{task}", 0.3),
+    "global_filter": ("gfnet.py:{task}", 0.3),
+    "lambda-3": ("lambda_vit.py:{task}-3", 0.3),
+    "lambda-7": ("lambda_vit.py:{task}-7", 0.35),
+    "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
+    "attention": ("vit.py:{task}", 0.45),
 }
+IMAGE_EPOCHS = (("train.epochs", "10"),)
 for _task in ("fashion_mnist", "cifar10"):
     MODELS[_task] = tuple(
-        Model(name, core_hours, f"configs/{file.format(task=_task)}", task=_task)
+        Model(name, core_hours, f"configs/{file.format(task=_task)}", knobs=IMAGE_EPOCHS, task=_task)
         for name, (file, core_hours) in IMAGES.items()
     )
 MODELS["shapes"] = tuple(
@@ -182,7 +182,7 @@ MODELS["shapes"] = tuple(
     for name, task in {"answers": "shapes", "segmentation": "shapes_patches"}.items()
 )
 MODELS["pixels"] = tuple(
-    Model(name, core_hours, f"configs/pixels.py:{name}", task="pixels")
+    Model(name, core_hours, f"configs/pixels.py:{name}", 1, task="pixels")
     for name, core_hours in {"fnet": 0.6, "lambda": 0.9, "long_conv": 0.9, "attention": 2.5}.items()
 )
 # Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
@@ -191,20 +191,25 @@ APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 }
 
 
-def cells(tier: str, only: Iterable[str] = ()) -> list[Cell]:
-    """Those of a tier, the cheapest first, the first seed of all before the second of any.
+def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
+    """Those of tiers, tier by tier: the cheapest first, the first seed of all before the second of any.
 
     Args:
       only: names of models; none: all.
     Raises: ValueError for a name that is unknown.
     """
-    if tier not in MODELS:
-        raise ValueError(f"tier={tier!r} is unknown; choose one of {', '.join(MODELS)}")
-    known, chosen = [model.name for model in MODELS[tier]], list(only)
+    if unknown := [tier for tier in tiers if tier not in MODELS]:
+        raise ValueError(f"tier={unknown[0]!r} is unknown; choose one of {', '.join(MODELS)}")
+    known, chosen = dict.fromkeys(model.name for tier in tiers for model in MODELS[tier]), list(only)
     if unknown := [name for name in chosen if name not in known]:
-        raise ValueError(f"only={unknown[0]!r} is no model of tier {tier}; it has {', '.join(known)}")
-    found = [cell for cell in _every(tier) if not chosen or cell.model in chosen]
-    return sorted(found, key=lambda cell: (cell.seed != cell.split_seed, cell.seed, cell.core_hours))
+        raise ValueError(
+            f"only={unknown[0]!r} is no model of tier {', '.join(tiers)}; it has {', '.join(known)}"
+        )
+    return [cell for tier in tiers for cell in _ordered(tier) if not chosen or cell.model in chosen]
+
+
+def _ordered(tier: str) -> list[Cell]:
+    return sorted(_every(tier), key=lambda cell: (cell.seed != cell.split_seed, cell.seed, cell.core_hours))
 
 
 def _every(tier: str) -> Iterator[Cell]:

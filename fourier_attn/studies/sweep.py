@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from fourier_attn import style
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies.judge import Judge
 
-MARKERS = "osD^vP*X"
 LINES = ("-", "--", ":", "-.")
 WIDTH = 0.3  # bits, over which curves stand side by side
 
@@ -59,19 +61,25 @@ def print_table(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Seq
             print(f"{noise:<10g}" + "".join(f"{cell:9.2f}" for cell in cells))
 
 
-def draw(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Sequence[float]) -> Figure:
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
     """What each run loses against its exact transform, over bits, and a map of accuracy for each run."""
-    names = runs(rows)
-    figure = Figure(figsize=(5 * (1 + len(names)), 4), layout="constrained")
-    first, *maps = figure.subplots(1, 1 + len(names))
-    found = {run: percentages(rows, run, bits, noises) for run in names}
-    _draw_losses(first, found, bits, noises)
-    least = min(table.min() for _, table in found.values())
-    most = max(table.max() for _, table in found.values())
-    for axes, (run, (exact, table)) in zip(maps, found.items(), strict=True):
-        image = _draw_map(axes, table.mean(axis=2), bits, noises, least, most)
-        axes.set_title(f"{run}, exact {exact:.2f} %")
-        figure.colorbar(image, ax=axes, label=f"{rows[0]['split']} accuracy, %")
+    rows = document["rows"]
+    bits, noises = (sorted({row[name] for row in rows if name in row}) for name in ("bits", "noise"))
+    found = {run: percentages(rows, run, bits, noises) for run in runs(rows)}
+    high = 0.45 * len(noises) + 0.7
+    figure = style.figure(height=2.8 + high)
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.8, high))[:, 0]
+    _draw_losses(upper.subplots(), found, bits, noises)
+    means = [table.mean(axis=2) for _, table in found.values()]
+    norm = Normalize(float(np.min(means)), float(np.max(means)))
+    maps = lower.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, mean, (run, (exact, _)) in zip(maps, means, found.items(), strict=True):
+        _draw_map(axes, mean, bits, noises, norm)
+        axes.set_title(f"{run}: exact transform {exact:.2f} %")
+    maps[0].set_ylabel("noise, times\nthe engine's")
+    lower.colorbar(ScalarMappable(norm), ax=list(maps), label=f"{rows[0]['split']} accuracy, %")
+    style.label_ends(upper.axes[0])
     return figure
 
 
@@ -83,38 +91,36 @@ def _draw_losses(
 ) -> None:
     """A curve for each run and noise, side by side: mean and deviation over devices."""
     shifts = iter(np.linspace(-WIDTH / 2, WIDTH / 2, len(found) * len(noises)))
-    for color, (run, (exact, table)) in enumerate(found.items()):
-        for style, (noise, values) in enumerate(zip(noises, exact - table, strict=True)):
+    for colour, (run, (exact, table)) in enumerate(found.items()):
+        for dashes, (noise, values) in enumerate(zip(noises, exact - table, strict=True)):
             devices = values.shape[1]
             axes.errorbar(
                 np.asarray(bits) + next(shifts),
                 values.mean(axis=1),
                 values.std(axis=1, ddof=min(1, devices - 1)),
-                color=f"C{color}",
-                linestyle=LINES[style % len(LINES)],
-                marker=MARKERS[(color * len(noises) + style) % len(MARKERS)],
-                markersize=4,
-                capsize=2,
+                color=style.COLOURS[colour],
+                linestyle=LINES[dashes % len(LINES)],
+                marker=style.MARKERS[(colour * len(noises) + dashes) % len(style.MARKERS)],
+                elinewidth=0.8,
                 label=f"{run}, noise x {noise:g}",
             )
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set(
+        title="lost against the exact transform: mean and SD over devices",
         xlabel="bits of all converters",
-        ylabel="accuracy lost against the exact transform, points",
+        ylabel="accuracy lost, points",
         xticks=bits,
     )
-    axes.legend(fontsize=7, handlelength=4)
 
 
 def _draw_map(
-    axes: Axes, table: np.ndarray, bits: Sequence[int], noises: Sequence[float], least: float, most: float
-) -> Any:
-    """Mean accuracies over devices, in colours and numbers; the image."""
-    image = axes.imshow(table, aspect="auto", cmap="viridis", vmin=least, vmax=most)
+    axes: Axes, table: np.ndarray, bits: Sequence[int], noises: Sequence[float], norm: Normalize
+) -> None:
+    """Mean accuracies over devices, in colours and numbers."""
+    axes.imshow(table, aspect="auto", norm=norm)
     for i, j in np.ndindex(*table.shape):
-        dark = table[i, j] < (least + most) / 2
+        dark = norm(table[i, j]) < 0.5
         axes.text(j, i, f"{table[i, j]:.1f}", ha="center", va="center", color="white" if dark else "black")
+    axes.grid(False)
     axes.set(xticks=range(len(bits)), xticklabels=bits, xlabel="bits of all converters")
     axes.set(yticks=range(len(noises)), yticklabels=[f"{noise:g}" for noise in noises])
-    axes.set_ylabel("noise, times the engine's")
-    return image

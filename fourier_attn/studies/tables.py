@@ -1,4 +1,6 @@
-"""Tables of README.md and docs/*.md, made from the files in results: python -m fourier_attn.studies.tables.
+"""Tables of README.md, docs/*.md and results/*/findings.md, from the files in results.
+
+    python -m fourier_attn.studies.tables [--check]
 
 It fills the blocks
 
@@ -26,23 +28,34 @@ from fourier_attn.studies.compiled import (
     compiled_mixers,
     compiled_training,
 )
+from fourier_attn.studies.door import door
 from fourier_attn.studies.engines import kinds, parameters, presets
 from fourier_attn.studies.examination import beside
+from fourier_attn.studies.findings import claims, noise, query_keys, starts
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.matrices import matrix_table, property_table
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
-from fourier_attn.studies.timings import growth, speed, values
+from fourier_attn.studies.timings import growth, kept, speed, values
 from fourier_attn.studies.trained import evidence, padding, robustness, runs
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
 
+PAGES = ("README.md", "docs/*.md", "results/*/findings.md")
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="imdb", task="imdb"),
-    "evidence": partial(evidence, name="imdb", tier="1"),
+    "door": door,
+    "evidence": partial(evidence, name="imdb", tier="1", twins=False),
+    "twins": partial(evidence, name="imdb", tier="1", twins=True),
+    "articles": partial(evidence, name="imdb", tier="2", whole=True),
+    "claims": partial(claims, name="imdb", tier="1"),
+    "starts": partial(starts, name="imdb", tier="1"),
+    "query-keys": partial(query_keys, name="imdb"),
+    "noise": partial(noise, name="imdb"),
     "images-fashion_mnist": partial(evidence, name="images", tier="fashion_mnist", whole=True),
     "images-cifar10": partial(evidence, name="images", tier="cifar10", whole=True),
     "images-shapes": partial(evidence, name="images", tier="shapes", whole=True),
@@ -58,7 +71,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speed-optics": lambda r: speed(
         r, "optics-ideal-cpu", "optics-chip-cpu", "optics-parts-cpu", "optics-train-cpu"
     ),
+    "speed-images": lambda r: speed(r, "images-cpu"),
     "speed-loop": lambda r: values(r, "loop-cpu", "startup-cpu"),
+    "speed-allocator": partial(kept, name="allocator-cpu"),
     "speed-predictor": lambda r: speed(r, "predictor-cpu"),
     "growth": partial(growth, name="growth-cpu"),
     "peer": lambda r: speed(r, "peer-huggingface-cpu", "peer-crossbar-cpu"),
@@ -118,7 +133,7 @@ def define_flags() -> None:
 
 def main() -> None:
     root = Path(flags.FLAGS.root)
-    pages = [path for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if path.exists()]
+    pages = [path for glob in PAGES for path in sorted(root.glob(glob))]
     if not pages:
         raise ValueError(f"--root={root} has neither README.md nor docs/*.md; name the root of the sources")
     results, filled = Results(root), []

@@ -1,6 +1,13 @@
-"""Tables of timings."""
+"""Tables of timings, and the figure of growth."""
 
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from fourier_attn import style
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
+
+SIDES = ("kept", "given back")
 
 
 def speed(results: Results, *names: str) -> str:
@@ -53,6 +60,19 @@ def values(results: Results, *names: str) -> str:
     return table(["what", "measured"], lines) + notes(documents)
 
 
+def kept(results: Results, name: str) -> str:
+    """Steps with freed memory kept and given back: time, page faults of a step, most memory used."""
+    document = results.document(name)
+    head = ["what / against what", "size", "ms", "other's ms", "times faster (lowest to highest)"]
+    head += ["page faults of a step", "other's", "most memory", "other's"]
+    lines = []
+    for row in document["rows"]:
+        line = [row["what"], row["size"], significant(row["ours_ms"]), significant(row["other_ms"])]
+        line += [times_faster(row), *(f"{row[f'faults, {side}']:,}" for side in SIDES)]
+        lines.append(line + [f"{row[f'most memory, {side}, MB']:,} MB" for side in SIDES])
+    return table(head, lines) + notes({name: document})
+
+
 def growth(results: Results, name: str) -> str:
     """Time and memory of each mixer over the number of tokens, and how often as much the last is."""
     document = results.document(name)
@@ -69,3 +89,25 @@ def growth(results: Results, name: str) -> str:
             lines.append([mixer, unit, *cells, ratio])
     head = ["mixer", "", *(f"{t:,}" for t in lengths), f"{lengths[-1]:,} over {first:,}"]
     return table(head, lines) + notes({name: document})
+
+
+@style.styled()
+def draw_growth(document: dict[str, Any]) -> Figure:
+    """Time and memory over the number of tokens, of mixers of the commonest width, each named at its end."""
+    rows = [row for row in document["rows"] if "d = " not in row["mixer"]]
+    figure = style.figure(height=5.6)
+    lengths = sorted({row["t"] for row in rows})
+    labels = {"ms": "time, ms", "temporary_mb": "temporary memory, MB"}
+    for axes, (key, label) in zip(figure.subplots(2, 1, sharex=True), labels.items(), strict=True):
+        for marker, name in zip(style.MARKERS, dict.fromkeys(row["mixer"] for row in rows), strict=False):
+            points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
+            axes.loglog(*zip(*points, strict=True), marker=marker, label=name)
+        axes.set(ylabel=label)
+        axes.set_xticks(lengths, [f"{t:,}" for t in lengths])
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    figure.axes[1].set_xlabel("tokens")
+    figure.suptitle("forward and backward of one mixer, one sequence, d = 128")
+    figure.align_ylabels()
+    style.label_ends(*figure.axes)
+    return figure

@@ -1,7 +1,7 @@
 """How far each assumption alone moves an answer: bars from its low to its high end, the widest on top."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,32 +10,36 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from fourier_attn import style
 from fourier_attn.studies.projection import ANSWERS
 
 Rows = Sequence[dict[str, Any]]
 TITLES = {"joules": "energy of an example", "seconds": "time of an example", "speedup": "speed-up"}
 UNITS = {"joules": "J", "seconds": "s", "speedup": ""}
-LOW, HIGH = "tab:blue", "tab:orange"
+LOW, HIGH = style.BLUE, style.ORANGE
 PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G"}
 BARS = 10  # the widest
 SAME = 0.005  # bars that are narrower, as a share, are left out
 WIDE = 5  # times its least number: such a panel has a logarithmic axis
 
 
-def draw(sensitivities: Mapping[str, Rows], setting: str) -> Figure:
-    """A row of panels for each engine, a panel for each answer."""
-    slots = [max(len(widest(rows, answer)) for answer in ANSWERS) for rows in sensitivities.values()]
-    heights = [max(slot, 1) + 2 for slot in slots]
-    figure = Figure(figsize=(18, 1.4 + 0.36 * sum(heights)), layout="constrained")
-    grid = figure.subplots(len(slots), len(ANSWERS), squeeze=False, height_ratios=heights)
-    for line, slot, (name, rows) in zip(grid, slots, sensitivities.items(), strict=True):
-        for axes, answer in zip(line, ANSWERS, strict=True):
-            _panel(axes, rows, answer)
-            axes.set_ylim(max(slot, 1) - 0.4, -0.6)
-            axes.set_title(f"{name}: {TITLES[answer]}", fontsize=11)
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """A panel for each engine and each answer, one under the other."""
+    rows = [row for row in document["rows"] if row["part"] == "sensitivity"]
+    panels = [(name, answer) for name in dict.fromkeys(row["preset"] for row in rows) for answer in ANSWERS]
+    mine = [[row for row in rows if row["preset"] == name] for name, _ in panels]
+    slots = [max(len(widest(some, answer)), 1) for some, (_, answer) in zip(mine, panels, strict=True)]
+    heights = [slot + 2.6 for slot in slots]
+    figure = style.figure(height=0.19 * sum(heights) + 0.6)
+    column = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, some, slot, (name, answer) in zip(column, mine, slots, panels, strict=True):
+        _panel(axes, some, answer)
+        axes.set_ylim(slot - 0.4, -0.6)
+        axes.set_title(f"{name}: {axes.get_title('left')}")
     ends = [Patch(color=LOW, label="at its low value"), Patch(color=HIGH, label="at its high value")]
-    figure.legend(handles=ends, loc="outside lower center", ncols=2, frameon=False)
-    figure.suptitle(f"One assumption at a time, all others typical: {setting}", fontsize=12)
+    figure.legend(handles=ends, loc="outside lower center", ncols=2)
+    figure.suptitle(f"One assumption at a time, all others typical:\n{document['setting']}")
     return figure
 
 
@@ -57,7 +61,8 @@ def _width(row: dict[str, Any], answer: str) -> float:
 
 def _panel(axes: Axes, rows: Rows, answer: str) -> None:
     chosen = widest(rows, answer)
-    axes.set_yticks(range(len(chosen)), [_label(row) for row in chosen], fontsize=8)
+    axes.set_yticks(range(len(chosen)), [_label(row) for row in chosen])
+    axes.set_title(TITLES[answer])
     if not chosen:
         axes.set_xticks([])
         axes.text(0.5, 0.5, "nothing moves it", transform=axes.transAxes, ha="center", va="center")
@@ -82,16 +87,13 @@ def _panel(axes: Axes, rows: Rows, answer: str) -> None:
                     textcoords="offset points",
                     ha=side,
                     va="center",
-                    fontsize=7,
                 )
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: show(value)))
     axes.margins(x=0.25)
-    axes.tick_params(axis="x", labelsize=8)
-    axes.grid(axis="x", linewidth=0.3)
-    axes.set_axisbelow(True)
+    axes.grid(False, axis="y")
     middle = _values(chosen[0], answer)[1]
     axes.axvline(middle, color="black", linewidth=0.8)
-    axes.set_xlabel(f"typical: {show(middle)}", fontsize=9)
+    axes.set_title(f"{TITLES[answer]}, typically {show(middle)}")
 
 
 def number(value: float, unit: str) -> str:

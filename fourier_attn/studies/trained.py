@@ -11,6 +11,8 @@ from fourier_attn.studies import suite
 from fourier_attn.studies.ledger import Ledger, score
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
 
+TWINS = ("-exact", "-engine")
+
 
 def runs(results: Results, name: str, task: str) -> str:
     """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
@@ -26,16 +28,18 @@ def runs(results: Results, name: str, task: str) -> str:
     return table(head, sorted(lines)) + notes(documents)
 
 
-def evidence(results: Results, name: str, tier: str, whole: bool = False) -> str:
+def evidence(results: Results, name: str, tier: str, whole: bool = False, twins: bool | None = None) -> str:
     """One line for each model of a tier of the suite, the best first: its score, and what it took.
 
     Args:
       whole: with parameters and memory, too.
+      twins: only those on engines and their exact twins, which have sizes of their own; or only the others.
     """
-    found = {model.name: [] for model in suite.MODELS[tier]}
+    every = [model.name for model in suite.MODELS[tier]]
+    found = {model: [] for model in every if twins is None or model.endswith(TWINS) == twins}
     ledger = Ledger(results.root / "results" / name)
     for cell in suite.cells(tier):
-        if cell.seed == cell.split_seed and cell.name in ledger.findings:
+        if cell.model in found and cell.seed == cell.split_seed and cell.name in ledger.findings:
             found[cell.model].append(ledger.findings[cell.name])
 
     def mean(model: str) -> float:

@@ -1,17 +1,15 @@
 """The picture of a run: loss and one of its metrics by epoch."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from fourier_attn import atomic
+from fourier_attn import style
 from fourier_attn.train.writer import read_lines
 
 Lines = Sequence[Mapping[str, Any]]
@@ -20,33 +18,33 @@ NARROWEST = 0.1  # of an axis of accuracy or loss: a smaller change is not drawn
 
 def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = None) -> None:
     """Draws a run's `curves.png`, see `draw`."""
-    figure, picture = draw(read_lines(workdir), name, chance), io.BytesIO()
-    figure.suptitle(workdir.name)
-    figure.savefig(picture, dpi=120, format="png")
-    atomic.write(workdir / "curves.png", picture.getvalue())
+    style.save(draw(read_lines(workdir), name, chance, workdir.name), workdir / "curves.png")
 
 
-def draw(lines: Lines, name: str = "accuracy", chance: float | None = None) -> Figure:
+@style.styled()
+def draw(lines: Lines, name: str = "accuracy", chance: float | None = None, title: str = "") -> Figure:
     """One of the metrics, and loss, of train and validation by epoch.
 
     Args:
       lines: of metrics.jsonl.
       name: of the metric that chooses the best epoch, which is marked.
       chance: what guessing gets.
+      title: of both panels.
     """
     epochs = [line for line in lines if line["epoch"] == int(line["epoch"])]
     losses = [key for key in epochs[0] if key.endswith("loss")] if epochs else []
     shown = [name, *(loss for loss in losses[:1] if loss != name)]
-    figure = Figure(figsize=(5.5 * len(shown), 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = style.figure(style.PAGE / 2 * len(shown), 2.8)
     for axes, metric in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         _draw(axes, metric, epochs)
         _draw_test(axes, metric, lines)
         if metric == name:
             _mark_best(axes, metric, epochs)
         if metric == name and chance is not None:
-            axes.axhline(chance, color="0.5", lw=1, ls="--", label="chance")
+            axes.axhline(chance, color=style.GREY, lw=1, ls="--", label="chance")
         _set_axes(axes, metric)
+    figure.suptitle(title)
+    style.label_ends(*figure.axes)
     return figure
 
 
@@ -64,20 +62,33 @@ def _draw(axes: Axes, metric: str, epochs: Lines) -> None:
         if points := _points(metric, split, epochs):
             epoch, value, deviation = np.array(points).T
             bars = deviation if deviation.any() else None
-            axes.errorbar(epoch, value, bars, marker="o", ms=4, capsize=3, label=split)
+            axes.errorbar(epoch, value, bars, marker="o", label=split)
 
 
 def _draw_test(axes: Axes, metric: str, lines: Lines) -> None:
     for epoch, value, _ in _points(metric, "test", lines):
         shown = f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.3g}"
-        axes.plot(epoch, value, "k*", ms=9, label=f"test, {shown}")
+        axes.plot(epoch, value, "k*", ms=8, label=f"test, {shown}")
 
 
 def _mark_best(axes: Axes, metric: str, epochs: Lines) -> None:
     points = _points(metric, "validation", epochs)
     if points:
         best = max(points, key=lambda point: point[1])[0]
-        axes.axvline(best, color="0.5", lw=1, ls=":", label=f"best epoch, {best:g}")
+        axes.axvline(
+            best,
+            color=style.GREY,
+            lw=1,
+            ls=":",
+        )
+        axes.annotate(
+            f"best epoch, {best:g}",
+            (best, 1),
+            (0, 3),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            ha="center",
+        )
 
 
 def _set_axes(axes: Axes, metric: str) -> None:
@@ -93,5 +104,3 @@ def _set_axes(axes: Axes, metric: str) -> None:
     axes.set_ylim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     axes.set(xlabel="epoch", ylabel=metric.replace("_", " "))
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)

@@ -110,13 +110,10 @@ def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Spli
     classes = answers.shape[-1:] if task.labels else ()
     mean = answers.reshape(-1, *batches.labels.shape, *classes).mean(axis=0)
     chosen = mean.argmax(axis=-1) if task.labels else mean.round(6)
-    extra: list[dict[str, float]] = [{} for _ in chosen]
-    if task.labels and chosen.ndim == 1:
-        extra = [{"probability": round(float(row[best]), 6)} for row, best in zip(mean, chosen, strict=True)]
-    rows = zip(batches.labels.tolist(), chosen.tolist(), extra, strict=True)
-    lines = [
-        strict_json({"index": index, "label": label, "prediction": answer, **more}) + "\n"
-        for index, (label, answer, more) in enumerate(rows)
-    ]
-    atomic.write(path, "".join(lines))
+    with atomic.writing(path) as file:
+        for index, label in enumerate(batches.labels):
+            line = {"index": index, "label": label.tolist(), "prediction": chosen[index].tolist()}
+            if task.labels and chosen.ndim == 1:
+                line["probability"] = round(float(mean[index, chosen[index]]), 6)
+            file.write(f"{strict_json(line)}\n".encode())
     return chosen

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fourier_attn.data.tasks import task_of
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
@@ -40,20 +39,19 @@ def summary(directory: Path) -> Summary:
 
     Raises: ValueError for a directory that holds no run, or a damaged one.
     """
-    config, lines = workdir.load(directory), read_lines(directory)
-    found = Summary(directory.name, "done" if is_finished(directory) else "open")
-    found.knobs = workdir.flat(config.to_dict())
-    found.metric = task_of(config.data).metrics[0]
+    (knobs, metric), lines = workdir.as_written(directory), read_lines(directory)
+    state = "done" if is_finished(directory) or _tested(directory, lines) else "open"
+    found = Summary(directory.name, state, knobs, metric)
     found.curve = [
-        (line["epoch"], line[found.metric])
+        (line["epoch"], line[metric])
         for line in lines
-        if line["split"] == "validation" and line.get(found.metric) is not None
+        if line["split"] == "validation" and line.get(metric) is not None
     ]
     if found.curve:
         found.epoch, found.validation = max(found.curve, key=lambda point: point[1])
     test = next((line for line in reversed(lines) if line["split"] == "test"), {})
     found.test, found.parameters, found.seconds = (
-        test.get(name) for name in (found.metric, "parameters", "seconds")
+        test.get(name) for name in (metric, "parameters", "seconds")
     )
     return found
 
@@ -64,6 +62,13 @@ def is_finished(directory: Path) -> bool:
         return finished(directory) is not None
     except ValueError:  # damaged files, of which the command will speak
         return False
+
+
+def _tested(directory: Path, lines: Sequence[dict[str, Any]]) -> bool:
+    """Whether a run with plug-ins, whose state needs their code, ends with its test."""
+    if not workdir.record(directory).get("plugins") or not lines or lines[-1]["split"] != "test":
+        return False
+    return workdir.extended_at(directory) != lines[-1]["step"]
 
 
 def differing(runs: Sequence[Summary]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fourier_attn import atomic, plugins, provenance
 from fourier_attn.config import Config, device_files, from_dict
+from fourier_attn.data.tasks import task_of
 
 MACHINE = (
     "data.dir",
@@ -43,6 +44,10 @@ COMMANDS = (
     "studies/",
     "main.py",
     "command.py",
+    "allocator.py",
+    "style.py",
+    "train/curves.py",
+    "train/summary.py",
     "predict.py",
     "stream.py",
     "export.py",
@@ -170,6 +175,22 @@ def load(workdir: Path) -> Config:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
 
 
+def as_written(workdir: Path) -> tuple[dict[str, Any], str]:
+    """The knobs of a run by their full names, and the metric that counts; without the code of plug-ins.
+
+    Raises: ValueError where there is none, or it is not readable.
+    """
+    facts = record(workdir)
+    if not facts.get("plugins"):
+        config = load(workdir)
+        return flat(config.to_dict()), task_of(config.data).metrics[0]
+    if not isinstance(facts.get("config"), dict):
+        raise ValueError(f"{workdir / 'config.json'} is damaged (config); name another workdir")
+    knobs = flat(facts["config"])
+    metric = str(facts.get("metric", "accuracy"))
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in knobs.items()}, metric
+
+
 def allow_code(workdir: Path) -> list[str]:
     """Executes the files that have registered the mixers and tasks of the run in `workdir`; returns them.
 
@@ -195,7 +216,7 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
     }
     names = {"mixers": {config.model.mixer.name, *config.model.others}, "tasks": {config.data.task}}
     if found := plugins.record(names):
-        facts["plugins"] = found
+        facts |= {"plugins": found, "metric": task_of(config.data).metrics[0]}
     atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
 
 

@@ -1,0 +1,88 @@
+"""What images ask of layers: `python -m benchmarks.images`.
+
+Patches as one product against a convolution with stride; lambdas of small neighbourhoods against large ones.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from benchmarks.timing import compare, interleave, report
+from fourier_attn.layers.embed import PatchEmbedding
+from fourier_attn.layers.lambdas import LambdaLayer
+
+SIZES = {  # images, patch, stride, width
+    "(128, 28, 28, 1), patch 4 -> 128": ((128, 28, 28, 1), 4, 4, 128),
+    "(128, 32, 32, 3), patch 4 -> 128": ((128, 32, 32, 3), 4, 4, 128),
+    "(8, 224, 224, 3), patch 16 -> 768": ((8, 224, 224, 3), 16, 16, 768),
+    "(128, 32, 32, 3), patch 4, stride 2 -> 128": ((128, 32, 32, 3), 4, 2, 128),
+}
+GRIDS = ((8, 8), (16, 16), (32, 32))  # of the lambdas
+NEAR, FAR = 3, 23  # patches, to a side
+B, D = 8, 128
+
+
+class Convolution(nn.Module):
+    """The same embedding with Flax's convolution."""
+
+    d: int
+    patch: int
+    stride: int
+
+    @nn.compact
+    def __call__(self, pixels: jax.Array) -> jax.Array:
+        x = pixels.astype(jnp.float32) / 255
+        size = (self.patch, self.patch)
+        return nn.Conv(self.d, size, self.stride, padding="VALID", name="patches")(x)
+
+
+def passes(sides: dict[str, tuple[Callable[..., jax.Array], tuple[Any, ...]]]) -> Iterator[dict[str, Any]]:
+    """How two functions compare, each with its arguments: forward, and with the gradient by the first."""
+    one, other = sides
+    for what in ("forward", "forward + backward"):
+        calls = {}
+        for side, (function, arguments) in sides.items():
+            whole = (
+                function if what == "forward" else jax.grad(lambda *a, f=function: jnp.sum(jnp.sin(f(*a))))
+            )
+            calls[side] = partial(jax.jit(whole), *arguments)
+        yield {"pass": what} | compare(interleave(calls, rounds=31), one, other)
+
+
+def patches() -> Iterator[dict[str, Any]]:
+    for name, (shape, patch, stride, d) in SIZES.items():
+        pixels = jax.random.randint(jax.random.key(0), shape, 0, 256).astype(jnp.uint8)
+        product = PatchEmbedding(d, shape[1:], patch, stride, positions_kind="none")
+        convolution: Any = Convolution(d, patch, stride)
+        arguments = product.init(jax.random.key(1), pixels), pixels
+
+        def embedded(params: Any, pixels: jax.Array, product: PatchEmbedding = product) -> jax.Array:
+            return product.apply(params, pixels)[0]
+
+        sides = {"product": (embedded, arguments), "convolution": (convolution.apply, arguments)}
+        for row in passes(sides):
+            yield {"what": "patches by a product / by a convolution", "size": name} | row
+
+
+def neighbourhoods() -> Iterator[dict[str, Any]]:
+    for grid in GRIDS:
+        x, sides = jax.random.normal(jax.random.key(0), (B, math.prod(grid), D)), {}
+        for taps in (NEAR, FAR):
+            layer: Any = LambdaLayer(context=taps, grid=grid)
+            sides[f"{taps} x {taps}"] = layer.apply, (layer.init(jax.random.key(1), x), x)
+        for row in passes(sides):
+            size = f"b{B} {grid[0]} x {grid[1]} d{D}"
+            yield {"what": f"lambda of {NEAR} x {NEAR} / of {FAR} x {FAR} patches", "size": size} | row
+
+
+def main() -> None:
+    report("images", [*patches(), *neighbourhoods()])
+
+
+if __name__ == "__main__":
+    main()

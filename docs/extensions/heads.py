@@ -1,0 +1,53 @@
+"""The directive `heads`: heads of trained runs, to be asked; from files of --mode=explain.
+
+    ```{heads} explain-attention
+    ```
+
+The arguments are files of results. Everything stands in the page, so that it works from a disk, too.
+"""
+
+import html
+import json
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from fourier_attn.studies.markdown import origin
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+PAGE = """<div class="attention" id="attention" hidden>
+  <p>
+    <label>network <select id="attention-run"></select></label>
+    <label>head <select id="attention-head"></select></label>
+  </p>
+  <div class="attention-words" id="attention-words" role="group" aria-label="words of the text"></div>
+  <p id="attention-said" aria-live="polite"></p>
+</div>
+<p>{origins}</p>
+<noscript><p>Asking a head needs JavaScript; all weights are in the picture below.</p></noscript>
+<script type="application/json" id="attention-runs">{runs}</script>
+<script src="{script}"></script>"""
+
+
+class Heads(SphinxDirective):
+    required_arguments, final_argument_whitespace = 1, True
+
+    def run(self) -> list[nodes.Node]:
+        runs, origins = [], []
+        for name in self.arguments[0].split():
+            file = RESULTS / f"{name}.json"
+            self.env.note_dependency(str(file))
+            document = json.loads(file.read_text())
+            runs.append({key: document[key] for key in ("run", "tokens", "blocks")})
+            origins.append(f"<sub>{html.escape(document['command'])}: {html.escape(origin(document))}</sub>")
+        up = "../" * self.env.docname.count("/")
+        data = json.dumps(runs, separators=(",", ":")).replace("<", "\\u003c")
+        page = PAGE.format(runs=data, origins="<br>".join(origins), script=f"{up}_static/attention.js")
+        return [nodes.raw("", page, format="html")]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("heads", Heads)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,75 @@
+"""Token ids of many texts, in few bytes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from fourier_attn.data.text import encode
+
+CHUNK = 4096  # texts that are encoded at a time
+
+
+class Rows(Sequence):
+    """Token ids of many texts, one after another in one array.
+
+    Args:
+      tokens: of all texts.
+      lengths: of each text.
+    """
+
+    def __init__(self, tokens: np.ndarray, lengths: np.ndarray):
+        ends = np.zeros(len(lengths) + 1, np.min_scalar_type(len(tokens)))
+        np.cumsum(lengths, out=ends[1:])
+        self.tokens, self.ends = tokens, ends
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        index = range(len(self))[index]
+        return self.tokens[self.ends[index] : self.ends[index + 1]].astype(np.int32)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Of each text."""
+        return np.diff(self.ends)
+
+    def take(self, index: np.ndarray) -> "Rows":
+        """Those with these numbers, copied."""
+        lengths = self.lengths[index]
+        tokens, begin = np.empty(lengths.sum(dtype=np.int64), self.tokens.dtype), 0
+        for i in range(0, len(index), CHUNK):
+            sizes = lengths[i : i + CHUNK].astype(np.int64)
+            inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            places = np.repeat(self.ends[index[i : i + CHUNK]].astype(np.int64), sizes) + inside
+            tokens[begin : begin + len(places)] = self.tokens[places]
+            begin += len(places)
+        return Rows(tokens, lengths)
+
+    def records(self, labels: np.ndarray) -> Iterator[bytes]:
+        """Length, tokens and label of each text as int32, or a float32 label, one text after another."""
+        last = labels.view(np.int32)
+        for i in range(0, len(self), CHUNK):
+            part = self.ends[i : i + CHUNK + 1].astype(np.int64)
+            sizes = np.diff(part)
+            heads = np.cumsum(sizes + 2) - sizes - 2
+            found = np.empty(part[-1] - part[0] + 2 * len(sizes), np.int32)
+            inside = np.ones(len(found), bool)
+            inside[heads] = inside[heads + sizes + 1] = False
+            found[inside] = self.tokens[part[0] : part[-1]]
+            found[heads], found[heads + sizes + 1] = sizes, last[i : i + CHUNK]
+            yield found.astype("<i4").tobytes()
+
+
+def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> Rows:
+    """`text.encode` for many texts, or pairs of texts, a few at a time."""
+    kind = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
+    tokens, sizes, texts = bytearray(), bytearray(), iter(texts)
+    while chunk := list(islice(texts, CHUNK)):
+        first, *second = (list(column) for column in zip(*chunk, strict=True))
+        rows = encode(tokenizer, first, length, second[0] if second else None)
+        tokens += np.concatenate(rows).astype(kind).tobytes()
+        sizes += np.array([len(row) for row in rows], np.int32).tobytes()
+    return Rows(np.frombuffer(tokens, kind), np.frombuffer(sizes, np.int32))

@@ -1,0 +1,140 @@
+"""The encoder: an embedding, then blocks of a mixer and an MLP."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from fourier_attn.layers import initial
+from fourier_attn.ops.dense import matrix_dot_general
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": nn.relu,
+    "gelu": partial(nn.gelu, approximate=True),
+    "gelu_erf": partial(nn.gelu, approximate=False),
+}
+
+
+class Block(nn.Module):
+    """One block of a mixer and an MLP.
+
+        x = LN(x + mix(x)),    then x = LN(x + MLP(x))        norm_position "post"
+        x = x + mix(LN(x)),    then x = x + MLP(LN(x))        norm_position "pre"
+
+        >>> from fourier_attn.layers.tokens import Identity
+        >>> block, x = Block(mixer=Identity, mlp=8), jnp.ones((1, 3, 4))
+        >>> block.apply(block.init(jax.random.key(0), x), x).shape
+        (1, 3, 4)
+
+    Args:
+      mixer: makes the mixer; a factory, because one instance in several blocks would share its weights.
+      mlp: hidden width of the MLP.
+      activation: a key of `ACTIVATIONS`.
+      norm_eps: added to the variance in the normalisations.
+      mixer_dropout, dropout: rates after the mixer and after the MLP.
+      initializer: of the MLP, see `fourier_attn.layers.initial.dense`.
+      dtype: of the computation; parameters and normalisation statistics are float32.
+    Masking: handed to the mixer; the rest works on each token alone.
+    """
+
+    mixer: Callable[..., nn.Module]
+    mlp: int
+    activation: str = "relu"
+    norm_eps: float = 1e-5
+    mixer_dropout: float = 0.0
+    dropout: float = 0.0
+    initializer: str = "fan_in"
+    norm_position: str = "post"
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+    ) -> Float[Array, "b t d"]:
+        drop = partial(nn.Dropout, deterministic=not train)
+        dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
+        norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
+        mixer, mixer_norm, mlp_norm = (
+            self.mixer(dtype=self.dtype, name="mixer"),
+            norm(name="mixer_norm"),
+            norm(name="mlp_norm"),
+        )
+        begin = partial(initial.dense, self.initializer)
+
+        def mix(x: Array) -> Array:
+            return drop(self.mixer_dropout)(mixer(x, mask=mask, train=train))
+
+        def think(x: Array) -> Array:
+            hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))
+            return drop(self.dropout)(dense(x.shape[-1], name="mlp_out", **begin(self.mlp))(hidden))
+
+        if self.norm_position == "pre":
+            x = x + mix(mixer_norm(x))
+            return x + think(mlp_norm(x))
+        x = mixer_norm(x + mix(x))
+        return mlp_norm(x + think(x))
+
+
+class Encoder(nn.Module):
+    """An embedding, then one block for each mixer, and with norm_position "pre" a last normalisation, `norm`.
+
+        >>> from fourier_attn.layers.embed import TokenEmbedding
+        >>> from fourier_attn.layers.tokens import Identity
+        >>> embed = partial(TokenEmbedding, vocab=9, positions=3, d=4)
+        >>> encoder, ids = Encoder(embed=embed, mixers=[Identity, Identity], mlp=8), jnp.array([[2, 5, 8]])
+        >>> encoder.init_with_output(jax.random.key(0), ids)[0][0].shape
+        (1, 3, 4)
+
+    Args:
+      embed: makes the embedding, whose parameters stand in the encoder's own scope.
+      mixers: makes each block's mixer.
+      mlp, activation, norm_eps, norm_position, mixer_dropout, initializer, dtype: see `Block`.
+      dropout: rate after the embedding and after every MLP.
+    Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
+      tied, or None.
+    Masking: see the mixers.
+    """
+
+    embed: Callable[..., nn.Module]
+    mixers: Sequence[Callable[..., nn.Module]]
+    mlp: int
+    activation: str = "relu"
+    norm_eps: float = 1e-5
+    dropout: float = 0.0
+    mixer_dropout: float = 0.0
+    initializer: str = "fan_in"
+    norm_position: str = "post"
+    dtype: jnp.dtype = jnp.dtype("float32")
+
+    @nn.compact
+    def __call__(
+        self,
+        inputs: Array,
+        *,
+        types: Int[Array, "b t"] | None = None,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+    ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"] | None]:
+        embedding = self.embed(dtype=self.dtype, name="embed")
+        nn.share_scope(self, embedding)
+        x, table = embedding(inputs, types=types, train=train)
+        x = nn.Dropout(self.dropout, deterministic=not train, name="drop")(x)
+        for layer, mixer in enumerate(self.mixers):
+            block = Block(
+                mixer,
+                self.mlp,
+                self.activation,
+                self.norm_eps,
+                self.mixer_dropout,
+                self.dropout,
+                self.initializer,
+                self.norm_position,
+                self.dtype,
+                name=f"block_{layer}",
+            )
+            x = block(x, mask=mask, train=train)
+        if self.norm_position == "pre":
+            x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, dtype=self.dtype, name="norm")(x)
+        return x, table

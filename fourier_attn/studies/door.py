@@ -1,0 +1,71 @@
+"""Three measured numbers for those who have just come: README's table."""
+
+import statistics
+
+from fourier_attn.studies import frontier
+from fourier_attn.studies.markdown import NOT_RUN, Results, significant, table
+from fourier_attn.studies.trained import accuracies, in_words
+
+FLAGSHIP = "configs/fnet.py:imdb"
+
+
+def door(results: Results) -> str:
+    """Whether it learns, whether it is fast, and what light would cost; each with its file."""
+    lines = [
+        [
+            f"accuracy of `{FLAGSHIP}` on IMDb's test set, %",
+            _flagship(results),
+            "[file](results/imdb.json), [page](docs/mixers.md)",
+        ],
+        [
+            "attention, forward and backward: times as fast as PyTorch's, over sizes, on a CPU",
+            _attention(results),
+            "[file](results/peer-ops-cpu.json), [page](docs/performance.md)",
+        ],
+        [
+            "convolutional attention, emulated 5 x 5 engine, 4 bit: accuracy, %, and energy of a review, J",
+            _light(results),
+            "[file](results/pareto-circular.json), [page](docs/optics.md)",
+        ],
+        [
+            "the same computed exactly: accuracy, %, and energy of a review on this processor, J",
+            _electronic(results),
+            "[file](results/pareto-circular.json), [page](docs/optics.md)",
+        ],
+    ]
+    return table(["measured", "", "more"], lines)
+
+
+def _flagship(results: Results) -> str:
+    """Mean, deviation and number of seeds."""
+    rows = [row for document in results.runs("imdb").values() for row in document["rows"]]
+    values = [value for row in rows if row["config"] == FLAGSHIP for value in accuracies(row)]
+    return in_words([100 * value for value in values])
+
+
+def _attention(results: Results) -> str:
+    """Lowest, median and highest of the sizes."""
+    rows = [row for document in results.runs("peer-ops-cpu").values() for row in document["rows"]]
+    both = [row for row in rows if row["what"].startswith("attention /") and "backward" in row["pass"]]
+    ratios = sorted(row["times_faster"] for row in both)
+    if not ratios:
+        return NOT_RUN
+    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+
+def _light(results: Results) -> str:
+    """The most accurate of the engines that were judged with four bits."""
+    rows = [row for document in results.runs("pareto-circular").values() for row in document["rows"]]
+    judged = [row for row in frontier.part(rows, "judged") if row["bits"] == 4]
+    return _joules(max(judged, key=lambda row: row["accuracy"])) if judged else NOT_RUN
+
+
+def _electronic(results: Results) -> str:
+    rows = [row for document in results.runs("pareto-circular").values() for row in document["rows"]]
+    judged = frontier.part(rows, "electronic")
+    return _joules(judged[0]) if judged else NOT_RUN
+
+
+def _joules(row: dict) -> str:
+    low, typical, high = (significant(row["joules"][name]) for name in ("low", "typical", "high"))
+    return f"{100 * row['accuracy']:.2f}; {typical} ({low} to {high})"
