@@ -6,6 +6,8 @@ from another run; `--config.init_from=model.safetensors --config.data.tokenizer=
 network, fnet-mini, is trained from scratch. The string argument is a task: sst2, cola, mrpc, stsb, qqp, mnli,
 qnli, rte, wnli, imdb or reviews (`python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=..`).
 Texts are cut after 128 tokens.
+
+Not yet run.
 """
 
 from fourier_attn.config import Config

@@ -1,6 +1,8 @@
 """Feed-forward only: the control without any mixing of tokens. It must fail where mixing is necessary.
 
 `python -m fourier_attn.main --config=configs/identity.py` (synthetic reviews), or `configs/identity.py:imdb`.
+
+What it reaches: the tables of docs/mixers.md, from results/.
 """
 
 from fourier_attn.config import Config, default

@@ -2,6 +2,8 @@
 
 Four layers of width 256 with four heads, batches of 32, as in the benchmark, but 1,000 steps instead of
 20,000, and texts that are cut after 1,024 bytes: what two CPU cores can pay for says little about the end.
+
+Not yet run.
 """
 
 from fourier_attn.config import Config, default, fit_length

@@ -6,6 +6,8 @@ words, four epochs, the same dropout and the same optimiser for all. It is not t
 `configs/imdb_articles.py` has.
 
 Those on engines have sizes of their own, and a twin that is computed exactly.
+
+What is trained so far: the tables of docs/evidence.md, from results/.
 """
 
 from fourier_attn.config import Config, default, fit_length

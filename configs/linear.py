@@ -1,6 +1,8 @@
 """Two learned matrices, over tokens and over features: the "Linear" control of the FNet paper.
 
 `python -m fourier_attn.main --config=configs/linear.py` (synthetic reviews), or `configs/linear.py:imdb`.
+
+What it reaches: the tables of docs/mixers.md, from results/.
 """
 
 from fourier_attn.config import Config, default

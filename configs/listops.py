@@ -1,6 +1,8 @@
 """ListOps, shortened to at most 512 tokens, nested lists that have a value: `configs/listops.py:MODEL`.
 
 Four layers of width 64, the same dropout and optimiser for all. Long Range Arena's own have 500 to 2,000.
+
+Not yet run.
 """
 
 from fourier_attn.config import Config, default, fit_length

@@ -3,6 +3,8 @@
 `python -m fourier_attn.main --config=configs/optical_circular.py` (synthetic reviews) or
 `configs/optical_circular.py:imdb`. The articles ran this, on IMDb, with the device in the loop: a bit above
 84 % validation accuracy.
+
+What it reaches: the tables of docs/mixers.md, from results/.
 """
 
 from fourier_attn.config import Config, default

@@ -9,6 +9,8 @@ reviews:
 IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (docs/optics.md has its command).
 `--config.model.mixer.engine.laser.power_w=1.5e-7 --config.model.mixer.engine.receiver.tia_noise=0
 --config.model.mixer.engine.receiver.dark_current=0` is thirty photons a pixel, with their shot noise alone.
+
+What it reaches: the tables of docs/mixers.md, from results/.
 """
 
 from fourier_attn.config import Config, default

@@ -2,6 +2,8 @@
 
 `python -m fourier_attn.main --config=configs/optical_lambda.py` (synthetic reviews) or
 `configs/optical_lambda.py:imdb`.
+
+What it reaches: the tables of docs/mixers.md, from results/.
 """
 
 from fourier_attn.config import Config, default

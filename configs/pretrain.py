@@ -7,6 +7,8 @@ by `--config.data.corpora="('texts/*.txt',)" --config.data.exclude="()"`. They a
 a small part of what base and large were published with. Tiny and mini read windows of 128 tokens: what is
 fine-tuned from them should be no longer, since the positions after these are not trained.
 `python -m fourier_attn.main --config=configs/pretrain.py:fnet-mini`
+
+Not yet run.
 """
 
 from fourier_attn.config import Config

@@ -1,6 +1,8 @@
 """Two fixed random matrices, over tokens and over features: the "Random" control of the FNet paper.
 
 `python -m fourier_attn.main --config=configs/random.py` (synthetic reviews), or `configs/random.py:imdb`.
+
+What it reaches: the tables of docs/mixers.md, from results/.
 """
 
 from fourier_attn.config import Config, default

@@ -2,6 +2,8 @@
 
 Labels of SST-2's test split are not public: what counts is the accuracy on its validation split after the
 last epoch, so that nothing is chosen on it.
+
+Not yet run.
 """
 
 from fourier_attn.config import Config, default

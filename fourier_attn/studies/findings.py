@@ -20,6 +20,7 @@ SOURCES = {
     6: "lambda layers can replace attention (articles)",
     7: "some layers of attention make FNet better (FNet's paper)",
 }
+PARTLY = "not all seeds yet"
 HOLDS = {"better": "holds", "not worse": "holds", "worse": "does not hold", "undecided": "undecided"}
 
 
@@ -33,7 +34,8 @@ def claims(results: Results, name: str, tier: str) -> str:
     for comparison in COMPARISONS[tier]:
         asked = [str(comparison.claim), SOURCES[comparison.claim], str(comparison)]
         verdict = found.get(comparison.name)
-        lines.append(asked + (measured(verdict) if verdict else [NOT_RUN, "", ""]))
+        begun = groups.keys() & {comparison.model, comparison.against}
+        lines.append(asked + (measured(verdict) if verdict else [PARTLY if begun else NOT_RUN, "", ""]))
     return table(["claim", "of the sources", "asked here", "difference, points", "95 %", "so it"], lines)
 
 

@@ -18,7 +18,7 @@ from absl import flags
 from fourier_attn import command, data
 from fourier_attn.data.tfds import prepared
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import Ledger, finding, score
+from fourier_attn.studies.ledger import HOUR, Ledger, finding, score
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
@@ -26,8 +26,6 @@ from fourier_attn.train.writer import read_lines
 from launch import cluster, sweep
 from launch.devices import shares
 from launch.program import TRAINING, Program
-
-HOUR = 3600.0
 
 
 def define_flags() -> None:

@@ -18,6 +18,7 @@ from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 
 Finding = dict[str, Any]
+HOUR = 3600.0
 RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
 
 
@@ -91,6 +92,13 @@ def usage(directory: Path) -> dict[str, Any]:
         "cpu_seconds": round(sum(each["cpu_seconds"] for each in taken), 1) if taken else None,
         "peak_memory_mib": round(max(each["peak_memory_mib"] for each in taken)) if taken else None,
     }
+
+
+def core_hours(found: Finding) -> float | None:
+    """What a cell took; None where a process of its was killed, which could not tell what it had taken."""
+    if not found["cpu_seconds"] or found["counted"] < found["processes"]:
+        return None
+    return found["cpu_seconds"] / HOUR
 
 
 def pack(bits: np.ndarray) -> dict[str, Any]:

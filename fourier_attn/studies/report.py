@@ -21,12 +21,11 @@ from fourier_attn import atomic, command, style
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
 from fourier_attn.studies.glue_report import glue_table
-from fourier_attn.studies.ledger import Finding, Ledger, interval, score, unpack
+from fourier_attn.studies.ledger import Finding, Ledger, core_hours, interval, score, unpack
 from fourier_attn.studies.markdown import Row, machine, table
 from fourier_attn.studies.projection import Options, example_joules
 from fourier_attn.studies.trained import by_bits
 
-HOUR = 3600.0
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
 PUBLISHED = {
     "attention": "83",
@@ -204,7 +203,7 @@ def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
             [
                 f"`{name}`",
                 f"{findings[0]['parameters']:,}",
-                averaged([found["cpu_seconds"] for found in findings], "{:.2f}", 1 / HOUR),
+                averaged([core_hours(found) for found in findings], "{:.2f}"),
                 averaged(speed, "{:.0f}"),
                 averaged([found["peak_memory_mib"] for found in findings], "{:,.0f}"),
                 joules(findings[0]),
@@ -270,7 +269,8 @@ def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def hours(found: Finding) -> str:
-    return f"{found['cpu_seconds'] / HOUR:.2f}" if found["cpu_seconds"] else ""
+    taken = core_hours(found)
+    return f"{taken:.2f}" if taken else ""
 
 
 def comparison_table(verdicts: Sequence[Verdict]) -> str:

@@ -10,9 +10,8 @@ from fourier_attn import style
 from fourier_attn.studies import statistics
 from fourier_attn.studies.bands import draw_band
 from fourier_attn.studies.comparisons import MARGIN, Verdict
-from fourier_attn.studies.ledger import Finding, interval, score
+from fourier_attn.studies.ledger import Finding, core_hours, interval, score
 
-HOUR = 3600.0
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]
 
@@ -59,8 +58,8 @@ def costs(groups: Groups) -> Figure:
         mean = 100 * np.mean([score(found) for found in findings])
         bars = [[mean - 100 * low], [100 * high - mean]]
         accuracy.errorbar([mean], [row], xerr=bars, fmt="o", color=style.BLUE)
-        spent = [found["cpu_seconds"] or np.nan for found in findings]
-        hours.plot([np.mean(spent) / HOUR], [row], "o", color=style.BLUE)
+        spent = [taken for found in findings if (taken := core_hours(found))]
+        hours.plot([np.mean(spent) if spent else np.nan], [row], "o", color=style.BLUE)
         parameters.plot([findings[0]["parameters"] / 1e6], [row], "o", color=style.BLUE)
     for axes in (accuracy, hours, parameters):
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
@@ -98,7 +97,8 @@ def expected(groups: Groups) -> Figure:
         trials.setdefault(name.partition("-rate-")[0], []).extend(findings)
     for marker, (name, findings) in zip(style.MARKERS, trials.items(), strict=False):
         best = statistics.expected_best([max(found["validation"]) for found in findings])
-        cost = np.mean([found["cpu_seconds"] or np.nan for found in findings]) / HOUR
+        spent = [taken for found in findings if (taken := core_hours(found))]
+        cost = np.mean(spent) if spent else np.nan
         places = cost * np.arange(1, len(best) + 1)
         axes.plot(places, 100 * best, marker=marker, label=f"{name} ({len(best)} trials)")
     axes.set(xlabel="core-hours of trials", ylabel="expected best validation accuracy, %")

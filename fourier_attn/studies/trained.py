@@ -8,7 +8,7 @@ from typing import Any
 
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import Ledger, score
+from fourier_attn.studies.ledger import Ledger, core_hours, score
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
 
 TWINS = ("-exact", "-engine")
@@ -47,7 +47,7 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
 
     lines = []
     for model in sorted(found, key=mean, reverse=True):
-        hours = [each["cpu_seconds"] / 3600 for each in found[model] if each["cpu_seconds"]]
+        hours = [taken for each in found[model] if (taken := core_hours(each))]
         cost = f"{statistics.mean(hours):.2f}" if hours else ""
         size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
         memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
