@@ -90,9 +90,14 @@ def record(names: Mapping[str, set[str]]) -> dict[str, dict[str, dict[str, str]]
 
 
 def digests() -> dict[str, str]:
-    """A hash of each file that has registered something, or has what was registered."""
-    files = {origin.file for origin in _origins.values()} | set(_sources.values())
-    return {Path(file).name: _digest(Path(file)) for file in sorted(files - {""})}
+    """A hash of each file that has registered something, or has what was registered, by its name alone.
+
+    Files of the same name have their hashes together, in an order that does not depend on where they lie.
+    """
+    found: dict[str, list[str]] = {}
+    for file in {origin.file for origin in _origins.values()} | set(_sources.values()) - {""}:
+        found.setdefault(Path(file).name, []).append(_digest(Path(file)))
+    return {name: "-".join(sorted(hashes)) for name, hashes in sorted(found.items())}
 
 
 def _digest(path: Path) -> str:

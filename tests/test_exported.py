@@ -14,7 +14,8 @@ from conftest import run_here
 from fourier_attn import config, data, export, exported, pretrained, train
 from fourier_attn.family import family
 from fourier_attn.predict import Predictor
-from fourier_attn.pretrained.folder import card
+from fourier_attn.pretrained.folder import card, describe
+from fourier_attn.train import workdir
 from fourier_attn.train.init_from import restore
 
 TEXTS = ["The film was not dull.", "zzz qqq", "I liked the long and brave story. " * 30, "dull [SEP] dull"]
@@ -126,6 +127,17 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="does not say what the weights answer"):
         Predictor.load(tmp_path / "out")
+
+
+def test_a_folder_does_not_say_where_files_lay(toy_run: Path, tmp_path: Path) -> None:
+    c = workdir.load(toy_run)
+    names = ("train", "validation", "test", "tokenizer")
+    files = {name: f"/home/somebody/clinic/{name}.csv" for name in names}
+    c.data.update(files | {"dir": "/home/somebody", "corpora": ("/home/somebody/clinic/*.txt",)})
+    describe(tmp_path, c, "fourier_attn", toy_run / "tokenizer.json", [])
+    written = (tmp_path / "config.json").read_text() + (tmp_path / "README.md").read_text()
+    assert "/home" not in written
+    assert "train.csv" in written
 
 
 @pytest.fixture

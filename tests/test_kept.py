@@ -148,6 +148,15 @@ def test_other_knobs_of_tables_have_other_files(tmp_path: Path, more: dict[str, 
     assert same(found, load_table(table, tmp_path / "c", **more)[0])
 
 
+def test_classes_that_one_run_names_are_no_other_runs(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "a.csv")
+    for number, (given, expected) in enumerate(
+        (((), ("a", "b")), (("b", "a", "c"), ("b", "a", "c")), ((), ("a", "b")), (("b", "a"), ("b", "a")))
+    ):
+        found, _ = load_table(table, tmp_path / f"run{number}", labels=given)
+        assert found.knobs["labels"] == expected
+
+
 def test_a_table_that_changes_while_it_is_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,11 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         "none.npz": "No such",
         "text.npz": "is no measured device that can be read",
     }
+    np.savez_compressed(tmp_path / "damaged.npz", transfer=np.eye(16))
+    damaged = bytearray((tmp_path / "damaged.npz").read_bytes())
+    damaged[62] ^= 0xFF  # where the packed numbers begin
+    (tmp_path / "damaged.npz").write_bytes(damaged)
+    messages["damaged.npz"] = "invalid code lengths"
     for name, message in messages.items():
         with pytest.raises(ValueError, match=message) as error:
             build({"shape": (4, 4), "device": {"file": str(tmp_path / name)}})

@@ -17,7 +17,7 @@ from conftest import run_here, shrink
 from PIL import Image
 
 from fourier_attn import config, data, main, train
-from fourier_attn.data import own
+from fourier_attn.data import columns, own
 from fourier_attn.data.sources import tables
 from fourier_attn.data.text import encode, load_tokenizer
 from fourier_attn.train import init_from, workdir
@@ -104,6 +104,24 @@ def test_labels_are_classes_or_numbers(tmp_path: Path, labels: tuple, names: tup
     assert "validation: 30 of 30 texts are in train, too" in found.notes
 
 
+def test_numbers_that_are_alike_at_first() -> None:
+    labels = columns.Found()
+    for number in range(columns.CLASSES + 1):
+        labels.add(f"row {number}", "0.0")
+    with pytest.raises(ValueError, match="all labels score are 0; write others, too"):
+        labels.names("a.csv", "score")
+    labels.add("the last row", "1.5")
+    assert labels.names("a.csv", "score") == ()
+
+
+def test_a_long_text(tmp_path: Path) -> None:
+    """Longer than Python's own limit for a cell, and no longer than a line may be."""
+    text = "word " * 30_000
+    for name in ("a.csv", "a.tsv", "a.jsonl"):
+        [row] = tables.rows(table(tmp_path / name, ("text", "label"), [(text, "no")]))
+        assert row.values["text"] == text
+
+
 def test_pairs_are_found_by_name_or_by_knob(tmp_path: Path) -> None:
     header = ("id", "premise", "hypothesis", "label")
     file = table(tmp_path / "a.csv", header, [(i, f"a {i}", f"b {i}", i % 2) for i in range(20)])
@@ -127,7 +145,7 @@ BAD = {
     "latin": ("a.csv", HEAD + GOOD + b"caf\xe9,a\n", "line 22 is not UTF-8"),
     "utf16": ("a.csv", (HEAD + GOOD).decode().encode("utf-16"), "line 1 is not UTF-8"),
     "long line": ("a.csv", HEAD + b"x" * (2**24 + 1) + b",a\n", "line 2 has more than 16,777,216 bytes"),
-    "long field": ("a.csv", HEAD + b"x" * 2**18 + b",a\n", "line 2 is no row of a table"),
+    "long field": ("a.csv", HEAD + b'"' + 3 * (b"x" * 2**23 + b"\n"), "line 2 is no row of a table"),
     "mixed": ("a.csv", HEAD + b"one,0.5\ntwo,high\n", "are words and numbers: .*line 2 has '0.5', .*line 3"),
     "huge number": ("a.csv", HEAD + b"one,0.5\ntwo,1e300\n", "line 3 has the label 1e300, beyond"),
     "too many": ("a.csv", HEAD + b"".join(b"t,l%d\n" % i for i in range(200)), "200 different labels in 200"),

@@ -126,6 +126,20 @@ def test_who_registers_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         plugins.run(plugins._origins["mixers", "own"])
 
 
+def test_files_of_the_same_name_are_both_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("a", "b"):
+        file = tmp_path / folder / "mine.py"
+        file.parent.mkdir()
+        file.write_text(folder)
+        monkeypatch.setitem(plugins._origins, ("tasks", folder), plugins.Origin("", str(file)))
+    before = plugins.digests()
+    for folder in ("a", "b"):
+        (tmp_path / folder / "mine.py").write_text("other")
+        assert plugins.digests() != before
+        (tmp_path / folder / "mine.py").write_text(folder)
+    assert plugins.digests() == before
+
+
 def test_what_is_no_task_is_refused() -> None:
     with pytest.raises(ValueError, match="there is a task 'imdb' already"):
         register_task("imdb", TASKS["reviews"])

@@ -13,6 +13,7 @@ import pytest
 from flax import traverse_util
 
 from fourier_attn import config, model, pretrained
+from fourier_attn.optics import presets
 from fourier_attn.pretrained import architecture, files, names
 
 HYBRID = ("fourier", "attention", "linear", "fourier")
@@ -84,6 +85,12 @@ def test_engines_come_back(tmp_path: Path) -> None:
     c.mixer.update({"shape": (4, 2), "kernel": (3, 1), "heads": 2, "eval_engine": "ideal"})
     c.mixer.engine.update({"shape": (4, 4), "modulator": {"phase_noise_rms": None}})
     round_trip(c, tmp_path / "x.safetensors")
+    hybrid = settings("fourier", others=("circular",), layout=("fourier", "circular"), depth=2)
+    for mixer, name in ((hybrid.mixer, "eval_engine"), (hybrid.others.circular, "engine")):
+        with hybrid.unlocked():
+            config.set_engine(mixer, presets.preset("demonstrator_5x5").replace(shape=(4, 2)), name)
+    hybrid.others.circular.update({"shape": (4, 2), "kernel": (3, 1)})
+    round_trip(hybrid, tmp_path / "hybrid.safetensors")
     values = json.loads(architecture.to_text(c))
     values["mixer"]["engine"] = {"shape": [4, 4], "adc_bits": 5, "device_seed": 2}  # an earlier version's
     shapes = architecture.parameters(c)

@@ -1,7 +1,7 @@
 """From a task's name to batches of token ids, or of images."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -192,7 +192,7 @@ def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callabl
     config = dict(config) | columns
     place = kept.of_tables(config, files)
     found = _kept(place, config, directory)
-    if found is None or (config["labels"] and list(config["labels"]) != found.facts["labels"]):
+    if found is None or not _as_asked(found, config["labels"]):
         found = _encoded_own(config, directory, place, say)
         if own.fingerprints(config) != files:
             raise ValueError(f"{config['train']}: a table has changed while it was read; start again")
@@ -222,6 +222,11 @@ def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callabl
     )
 
 
+def _as_asked(found: Found, labels: Sequence[str]) -> bool:
+    """Whether rows were kept with the classes that are named now, or none is and they are those of train."""
+    return list(labels) == found.facts["labels"] if labels else not found.facts["named"]
+
+
 def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str], None]) -> Found:
     """The user's own tables as token ids; the tokenizer is in the run's directory then."""
     read = own.read(config)
@@ -232,7 +237,8 @@ def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str],
     say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
     rows, none = read.encode(tokenizer, config["length"]), np.zeros(0, np.int32)
     parts = {name: Part(rows[name], part.labels, part.in_train, none) for name, part in read.parts.items()}
-    return Found(parts, {"labels": [*read.labels], "notes": [*read.notes]})
+    facts = {"labels": [*read.labels], "named": bool(config["labels"]), "notes": [*read.notes]}
+    return Found(parts, facts)
 
 
 def source(config: Any) -> str:

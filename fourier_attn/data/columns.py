@@ -133,7 +133,7 @@ class Found:
                 f"the labels {column} are words and numbers: {self.fraction}, {self.word}; mend one of them"
             )
         if self.fraction:
-            if len(set(self.values[:CLASSES])) == 1:
+            if min(self.values) == max(self.values):
                 raise ValueError(f"{file}: all labels {column} are {self.values[0]:g}; write others, too")
             return ()
         if len(self.numbers) == 1:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, no_type_check
@@ -331,7 +332,7 @@ def _read(path: Path) -> tuple[Any, Any]:
             if "transfer" not in found.files:
                 raise ValueError(f"has the arrays {', '.join(found.files) or 'none'}, and no `transfer`")
             return found["transfer"], found["drive_table"] if "drive_table" in found.files else None
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError) as error:
         raise ValueError(f"{path} is no measured device that can be read ({error})") from error
 
 

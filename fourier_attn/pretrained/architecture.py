@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import traverse_util
 
 from fourier_attn import config, model
+from fourier_attn.optics import Engine
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -171,10 +172,10 @@ def from_text(text: str, shapes: Shapes) -> Any:
     try:
         values = json.loads(text)
         name, others = values["mixer"]["name"], tuple(values["others"])
-        engine = "ideal" if isinstance(values["mixer"].get("engine"), dict) else None
-        settings = config.default(name, engine=engine, others=others).model
-        if engine:
-            values["mixer"]["engine"] = config.read_engine(values["mixer"]["engine"]).to_dict()
+        settings = config.default(name, others=others).model
+        _read_engines(settings.mixer, values["mixer"])
+        for other in others:
+            _read_engines(settings.others[other], values["others"][other])
     except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
@@ -183,6 +184,15 @@ def from_text(text: str, shapes: Shapes) -> Any:
         raise ValueError(f"its configuration has depth={values['depth']}, too many for {len(shapes)} arrays")
     settings.update(values)
     return settings
+
+
+def _read_engines(mixer: Any, values: dict[str, Any]) -> None:
+    """Gives a mixer's settings the engines that its values have, so that both have the same keys."""
+    for name in config.ENGINES:
+        if isinstance(values.get(name), dict):
+            values[name] = config.read_engine(values[name]).to_dict()
+            with mixer.unlocked():
+                config.set_engine(mixer, Engine(), name)
 
 
 def _checked(given: Any, like: Any, where: str, most: int) -> Any:
@@ -201,7 +211,7 @@ def _checked(given: Any, like: Any, where: str, most: int) -> Any:
         kinds |= {type(None), *((int, float, str, tuple) if like is None else ())}
     if type(given) not in kinds or not all(_simple(value) for value in simple):
         raise ValueError(f"in its configuration {where}={given!r:.60} is not of the kind of {like!r}")
-    free = where.endswith(".seed") or ".engine." in where
+    free = where.endswith(".seed") or any(f".{name}." in where for name in config.ENGINES)
     if not free and any(type(value) is int and abs(value) > most for value in simple):
         raise ValueError(f"in its configuration {where}={given!r:.60} exceeds the number of its weights")
     return given

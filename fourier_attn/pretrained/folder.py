@@ -35,11 +35,18 @@ def describe(
         facts["label2id"] = {label: i for i, label in enumerate(labels)}
     if config.model.head == "score":
         facts |= {"num_labels": 1, "problem_type": "regression", "id2label": {"0": "score"}}
-    facts[OURS] = config.data.to_dict() | {"dir": ""}
+    facts[OURS] = _without_places(config.data.to_dict())
     if config.model.inputs == "tokens":
         facts |= _tokenizer(to, tokenizer, config)
     (to / "config.json").write_text(json.dumps(facts, indent=2) + "\n")
     (to / "README.md").write_text(card(config, style, measured))
+
+
+def _without_places(knobs: dict[str, Any]) -> dict[str, Any]:
+    """The data part with the names of its files alone: where they lay is nobody else's business."""
+    names = {key: Path(knobs[key]).name for key in ("train", "validation", "test", "tokenizer")}
+    lists = {key: [Path(each).name for each in knobs[key]] for key in ("corpora", "exclude")}
+    return knobs | names | lists | {"dir": ""}
 
 
 def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:

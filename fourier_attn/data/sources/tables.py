@@ -97,6 +97,7 @@ def _class_names(path: Path) -> dict[str, list[str]]:
 
 
 def _separated(path: Path, end: str) -> Iterator[Row]:
+    csv.field_size_limit(files.TEXT)  # as of any line; else 131,072 characters
     lines = (f"{line}\n" for _, line in files.lines(path, path, files.OWN))
     if end == ".tsv":
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
