@@ -63,11 +63,11 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "padding": partial(padding, name="padding-imdb"),
     "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
     "speed-mixers": lambda r: speed(
-        r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "dense-cpu"
+        r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "mixers-methods-cpu", "dense-cpu"
     ),
     "speed-ops": lambda r: speed(r, "peer-ops-cpu"),
     "speed-torch": lambda r: speed(r, "mixers-torch-cpu"),
-    "speed-encoder": lambda r: speed(r, "encoder-depth-cpu"),
+    "speed-encoder": lambda r: speed(r, "encoder-depth-cpu", "encoder-growth-cpu"),
     "speed-optics": lambda r: speed(
         r, "optics-ideal-cpu", "optics-chip-cpu", "optics-parts-cpu", "optics-train-cpu"
     ),
