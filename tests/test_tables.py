@@ -55,9 +55,9 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
 def root(tmp_path: Path) -> Path:
     """Sources with one page, one table and one file of results."""
     (tmp_path / "results").mkdir()
-    save(tmp_path, "encoder-depth-cpu", ENCODER)
+    save(tmp_path, "images-cpu", ENCODER)
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "speed.md").write_text(f"# Speed\n\n{block('speed-encoder')}\n\nThe end.\n")
+    (tmp_path / "docs" / "speed.md").write_text(f"# Speed\n\n{block('speed-images')}\n\nThe end.\n")
     return tmp_path
 
 
@@ -75,10 +75,10 @@ def test_fills_and_checks(root: Path) -> None:
     empty = page.read_text()
     code, said = call(root, "--check")
     assert (code, page.read_text()) == (1, empty)
-    assert "docs/speed.md: speed-encoder" in said
-    assert call(root) == (0, "docs/speed.md: speed-encoder\n")
+    assert "docs/speed.md: speed-images" in said
+    assert call(root) == (0, "docs/speed.md: speed-images\n")
     filled = page.read_text()
-    assert filled.startswith("# Speed\n\n<!-- table: speed-encoder -->\n| what")
+    assert filled.startswith("# Speed\n\n<!-- table: speed-images -->\n| what")
     assert filled.endswith("<!-- /table -->\n\nThe end.\n")
     assert call(root) == (0, "")  # idempotent
     assert page.read_text() == filled
@@ -88,12 +88,12 @@ def test_fills_and_checks(root: Path) -> None:
     assert code == 1
     assert said.startswith("error: ")
     assert said.count("\n") == 1
-    assert "docs/speed.md: speed-encoder" in said
+    assert "docs/speed.md: speed-images" in said
 
 
 def test_a_comparison_in_words(root: Path) -> None:
-    text, changed = fill(block("speed-encoder"), Results(root), "x.md")
-    assert changed == ["speed-encoder"]
+    text, changed = fill(block("speed-images"), Results(root), "x.md")
+    assert changed == ["speed-images"]
     lines = text.splitlines()
     assert (
         lines[1] == "| what / against what | pass | ms | other's ms | times faster (lowest to highest) |"
@@ -101,7 +101,7 @@ def test_a_comparison_in_words(root: Path) -> None:
     assert lines[3] == "| fnet / bert | training step | 10 | 26 | 2.6 (2.1 to 3.3) |"
     assert lines[4].endswith("| 0.47 (0.38 to 0.92): the other is faster |")
     assert lines[-2] == (
-        "<sub>`python -m benchmarks.dense` (results/encoder-depth-cpu.json): Some CPU, 2 cores, 8 GiB; "
+        "<sub>`python -m benchmarks.dense` (results/images-cpu.json): Some CPU, 2 cores, 8 GiB; "
         "python 3.11.7, jax 0.10.2; commit 012345678; 2026-01-02</sub>"
     )
 
