@@ -144,6 +144,28 @@ def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
         network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
 
 
+@pytest.mark.usefixtures("standard_promotion")
+def test_an_engine_of_evaluation_alone_has_ranges(toy: ConfigDict) -> None:
+    """Counted where they are used; one that training asks for, too, is training's."""
+    coarse = made(shape=(4, 4), dac_bits_amp=2, dac_range="calibrated")
+    fine = made(shape=(4, 4), dac_bits_amp=8, dac_range="calibrated", detection="hybrid90")
+    fine = fine.replace(adc_bits=8, adc_range="calibrated")
+    inputs, keys = jnp.arange(96).reshape(2, 48) % 50, {"params": jax.random.key(0), "noise": KEY}
+
+    def ranges(engine: Engine, eval_engine: Engine | None = None) -> dict[str, float]:
+        mixer = {"name": "fourier", "padding": "zero", "engine": engine, "eval_engine": eval_engine}
+        network = model.build(toy.model.to_dict() | {"mixer": mixer})
+        params = jax.jit(network.init, compiler_options=QUICK)(keys, inputs)["params"]
+        params = calibrate_ranges(network, params, [{"inputs": inputs}])
+        applied = jax.jit(network.apply, compiler_options=QUICK)
+        assert np.isfinite(applied({"params": params}, inputs, rngs={"noise": KEY})).all()
+        return {name: float(value) for name, value in params["encoder"]["block_0"]["mixer"].items()}
+
+    assert ranges(made(shape=(4, 4)), fine) == ranges(fine)
+    assert ranges(coarse, fine) == ranges(fine) | ranges(coarse)
+    assert ranges(coarse)["dac_full_scale"] != ranges(fine)["dac_full_scale"]
+
+
 def test_ranges_are_asked_for_by_no_layer() -> None:
     network = model.build(config.default("fourier").model)
     with pytest.raises(ValueError, match="no layer has an engine with a calibrated range"):
