@@ -1,12 +1,14 @@
 """Ranges of converters: calibrated from batches, stored with the weights, and nearly the best there are."""
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import final_state, shrink
+from conftest import assert_same_run, final_state, shrink
 from ml_collections import ConfigDict
 from optical import KEY, QUICK, dft, exact, made, snr, waves
 
@@ -83,6 +85,27 @@ def calibrated(few_reviews: str, mixer: str = "fourier", engine: str = "chip_11x
     c.model.mixer.engine.dc_block = False
     c.train.epochs = 2
     return c
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_stopped_in_its_validation_says_the_same(
+    few_reviews: str, tmp_path: Path, stopped_at: Callable[[ConfigDict, Path, int], None]
+) -> None:
+    """The shares that the ranges clip are those before calibration; no step was made that could be timed."""
+    c = shrink(config.default("fourier", engine="ideal"), few_reviews)
+    c.model.mixer.engine.modulator.dac_bits_amp, c.model.mixer.engine.modulator.dac_range = 3, "calibrated"
+    c.train.epochs = 1
+    train.run(c, tmp_path / "whole")
+    stopped_at(c, tmp_path / "stopped", 6)
+    train.run(c, tmp_path / "stopped")
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+    ends = [
+        next(line for line in read_lines(tmp_path / name) if "dac_clip_rate" in line)
+        for name in ("whole", "stopped")
+    ]
+    assert ends[0]["dac_clip_rate"] > 0
+    assert ends[0]["examples_per_s"] > 0
+    assert "examples_per_s" not in ends[1]
 
 
 @pytest.mark.slow
