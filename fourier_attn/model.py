@@ -267,11 +267,11 @@ def _keywords(factory: Any) -> dict[str, Any]:
     return factory.keywords
 
 
-def with_engines(network: Model, change: Callable[[Engine], Engine]) -> Model:
-    """The model with the first engine of each block, of training or else of evaluation, changed, for both."""
+def with_engines(network: Model, change: Callable[[Engine], Engine], which: int = 0) -> Model:
+    """The model with one of the `engines` of each block, changed, for training and for evaluation."""
     mixers = []
     for mixer, given in zip(_keywords(network.encoder)["mixers"], engines(network), strict=True):
-        changed = {"engine": change(given[0]), "eval_engine": None} if given else {}
+        changed = {"engine": change(given[which]), "eval_engine": None} if given else {}
         mixers.append(partial(mixer, **changed))
     return network.clone(encoder=partial(network.encoder, mixers=tuple(mixers)))
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import assert_same_run, final_state, numbers, run_here
 
 from fourier_attn import config, main, train
-from fourier_attn.train import workdir
+from fourier_attn.train import loop, workdir
 from fourier_attn.train.extend import extend
 from fourier_attn.train.optimizer import build_schedule
 from fourier_attn.train.writer import read_lines
@@ -71,6 +71,24 @@ def test_where_the_training_is_refused_the_run_stays_finished(
     assert (run / "config.json").read_bytes() == before
     code, _, error = run_here(main, f"--workdir={run}", "--extend=1", "--allow_drift=code")
     assert code == 0, error
+
+
+def test_what_an_extension_has_saved_stays(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint is behind the last step of the shorter run, which could not go on with it."""
+    run = shutil.copytree(toy_run, tmp_path / "run")
+
+    def fail(*_: object) -> None:
+        raise ValueError("a prediction is not finite")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "compute_metrics", fail)
+        code, _, error = run_here(main, f"--workdir={run}", "--extend=1")
+    assert (code, "is not finite" in error) == (2, True), error
+    code, _, error = run_here(main, f"--workdir={run}")
+    assert code == 0, error
+    assert read_lines(run)[-1]["epoch"] == workdir.load(run).train.epochs == 4
 
 
 def test_a_run_that_is_not_finished_is_refused(toy_run: Path, tmp_path: Path) -> None:

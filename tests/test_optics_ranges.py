@@ -1,12 +1,14 @@
 """Ranges of converters: calibrated from batches, stored with the weights, and nearly the best there are."""
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import final_state, shrink
+from conftest import assert_same_run, final_state, shrink
 from ml_collections import ConfigDict
 from optical import KEY, QUICK, dft, exact, made, snr, waves
 
@@ -85,6 +87,27 @@ def calibrated(few_reviews: str, mixer: str = "fourier", engine: str = "chip_11x
     return c
 
 
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_stopped_in_its_validation_says_the_same(
+    few_reviews: str, tmp_path: Path, stopped_at: Callable[[ConfigDict, Path, int], None]
+) -> None:
+    """The shares that the ranges clip are those before calibration; no step was made that could be timed."""
+    c = shrink(config.default("fourier", engine="ideal"), few_reviews)
+    c.model.mixer.engine.modulator.dac_bits_amp, c.model.mixer.engine.modulator.dac_range = 3, "calibrated"
+    c.train.epochs = 1
+    train.run(c, tmp_path / "whole")
+    stopped_at(c, tmp_path / "stopped", 6)
+    train.run(c, tmp_path / "stopped")
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+    ends = [
+        next(line for line in read_lines(tmp_path / name) if "dac_clip_rate" in line)
+        for name in ("whole", "stopped")
+    ]
+    assert ends[0]["dac_clip_rate"] > 0
+    assert ends[0]["examples_per_s"] > 0
+    assert "examples_per_s" not in ends[1]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -142,6 +165,28 @@ def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
     del params["encoder"]["block_1"]["mixer"]["adc_full_scale"]
     with pytest.raises(ValueError, match="encoder/block_1/mixer has no adc_full_scale, which adc_range="):
         network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_an_engine_of_evaluation_alone_has_ranges(toy: ConfigDict) -> None:
+    """Counted where they are used; one that training asks for, too, is training's."""
+    coarse = made(shape=(4, 4), dac_bits_amp=2, dac_range="calibrated")
+    fine = made(shape=(4, 4), dac_bits_amp=8, dac_range="calibrated", detection="hybrid90")
+    fine = fine.replace(adc_bits=8, adc_range="calibrated")
+    inputs, keys = jnp.arange(96).reshape(2, 48) % 50, {"params": jax.random.key(0), "noise": KEY}
+
+    def ranges(engine: Engine, eval_engine: Engine | None = None) -> dict[str, float]:
+        mixer = {"name": "fourier", "padding": "zero", "engine": engine, "eval_engine": eval_engine}
+        network = model.build(toy.model.to_dict() | {"mixer": mixer})
+        params = jax.jit(network.init, compiler_options=QUICK)(keys, inputs)["params"]
+        params = calibrate_ranges(network, params, [{"inputs": inputs}])
+        applied = jax.jit(network.apply, compiler_options=QUICK)
+        assert np.isfinite(applied({"params": params}, inputs, rngs={"noise": KEY})).all()
+        return {name: float(value) for name, value in params["encoder"]["block_0"]["mixer"].items()}
+
+    assert ranges(made(shape=(4, 4)), fine) == ranges(fine)
+    assert ranges(coarse, fine) == ranges(fine) | ranges(coarse)
+    assert ranges(coarse)["dac_full_scale"] != ranges(fine)["dac_full_scale"]
 
 
 def test_ranges_are_asked_for_by_no_layer() -> None:

@@ -48,7 +48,7 @@ def block(name: str, body: str = "") -> str:
 def sound(monkeypatch: pytest.MonkeyPatch) -> None:
     """These runs have names of checkpoints, and nothing in them."""
     state = SimpleNamespace(stale=0)
-    monkeypatch.setattr(init_from, "restore_state", lambda where: (None, None, names(where)[0], state))
+    monkeypatch.setattr(init_from, "restore_state", lambda where, **_: (None, None, names(where)[0], state))
 
 
 @pytest.fixture

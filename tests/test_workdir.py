@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, shrink
 
 from fourier_attn import config, predict, train
-from fourier_attn.train import finished, loop, signals, workdir
+from fourier_attn.train import finished, loop, memory, sharding, signals, workdir
 from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -145,6 +145,14 @@ def test_a_test_line_alone_is_not_the_end(
     assert done is not None
     assert done["accuracy"] == finished.finished(whole[1])["accuracy"]
     assert (where / "predictions.jsonl").read_bytes() == (whole[1] / "predictions.jsonl").read_bytes()
+
+
+def test_a_run_of_several_devices_is_finished_where_one_would_not_hold_it(
+    whole: tuple[config.Config, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(sharding, "here", None)  # nothing is put onto one
+    assert finished.finished(whole[1]) is not None
 
 
 def test_a_run_killed_before_its_config_begins_again(

@@ -21,5 +21,8 @@ class Clock:
         return step - self.first
 
     def read(self, step: int, batch: int) -> dict[str, float]:
+        """Both; neither before a step, as where a run goes on with the validation that it was stopped in."""
+        if not self.steps(step):
+            return {}
         elapsed = time.perf_counter() - self.begin
         return {"examples_per_s": self.steps(step) * batch / elapsed, "data_wait": self.waited / elapsed}

@@ -10,6 +10,7 @@ import numpy as np
 from fourier_attn import atomic, provenance
 from fourier_attn.config import Config
 from fourier_attn.train import workdir
+from fourier_attn.train.checkpoint import names
 from fourier_attn.train.finished import finished
 from fourier_attn.train.optimizer import build_schedule
 
@@ -49,15 +50,20 @@ def extend(directory: Path, epochs: int) -> str:
 
 @contextlib.contextmanager
 def taken_back(directory: Path) -> Iterator[None]:
-    """A ValueError in here, after which no step is made, leaves the run in `directory` as it was."""
-    path = directory / "config.json"
+    """A ValueError in here leaves the run in `directory` as it was, unless a further step has been saved."""
+    path, saved = directory / "config.json", _last_step(directory)
     before = path.read_bytes() if path.is_file() else None
     try:
         yield
     except ValueError:
-        if before is not None and before != path.read_bytes():
+        if before is not None and before != path.read_bytes() and _last_step(directory) <= saved:
             atomic.write(path, before)
         raise
+
+
+def _last_step(directory: Path) -> int:
+    """Of the checkpoints; 0 where there is none."""
+    return max((name.step for name in names(directory)), default=0)
 
 
 def _rate(config: Config, step: int) -> float:

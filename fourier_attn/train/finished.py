@@ -30,7 +30,7 @@ def finished(directory: Path) -> dict[str, Any] | None:
     if not known or (task.head != "pretraining" and (given != expected or not given)):
         return None
     try:
-        _, _, name, state = init_from.restore_state(directory)
+        _, _, name, state = init_from.restore_state(directory, on_device=False)
     except ValueError:  # none is sound: going on says so
         return None
     patience = settings.train.patience

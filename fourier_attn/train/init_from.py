@@ -114,26 +114,35 @@ def _with_head(
     return rest, f"the head is new: that of the weights is for {task or part.head!r}"
 
 
-def restore_state(directory: Path) -> tuple[Config, model.Model, Name, State]:
+def restore_state(directory: Path, *, on_device: bool = True) -> tuple[Config, model.Model, Name, State]:
     """The configuration, the network and the newest sound state of the run in `directory`.
 
+    Args:
+      on_device: whether the state is to be used on the first device, which has to have room for the run; if
+        not, its arrays are NumPy's, and it may be of a run that needs several.
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
     directory = Path(directory).resolve()
     settings = workdir.load(directory)
     config.check(settings)
-    memory.check(settings)
+    if on_device:
+        memory.check(settings)
     network, objective = model.build(settings.model), OBJECTIVES[settings.model.head]
     optimizer, example = build_optimizer(settings.optim), model.example(settings.model)
     init = make_init(network, optimizer, objective, example, settings.train.seeds)
     shapes = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
-    like = sharding.here(settings.train.seeds).like(shapes)
+    like = sharding.here(settings.train.seeds).like(shapes) if on_device else jax.tree.map(_numpy, shapes)
     checkpoints = Checkpoints(directory, read_only=True)
     found = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
     if found is None:
         raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")
     return settings, network, *found
+
+
+def _numpy(leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+    """An array of this form in no memory. Of mere shapes Orbax would ask for the devices that saved them."""
+    return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
 
 
 def restore(directory: Path) -> tuple[Config, model.Model, Any]:

@@ -286,14 +286,15 @@ class Run:
         """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
         epoch = self.step // self.per_epoch
         train = self.progress()
-        self.state, rates = self.calibrated(self.state, self.step)
+        # a signal saves the state before, for which the same rates are found again
+        state, rates = self.calibrated(self.state, self.step)
         train |= rates
-        validation, _ = self.evaluate("validation", self.data.validation, self.state.params)
+        validation, _ = self.evaluate("validation", self.data.validation, state.params)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
         sums = sharding.fetch(self.state.sums)
         counted = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
         score = np.asarray(score, np.float32)
-        self.state, self.validated = close_epoch(self.state, score, self.placement), True
+        self.state, self.validated = close_epoch(state, score, self.placement), True
         validation = metrics.over_seeds(validation)
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)

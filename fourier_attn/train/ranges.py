@@ -15,22 +15,35 @@ from fourier_attn.train.step import make_forward
 
 BATCHES = 4  # from which a run calibrates
 
+Place = tuple[tuple[str, ...], str]  # a layer and its converter
+
 
 class Watcher:
-    """A network that counts what stands before its converters."""
+    """A network that counts what stands before its converters.
+
+    With the engines of training; with those of evaluation for converters that ask for a range there only.
+    """
 
     def __init__(self, network: model.Model):
-        self.engines: dict[tuple[str, ...], Engine] = {}
-        self.seen: list[tuple[tuple[str, ...], str, Any]] = []
-        for block, engines in enumerate(model.engines(network)):
-            for engine in engines[:1]:
-                if uncalibrated(engine):
-                    self.engines["encoder", f"block_{block}", "mixer"] = engine
-        self.forward = make_forward(model.with_engines(network, lambda engine: watched(engine, self._count)))
+        self.engines: dict[Place, Engine] = {}
+        self.forwards: list[tuple[set[Place], Any]] = []
+        self.seen: list[tuple[Place, Any]] = []
+        for which in (0, -1):
+            asking = {
+                (("encoder", f"block_{block}", "mixer"), converter): engines[which]
+                for block, engines in enumerate(model.engines(network))
+                if engines
+                for converter in uncalibrated(engines[which])
+            }
+            new = asking.keys() - self.engines.keys()
+            if new:
+                self.engines = asking | self.engines
+                watching = model.with_engines(network, lambda engine: watched(engine, self._count), which)
+                self.forwards.append((new, make_forward(watching)))
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
         # reading them here would wait for the program that waits for this
-        self.seen.append((layer, converter, counts))
+        self.seen.append(((layer, converter), counts))
 
     def look(
         self, params: Any, batches: Iterable[Batch]
@@ -43,23 +56,24 @@ class Watcher:
           shares of all conversions beyond the full scale that the parameters have, where they have one.
         Raises: ValueError where there are no batches.
         """
-        total: dict[tuple[tuple[str, ...], str], np.ndarray] = {}
+        total = {place: np.zeros(BINS, np.int64) for place in self.engines}
         for batch in batches:
-            self.seen = []
-            jax.block_until_ready(self.forward(params, batch))
-            jax.effects_barrier()
-            for layer, converter, counts in self.seen:
-                total[layer, converter] = total.get((layer, converter), 0) + np.asarray(counts, np.int64)
+            for places, forward in self.forwards:
+                self.seen = []
+                jax.block_until_ready(forward(params, batch))
+                jax.effects_barrier()
+                for place, counts in self.seen:
+                    if place in places:
+                        total[place] += np.asarray(counts, np.int64)
         found, clips = {}, {}
-        for layer, engine in self.engines.items():
-            for converter in uncalibrated(engine):
-                counts = total.get((layer, converter), np.zeros(BINS, np.int64))
-                path = (*layer, CONVERTERS[converter].full_scale)
-                found[path] = full_scale(engine, converter, counts)
-                before = float(_get(params, path))
-                if before > 0:
-                    sums = clips.setdefault(f"{converter}_clip_rate", np.zeros(2))
-                    sums += [clipped(engine, converter, counts, before) * counts.sum(), counts.sum()]
+        for (layer, converter), engine in self.engines.items():
+            counts = total[layer, converter]
+            path = (*layer, CONVERTERS[converter].full_scale)
+            found[path] = full_scale(engine, converter, counts)
+            before = float(_get(params, path))
+            if before > 0:
+                sums = clips.setdefault(f"{converter}_clip_rate", np.zeros(2))
+                sums += [clipped(engine, converter, counts, before) * counts.sum(), counts.sum()]
         return found, {name: float(share / count) for name, (share, count) in clips.items()}
 
     def calibrate(
