@@ -15,6 +15,7 @@ from fourier_attn.layers.filters import learned
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.inside import attention_maps, look
 from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.layers.tokens import Random
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.studies.explain import draw
 
@@ -76,6 +77,16 @@ def test_weights_are_those_that_the_network_uses(position: str) -> None:
         assert a.weights.shape == (c.mixer.heads, 4, 4)
         np.testing.assert_allclose(a.weights.sum(-1), 1, rtol=1e-5)
         np.testing.assert_allclose(a.weights, b.weights, atol=1e-5)
+
+
+def test_each_block_shows_its_own_random_matrix() -> None:
+    c = config.default("random").model
+    c.update(SIZES)
+    c.mixer.length = 9
+    network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6]], jnp.int32)
+    params = network.init(jax.random.key(0), ids)["params"]
+    for number, block in enumerate(look(network, params, ids)):
+        np.testing.assert_array_equal(block.weights[0], Random(length=9).matrices(number, 8)[0][:4, :4])
 
 
 @pytest.mark.parametrize(

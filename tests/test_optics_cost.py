@@ -29,7 +29,9 @@ from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
-from fourier_attn.studies.workload import work
+from fourier_attn.studies.projection import Options, example_joules
+from fourier_attn.studies.steps import measure
+from fourier_attn.studies.workload import transforms, work
 
 
 def engine(side: int = 11, detection: str = "hybrid90", bits: int = 8, **more: Any) -> Engine:
@@ -314,6 +316,36 @@ def test_the_plan_that_a_mixer_prefers_is_counted() -> None:
     fields, e = config.default("fourier").model.mixer.to_dict(), Engine(shape=(11, 11))
     for prefer, passes in (("error", 15_972), ("passes", 6_272)):
         assert work(fields | {"prefer": prefer}, 2, 256, 64).plan(e).passes == passes
+
+
+def test_blocks_and_tokens_are_those_of_the_network() -> None:
+    """Of a layout only the blocks with the mixer count, and of images their patches."""
+    c = config.default("circular", engine="demonstrator_5x5", others=("attention",))
+    whole = example_joules(c, Options())
+    c.update_from_flattened_dict({"model.depth": 4, "model.layout": ("circular",) + 3 * ("attention",)})
+    alone = example_joules(c, Options())
+    c.update_from_flattened_dict({"model.depth": 1, "model.layout": ()})
+    assert alone == example_joules(c, Options()) != whole
+    images = config.default("circular", "mnist", engine="demonstrator_5x5")
+    images.model.depth, c.data.length, c.model.d = 1, 49, images.model.d
+    assert example_joules(images, Options()) == example_joules(c, Options())
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_step_of_a_hybrid_and_of_images_is_measured() -> None:
+    c = config.default("fourier", others=("attention",))
+    small = {"data.batch": 2, "data.length": 6, "model.positions": 6, "model.d": 8, "model.mlp": 8}
+    c.update_from_flattened_dict(
+        small | {"model.depth": 2, "model.layout": ("fourier", "attention"), "model.vocab": 9}
+    )
+    images = config.default("fourier", "mnist")
+    images.update_from_flattened_dict({"data.batch": 2, "model.d": 8, "model.mlp": 8, "model.depth": 1})
+    for each, arrays in ((c, [(2, 6, 8)]), (images, [(2, 49, 8)])):
+        job = transforms(each, 2)
+        assert job is not None
+        assert job.arrays == arrays
+        taken = measure(each, job, 0.0, components.library()).taken
+        assert all(took.no_mixer > 0 and took.step > 0 for took in taken.values())
 
 
 @pytest.mark.slow

@@ -39,3 +39,14 @@ def test_heads_of_circular_attention(taps: tuple, shape: tuple, boundary: str, f
     assert [head["freedom"] for head in found] == [freedom] * 2
     assert found[0]["parameters"] == 2 * np.prod(taps)
     assert 1 < found[0]["effective_rank"] <= 8
+
+
+def test_directions_that_hardly_change_the_products_count() -> None:
+    """Kernels whose spectrum falls to a thousandth: a smooth merged filter still has d degrees of freedom."""
+    d = 32
+    spectrum = np.geomspace(1, 1e-3, d // 2 + 1)
+    phases = np.asarray(normal(2, d // 2 + 1))
+    query, key = (np.fft.irfft(spectrum * np.exp(1j * each), d) for each in phases)
+    params = {"query": query[None], "key": key[None]}
+    [head] = circular_heads(params, {"shape": (), "boundary": "circular"}, d)
+    assert head["freedom"] == d

@@ -76,7 +76,9 @@ OTHERS = [
     (Linear(length=8), linear_output),
     (Linear(length=8, padding="tokens"), linear_output),
     (Random(length=8), random_output),
+    (LambdaLayer(heads=2, k=3, context=3, grid=(4, 6)), lambda_output),  # of a larger image
     (TokenConvolution(taps=3), plain_output),
+    (TokenConvolution(taps=3, grid=(2, 3)), plain_output),
     (Identity(), plain_output),
 ]
 

@@ -136,9 +136,14 @@ class Random(nn.Module):
     ) -> Float[Array, "b t d"]:
         if self.seed < 0 or self.length < 1:
             raise ValueError(f"seed={self.seed} must not be negative, and length={self.length} be at least 1")
-        blocks = re.findall(r"block_(\d+)", "/".join(self.path))
-        tokens, features = self.matrices(int(blocks[-1]) if blocks else 0, x.shape[-1])
+        tokens, features = self.matrices(self.block, x.shape[-1])
         return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
+
+    @property
+    def block(self) -> int:
+        """The number of the block that the layer is in; 0 by itself."""
+        blocks = re.findall(r"block_(\d+)", "/".join(self.path)) if self.scope else []
+        return int(blocks[-1]) if blocks else 0
 
     def matrices(self, block: int, d: int) -> tuple[Float[Array, "n n"], Float[Array, "d d"]]:
         """T and F of a block; constants of the compiled program."""

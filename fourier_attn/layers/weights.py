@@ -14,6 +14,7 @@ from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolutio
 from fourier_attn.ops.attention import softmax_weights
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.tokens import token_convolve
 
 
@@ -95,7 +96,7 @@ def _lambda(layer: LambdaLayer, params: Any, x: Array, mask: Array | None) -> Ar
         seen["key"]["__call__"][0],
         values,
         layer.used_taps(params["params"]["position"].astype(layer.dtype), t),
-        grid=tuple(layer.grid) or None,
+        grid=same_proportions(t, layer.grid) if layer.grid else None,
         causal=layer.causal,
         mask=mask,
         method=layer.method,
@@ -111,9 +112,10 @@ def _fixed(
     if isinstance(layer, Linear):
         matrix = params["params"]["tokens"][:t, :t]
     elif isinstance(layer, Random):
-        matrix = layer.matrices(0, d)[0][:t, :t]
+        matrix = layer.matrices(layer.block, d)[0][:t, :t]
     elif isinstance(layer, TokenConvolution):
-        matrix = token_convolve(jnp.eye(t), params["params"]["filter"])
+        grid = same_proportions(t, layer.grid) if layer.grid else None
+        matrix = token_convolve(jnp.eye(t), params["params"]["filter"], grid=grid)
     else:
         matrix = jnp.eye(t)
     matrix = jnp.broadcast_to(matrix[None, None], (b, 1, t, t))

@@ -32,7 +32,7 @@ from fourier_attn.studies.judge import Judge
 from fourier_attn.studies.projection import Options, energy_at_corners
 from fourier_attn.studies.robustness import new_files, number
 from fourier_attn.studies.steps import measure
-from fourier_attn.studies.workload import Work, work
+from fourier_attn.studies.workload import Work, layers, tokens, transforms
 
 
 class Choice(NamedTuple):
@@ -96,20 +96,22 @@ def main() -> None:
         base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
+    judge = Judge(directory, options.data_dir, options.examples)
+    here = electronic(judge, options.seconds, prices)
     rows = [
         row | {"part": "searched"} for row in search(finder, base, distinct(finder, base, choices), prices)
     ]
-    judge = Judge(directory, options.data_dir, options.examples)
     chosen = frontier.nearest(rows, options.keep)
     count = len(judge.splits["test"].labels)
     rows += [{"part": "exact", "accuracy": judge.exact("test"), "examples": count}]
     for row in tqdm(chosen, unit="engine"):
         judged = on_devices(judge, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
         rows.append(row | judged | {"part": "judged", "examples": count})
-    rows.append(electronic(judge, options.seconds, prices))
-    model, data = judge.config.model, judge.config.data
+    rows.append(here)
+    config = judge.config
     setting = (
-        f"{judge.name}: {model.depth} layers of {model.mixer.name}, {data.length} tokens, d = {model.d}, on "
+        f"{judge.name}: {layers(config)} layers of {config.model.mixer.name}, {tokens(config)} tokens, "
+        f"d = {config.model.d}, on "
         f"{base.shape[0]} x {base.shape[1]} pixels"
     )
     document = provenance.record() | {"setting": setting, "rows": rows}
@@ -140,7 +142,7 @@ def grid() -> list[Choice]:
 
 def distinct(judge: Judge, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
     """Those of the choices that differ: one plan, where fewer passes and less error ask for the same."""
-    plans = {prefer: transforms(judge, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
+    plans = {prefer: job_of(judge, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
     first = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
     return [choice for choice in choices if first[choice.prefer] == choice.prefer]
 
@@ -149,28 +151,27 @@ def search(
     judge: Judge, base: Engine, choices: Sequence[Choice], prices: Options
 ) -> Iterator[dict[str, Any]]:
     """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
-    layers = judge.config.model.depth
+    blocks = layers(judge.config)
     groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
     for group in tqdm(groups, unit="program"):
         prefer = group[0].prefer
         engines = [choice.engine(base) for choice in group]
         accuracies = judge.through(engines, "validation", prefer=prefer)
         for choice, engine, accuracy in zip(group, engines, accuracies, strict=True):
-            plan = transforms(judge, prefer=prefer).plan(engine)
-            joules = energy_at_corners(engine, layers * plan.frames, prices)
+            plan = job_of(judge, prefer=prefer).plan(engine)
+            joules = energy_at_corners(engine, blocks * plan.frames, prices)
             yield {
                 **choice._asdict(),
                 "photons": float(engine.photons),
-                "passes": layers * plan.passes,
+                "passes": blocks * plan.passes,
                 "joules": {corner: lines["total"] for corner, lines in joules.items()},
                 "validation_accuracy": float(accuracy),
             }
 
 
-def transforms(judge: Judge, batch: int = 1, **changes: Any) -> Work:
+def job_of(judge: Judge, batch: int = 1, **changes: Any) -> Work:
     """What a layer of the network leaves to an engine, for so many examples."""
-    config = judge.config
-    job = work(config.model.mixer.to_dict() | changes, batch, config.data.length, config.model.d)
+    job = transforms(judge.config, batch, **changes)
     assert job is not None  # a mixer with an engine has transforms
     return job
 
@@ -187,7 +188,7 @@ def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict
 def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
     """Joules of an example's transforms on this machine's processor."""
     config = judge.config
-    measured = measure(config, transforms(judge, config.data.batch), seconds, prices.library)
+    measured = measure(config, job_of(judge, config.data.batch), seconds, prices.library)
     row: dict[str, Any] = {"part": "electronic", "accuracy": judge.exact("test")}
     if measured.power is None:
         raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")

@@ -11,7 +11,7 @@ from fourier_attn.config import Config
 from fourier_attn.optics import Engine, Plan, components, cost, presets
 from fourier_attn.optics.components import CORNERS, Component, Prices
 from fourier_attn.studies.steps import MODES, Taken
-from fourier_attn.studies.workload import Work, work
+from fourier_attn.studies.workload import Work, layers, transforms
 
 ANSWERS = ("joules", "seconds", "speedup")
 MOVES = 0.005  # a component that moves no answer by more than this share is left out
@@ -73,7 +73,7 @@ def make_case(config: Any, job: Work, engine: Engine, taken: Mapping[str, Taken]
 
     Raises: ValueError where there is no plan.
     """
-    return Case(engine, job.plan(engine), config.model.depth, config.data.batch, taken, options)
+    return Case(engine, job.plan(engine), layers(config), config.data.batch, taken, options)
 
 
 def project(case: Case) -> dict[str, Any]:
@@ -110,13 +110,12 @@ def example_joules(config: Config, options: Options) -> dict[str, float] | None:
 
     None where all is exact.
     """
-    mixer = config.model.mixer.to_dict()
-    engine = presets.build(mixer.get("engine"))
-    job = None if engine is None else work(mixer, 1, config.data.length, config.model.d)
+    engine = presets.build(config.model.mixer.to_dict().get("engine"))
+    job = None if engine is None else transforms(config, 1)
     if engine is None or job is None:
         return None
     plan = job.plan(engine)
-    found = energy_at_corners(engine, config.model.depth * plan.frames, options)
+    found = energy_at_corners(engine, layers(config) * plan.frames, options)
     return {corner: lines["total"] for corner, lines in found.items()}
 
 

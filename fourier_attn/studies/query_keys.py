@@ -9,11 +9,11 @@ the parameters of queries and keys, the degrees of freedom of M that they reach,
 The file stands in the run's directory, and is called query_keys.json.
 """
 
+import math
 import sys
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
@@ -23,7 +23,7 @@ from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.studies import runs
 
 FACTS = ("parameters", "freedom", "effective_rank")
-FREE = 1e-5  # of the largest singular value, above which a direction of change counts, in float32
+FREE = 1e-5  # of the largest singular value, above which a direction of change counts
 
 
 def define_flags() -> None:
@@ -65,20 +65,20 @@ def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str
 def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
     """M = C_q^T C_k; its degrees of freedom are the rank of its derivative by both kernels."""
     shape = tuple(mixer["shape"] or ()) or None
+    taps = params["query"].shape[1:]
+    units = jnp.eye(math.prod(taps)).reshape(-1, *taps)  # kernels of one tap each
     correlate = partial(circular_correlate, shape=shape, boundary=mixer["boundary"], method="direct")
-
-    def merged(kernels: jax.Array) -> jax.Array:
-        maps = correlate(jnp.eye(d), kernels)  # of each feature, as both kernels see it
-        return maps[:, 0] @ maps[:, 1].T
+    each = np.asarray(correlate(jnp.eye(d), units), np.float64)  # of each feature: zeros and ones, exact
 
     found = []
     for query, key in zip(params["query"], params["key"], strict=True):
-        kernels = jnp.stack([query, key])
-        change = jax.jacfwd(merged)(kernels).reshape(d * d, -1)
-        # Of J^T J, whose singular values are the squares: as many as there are taps, not d^2.
-        values = np.sqrt(np.maximum(np.linalg.eigvalsh(np.asarray(change.T @ change, np.float64)), 0))
-        freedom = int(np.sum(values > FREE**0.5 * values.max()))
-        found.append(described(np.asarray(merged(kernels), np.float64), kernels.size, freedom))
+        kernels = [np.asarray(kernel, np.float64).ravel() for kernel in (query, key)]
+        queries, keys = (np.einsum("irf,r->if", each, kernel) for kernel in kernels)
+        by_query, by_key = np.einsum("irf,jf->ijr", each, keys), np.einsum("if,jrf->ijr", queries, each)
+        change = np.concatenate([by_query, by_key], -1).reshape(d * d, -1)
+        squares = np.linalg.eigvalsh(change.T @ change)  # of the singular values
+        freedom = int(np.sum(squares > FREE**2 * squares.max()))
+        found.append(described(queries @ keys.T, 2 * len(units), freedom))
     return found
 
 

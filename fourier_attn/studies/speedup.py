@@ -36,7 +36,7 @@ from fourier_attn.studies.projection import (
     sensitivity,
 )
 from fourier_attn.studies.steps import MODES, Measured, Taken, measure
-from fourier_attn.studies.workload import Work, work
+from fourier_attn.studies.workload import Work, layers, tokens, transforms
 
 NOTES = """\
 measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
@@ -154,10 +154,10 @@ def energy_table(results: dict[str, dict[str, Any]], batch: int) -> str:
 def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     """Measures, counts, projects, prints; returns all numbers, and sensitivities of the chosen engines."""
     fields = config.model.mixer.to_dict()
-    b, t, d, depth = config.data.batch, config.data.length, config.model.d, config.model.depth
+    b, t, d, depth = config.data.batch, tokens(config), config.model.d, layers(config)
     device = jax.devices()[0]
     where = f"{device.device_kind} ({device.platform}), {os.cpu_count()} CPU cores"
-    job = work(fields, b, t, d)
+    job = transforms(config, b)
     title = f"{job.title}, in each layer" if job else f"none in mixer {fields['name']!r}"
     setting = f"{fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}"
     engines = _engines(fields, chosen)

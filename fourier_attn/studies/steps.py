@@ -13,7 +13,7 @@ import numpy as np
 from fourier_attn import model
 from fourier_attn.optics import components
 from fourier_attn.studies.baseline import Power, cpu_power
-from fourier_attn.studies.workload import Work
+from fourier_attn.studies.workload import Work, layers
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
@@ -63,7 +63,8 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
         networks["explicit"] = exact | dict(job.explicit)
     sides = {}
     for name, fields in networks.items():
-        network = model.build(config.model.to_dict() | {"mixer": fields})
+        layout = [fields["name"] if each == exact["name"] else each for each in config.model.layout]
+        network = model.build(config.model.to_dict() | {"mixer": fields, "layout": layout})
         sides["inference", name], sides["training", name] = step_functions(config, network)
     if job:
         sides |= _parts(config, job)
@@ -88,21 +89,25 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
 
 
 def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """One step of inference and one of training on random tokens."""
-    if config.model.vocab < 3:
-        raise ValueError(f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3")
-    draw = np.random.default_rng(config.seed)
-    b = config.data.batch
-    tokens = jnp.asarray(draw.integers(2, config.model.vocab, (b, config.data.length)), jnp.int32)
+    """One step of inference and one of training on random tokens, or on random images."""
+    draw, b, example = np.random.default_rng(config.seed), config.data.batch, model.example(config.model)
+    if config.model.inputs == "tokens":
+        if config.model.vocab < 3:
+            raise ValueError(
+                f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3"
+            )
+        inputs = draw.integers(2, config.model.vocab, (b, config.data.length))
+    else:
+        inputs = draw.integers(0, 256, (b, *example.shape[1:]))
     batch = {
-        "inputs": tokens,
+        "inputs": jnp.asarray(inputs, example.dtype),
         "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
     optimizer = build_optimizer(config.optim)
     objective = OBJECTIVES["classes"]
     init_key, key = make_keys(config.seed, 1)
-    state = make_init(network, optimizer, objective, model.example(config.model))(init_key)
+    state = make_init(network, optimizer, objective, example)(init_key)
     params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
     eval_step = make_eval_step(network, objective)
     train_step = make_train_step(network, optimizer, objective)
@@ -128,8 +133,8 @@ def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
             continue
         arrays = [_normal(shape, config.model.dtype, seed) for seed, shape in enumerate(shapes)]
         forward, both = jax.jit(function), jax.jit(partial(_both, function))
-        sides["inference", name] = partial(_repeat, forward, config.model.depth, arrays)
-        sides["training", name] = partial(_repeat, both, config.model.depth, arrays)
+        sides["inference", name] = partial(_repeat, forward, layers(config), arrays)
+        sides["training", name] = partial(_repeat, both, layers(config), arrays)
     return sides
 
 

@@ -1,5 +1,6 @@
 """What each mixer leaves to a Fourier transform: how it is computed, and what it takes on an engine."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -7,6 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fourier_attn import model
+from fourier_attn.config import Config, fit_grid
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.lambdas import lambda_layer
@@ -35,6 +38,28 @@ class Work(NamedTuple):
     after: Callable[..., Any] | None = None
     after_arrays: Sequence[tuple[int, ...]] = ()
     explicit: tuple[tuple[str, Any], ...] = ()
+
+
+def transforms(config: Config, batch: int, **changes: Any) -> Work | None:
+    """What each of the `layers` of a network leaves to a transform, for so many examples; None: nothing.
+
+    Args:
+      changes: fields of the mixer.
+    """
+    config = fit_grid(config.copy_and_resolve_references())
+    return work(config.model.mixer.to_dict() | changes, batch, tokens(config), config.model.d)
+
+
+def layers(config: Config) -> int:
+    """How many blocks have the configuration's mixer; the others of a layout are not counted."""
+    layout = tuple(config.model.layout)
+    return layout.count(config.model.mixer.name) if layout else config.model.depth
+
+
+def tokens(config: Config) -> int:
+    """Of an example: its patches and class token, or those of the longest text that there may be."""
+    grid = model.grid(config.model)
+    return math.prod(grid) + config.model.class_token if grid else config.data.length
 
 
 def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
