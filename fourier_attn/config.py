@@ -269,8 +269,14 @@ def fit_grid(config: Config) -> Config:
         if "grid" in mixer and not mixer.grid:
             mixer.grid = grid
         if "length" in mixer:
-            mixer.length = math.prod(grid) + config.model.class_token
+            mixer.length = tokens(config)
     return config
+
+
+def tokens(config: Config) -> int:
+    """Of an example: its patches and class token, or those of the longest text that there may be."""
+    grid = model.grid(config.model)
+    return math.prod(grid) + config.model.class_token if grid else config.data.length
 
 
 def fitted(config: Config, splits: data.Splits) -> Config:

@@ -253,6 +253,11 @@ def grid(config: Any) -> tuple[int, ...]:
     return PatchEmbedding.grid(config) if config["inputs"] == "patches" else ()
 
 
+def layout(config: Any) -> tuple[str, ...]:
+    """The names of the blocks' mixers, one after the other."""
+    return tuple(config["layout"]) or (config["mixer"]["name"],) * config["depth"]
+
+
 def engines(network: Model) -> list[tuple[Engine, ...]]:
     """The engines of each block, of training first; none where it is exact."""
     found = []
@@ -286,24 +291,23 @@ def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
     name = config["mixer"]["name"]
     table = {other: _mixer({"name": other, **fields}) for other, fields in dict(config["others"]).items()}
     table[name] = _mixer(config["mixer"])
-    layout = config["layout"] or (name,) * config["depth"]
-    if len(layout) != config["depth"]:
+    names = layout(config)
+    if len(names) != config["depth"]:
         raise ValueError(
-            f"model.layout has {len(layout)} mixers for model.depth={config['depth']}; "
-            "name one for each block"
+            f"model.layout has {len(names)} mixers for model.depth={config['depth']}; name one for each block"
         )
-    if unknown := set(layout) - set(table):
+    if unknown := set(names) - set(table):
         raise ValueError(
             f"model.layout has {', '.join(sorted(unknown))}, but model.mixer and model.others describe "
             f"{', '.join(table)} only; start from config.default(mixer, others=(...))"
         )
     if config["positions_kind"] == "rotary":
-        if "attention" not in layout:
+        if "attention" not in names:
             raise ValueError(
                 "model.positions_kind='rotary' needs attention in some block; choose another kind"
             )
         table["attention"] = partial(table["attention"], rotary=True)
-    return tuple(table[name] for name in layout)
+    return tuple(table[name] for name in names)
 
 
 def register_mixer(name: str, mixer: type[nn.Module]) -> None:

@@ -338,7 +338,7 @@ def test_a_step_of_a_hybrid_and_of_images_is_measured() -> None:
     c.update_from_flattened_dict(
         small | {"model.depth": 2, "model.layout": ("fourier", "attention"), "model.vocab": 9}
     )
-    images = config.default("fourier", "mnist")
+    images = config.fit_grid(config.default("fourier", "mnist"))
     images.update_from_flattened_dict({"data.batch": 2, "model.d": 8, "model.mlp": 8, "model.depth": 1})
     for each, arrays in ((c, [(2, 6, 8)]), (images, [(2, 49, 8)])):
         job = transforms(each, 2)

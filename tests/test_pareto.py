@@ -12,6 +12,7 @@ from fourier_attn import config, train
 from fourier_attn.optics import presets
 from fourier_attn.studies import bands, frontier, pareto
 from fourier_attn.studies.judge import Judge
+from fourier_attn.studies.steps import Measured
 
 
 def test_the_front_is_what_no_other_point_beats() -> None:
@@ -80,6 +81,16 @@ def test_plans_that_are_the_same_are_searched_once(length: int, pixels: int, kep
     choices = [pareto.Choice(prefer, 6, 1, 1, 1.0) for prefer in ("error", "passes")]
     base = presets.preset("chip_11x11").replace(shape=(pixels, pixels))
     assert [choice.prefer for choice in pareto.distinct(judge, base, choices)] == kept
+
+
+def test_what_cannot_be_measured_is_said_before_the_search(
+    toy_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pareto, "measure", lambda *given: Measured({}, 3, None))
+    monkeypatch.setattr(pareto, "search", pytest.fail)
+    code, _, said = run_here(pareto, f"--workdir={toy_run}", "--search_examples=16", "--examples=16")
+    assert code == 2
+    assert "JAX_PLATFORMS=cpu" in said
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn.layers.filters import learned
-from fourier_attn.layers.tokens import Random
 from fourier_attn.layers.weights import WEIGHTS, attention_weights
 
 
@@ -71,13 +70,10 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
 def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
     params = {"params": dict(layer.variables.get("params", {}))}
     exact = {name: None for name in ("engine", "eval_engine") if hasattr(layer, name)}
-    alone = layer.clone(parent=None, name=None, **exact)
+    alone = layer.clone(parent=layer.scope, name=None, **exact)  # and still in its block
     weights = None
     if type(layer) in WEIGHTS and getattr(layer, "u", 1) == 1:
         kept = np.ones(x.shape[1], bool) if mask is None else np.asarray(mask[0])
-        asked = (
-            layer if isinstance(layer, Random) else alone
-        )  # its matrices depend on the block that it is in
-        weights = np.asarray(attention_weights(asked, params, x, mask), np.float32)[0][:, kept][:, :, kept]
+        weights = np.asarray(attention_weights(alone, params, x, mask), np.float32)[0][:, kept][:, :, kept]
     filters = {name: np.asarray(value, np.float32) for name, value in learned(alone, params).items()}
     return Inside(type(layer).__name__, weights, filters)

@@ -42,7 +42,7 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     """
     bare: dict[str, Any] = _plain(settings) | {"dtype": "float32"}
     for mixer in (bare["mixer"], *bare["others"].values()):
-        mixer |= {key: None for key in ("engine", "eval_engine") if key in mixer}
+        mixer |= {key: None for key in config.ENGINES if key in mixer}
     if bare["mixer"]["name"] == "random":  # its matrices are no parameters, but would be drawn
         bare["mixer"] = {"name": "identity"}
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]

@@ -25,6 +25,7 @@ from absl import flags
 from tqdm import tqdm
 
 from fourier_attn import command, provenance, style
+from fourier_attn.config import tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.studies import frontier, runs
@@ -32,7 +33,7 @@ from fourier_attn.studies.judge import Judge
 from fourier_attn.studies.projection import Options, energy_at_corners
 from fourier_attn.studies.robustness import new_files, number
 from fourier_attn.studies.steps import measure
-from fourier_attn.studies.workload import Work, layers, tokens, transforms
+from fourier_attn.studies.workload import Work, layers, transforms
 
 
 class Choice(NamedTuple):
@@ -103,11 +104,12 @@ def main() -> None:
     ]
     chosen = frontier.nearest(rows, options.keep)
     count = len(judge.splits["test"].labels)
-    rows += [{"part": "exact", "accuracy": judge.exact("test"), "examples": count}]
+    exact = judge.exact("test")
+    rows += [{"part": "exact", "accuracy": exact, "examples": count}]
     for row in tqdm(chosen, unit="engine"):
         judged = on_devices(judge, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
         rows.append(row | judged | {"part": "judged", "examples": count})
-    rows.append(here)
+    rows.append(here | {"accuracy": exact})
     config = judge.config
     setting = (
         f"{judge.name}: {layers(config)} layers of {config.model.mixer.name}, {tokens(config)} tokens, "
@@ -189,13 +191,13 @@ def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
     """Joules of an example's transforms on this machine's processor."""
     config = judge.config
     measured = measure(config, job_of(judge, config.data.batch), seconds, prices.library)
-    row: dict[str, Any] = {"part": "electronic", "accuracy": judge.exact("test")}
     if measured.power is None:
         raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")
     took = measured.taken["inference"]
     each = took.transform / config.data.batch
     joules = {corner: each * getattr(measured.power, corner) for corner in components.CORNERS}
-    return row | {
+    return {
+        "part": "electronic",
         "joules": joules,
         "power": measured.power.text,
         "seconds": each,

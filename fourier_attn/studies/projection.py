@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fourier_attn.config import Config
+from fourier_attn.config import Config, fit_grid
 from fourier_attn.optics import Engine, Plan, components, cost, presets
 from fourier_attn.optics.components import CORNERS, Component, Prices
 from fourier_attn.studies.steps import MODES, Taken
@@ -110,6 +110,7 @@ def example_joules(config: Config, options: Options) -> dict[str, float] | None:
 
     None where all is exact.
     """
+    config = fit_grid(config.copy_and_resolve_references())
     engine = presets.build(config.model.mixer.to_dict().get("engine"))
     job = None if engine is None else transforms(config, 1)
     if engine is None or job is None:

@@ -24,6 +24,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, provenance, style
+from fourier_attn.config import fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies import tornado
@@ -36,7 +37,7 @@ from fourier_attn.studies.projection import (
     sensitivity,
 )
 from fourier_attn.studies.steps import MODES, Measured, Taken, measure
-from fourier_attn.studies.workload import Work, layers, tokens, transforms
+from fourier_attn.studies.workload import Work, layers, transforms
 
 NOTES = """\
 measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
@@ -268,7 +269,7 @@ def main() -> None:
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
     own = None if flags.FLAGS.components is None else Path(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
-    document = report(flags.FLAGS.config, options, flags.FLAGS.tornado)
+    document = report(fit_grid(flags.FLAGS.config), options, flags.FLAGS.tornado)
     if flags.FLAGS.out:
         write(Path(flags.FLAGS.out), document)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import model
+from fourier_attn.config import ENGINES
 from fourier_attn.optics import components
 from fourier_attn.studies.baseline import Power, cpu_power
 from fourier_attn.studies.workload import Work, layers
@@ -54,17 +55,17 @@ class Measured(NamedTuple):
 
 def measure(config: Any, job: Work | None, budget_s: float, library: components.Library) -> Measured:
     """Seconds per step on the present device, for each mode, and its watts where that is the processor."""
-    exact = dict(config.model.mixer)
-    for name in ("engine", "eval_engine"):
-        if name in exact:
-            exact[name] = None
+    settings = config.model.to_dict()
+    exact = settings["mixer"]
+    for mixer in (exact, *settings["others"].values()):
+        mixer |= {name: None for name in ENGINES if name in mixer}
     networks = {"step": exact, "no_mixer": {"name": "identity"}}
     if job and job.explicit:
         networks["explicit"] = exact | dict(job.explicit)
     sides = {}
     for name, fields in networks.items():
-        layout = [fields["name"] if each == exact["name"] else each for each in config.model.layout]
-        network = model.build(config.model.to_dict() | {"mixer": fields, "layout": layout})
+        layout = [fields["name"] if each == exact["name"] else each for each in settings["layout"]]
+        network = model.build(settings | {"mixer": fields, "layout": layout})
         sides["inference", name], sides["training", name] = step_functions(config, network)
     if job:
         sides |= _parts(config, job)

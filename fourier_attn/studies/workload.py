@@ -1,6 +1,5 @@
 """What each mixer leaves to a Fourier transform: how it is computed, and what it takes on an engine."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from fourier_attn import model
-from fourier_attn.config import Config, fit_grid
+from fourier_attn.config import Config, tokens
 from fourier_attn.ops.circular import circular_correlate
-from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, Plan, plan
 
@@ -46,20 +45,12 @@ def transforms(config: Config, batch: int, **changes: Any) -> Work | None:
     Args:
       changes: fields of the mixer.
     """
-    config = fit_grid(config.copy_and_resolve_references())
     return work(config.model.mixer.to_dict() | changes, batch, tokens(config), config.model.d)
 
 
 def layers(config: Config) -> int:
     """How many blocks have the configuration's mixer; the others of a layout are not counted."""
-    layout = tuple(config.model.layout)
-    return layout.count(config.model.mixer.name) if layout else config.model.depth
-
-
-def tokens(config: Config) -> int:
-    """Of an example: its patches and class token, or those of the longest text that there may be."""
-    grid = model.grid(config.model)
-    return math.prod(grid) + config.model.class_token if grid else config.data.length
+    return model.layout(config.model).count(config.model.mixer.name)
 
 
 def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
@@ -69,11 +60,22 @@ def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
 
 
 def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
+    grid = tuple(fields["grid"])
+    compute = partial(fourier_mix, method=fields["method"])
+    if grid:
+        compute = partial(fourier_mix_grid, grid=grid, features=fields["features"])
+
+    def planned(engine: Engine) -> Plan:
+        if grid:
+            raise ValueError(f"grid={grid} has no optical form")
+        return plan("fourier_mix", (b, t, d), engine, prefer=fields["prefer"])
+
+    axes = "F_rows F_columns" if grid else "F_t"
     return Work(
-        title=f"Re F_t F_d of {b} x ({t}, {d})",
-        compute=partial(fourier_mix, method=fields["method"]),
+        title=f"Re {axes}{' F_d' if fields['features'] else ''} of {b} x {(*(grid or (t,)), d)}",
+        compute=compute,
         arrays=[(b, t, d)],
-        plan=lambda engine: plan("fourier_mix", (b, t, d), engine, prefer=fields["prefer"]),
+        plan=planned,
         values=2 * b * t * d,
     )
 

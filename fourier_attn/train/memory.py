@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fourier_attn import model, provenance
-from fourier_attn.config import Config, mixers
+from fourier_attn.config import Config, mixers, tokens
 from fourier_attn.optics import presets
 from fourier_attn.train import processes
 
@@ -79,7 +79,7 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     """What follows from the knobs alone, so that nothing too large is even traced. Bytes."""
     c, m = config.data, config.model
     images = m.inputs == "patches"
-    t = math.prod(model.grid(m)) + m.class_token if images else c.length
+    t = tokens(config)
     rows, e, seeds = c.batch * t, m.emb or m.d, config.train.seeds // mesh["seed"]
     copies, split = _copies(config, mesh), mesh["data"] * mesh["fsdp"]
     squares = [m.length**2 for m in mixers(config) if "padding" in m and "length" in m]
@@ -105,7 +105,7 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
 def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     """What the parameters need, from shapes alone: one block for each kind of mixer. Bytes."""
     m = config.model
-    layout = list(m.layout) or [m.mixer.name] * m.depth
+    layout = model.layout(m)
     kinds = sorted(set(layout))
     fields: Any = dict(m) | {"depth": len(kinds), "layout": tuple(kinds)}
     network, inputs = model.build(fields), longest(config)
