@@ -21,7 +21,12 @@ SOURCES = {
     7: "some layers of attention make FNet better (FNet's paper)",
 }
 PARTLY = "not all seeds yet"
-HOLDS = {"better": "holds", "not worse": "holds", "worse": "does not hold", "undecided": "undecided"}
+HOLDS = {
+    "better": "holds (better)",
+    "not worse": "holds (not worse)",
+    "worse": "does not hold (worse)",
+    "undecided": "undecided",
+}
 
 
 def claims(results: Results, name: str, tier: str) -> str:
@@ -42,7 +47,7 @@ def claims(results: Results, name: str, tier: str) -> str:
 def measured(verdict: Verdict) -> list[str]:
     difference = verdict.difference
     interval = f"{100 * difference.low:+.2f} to {100 * difference.high:+.2f}"
-    return [f"{100 * difference.mean:+.2f}", interval, f"{HOLDS[verdict.words]} ({verdict.words})"]
+    return [f"{100 * difference.mean:+.2f}", interval, HOLDS[verdict.words]]
 
 
 def starts(results: Results, name: str, tier: str) -> str:
