@@ -6,7 +6,7 @@ The string argument is the model:
                    the question alone, and 1/8 with the image alone (shapes.py, in data/sources)
     segmentation   of each patch, which shape it shows; the metric is the mean IoU
 
-`python -m fourier_attn.main --config=configs/shapes.py`. Not yet run.
+`python -m fourier_attn.main --config=configs/shapes.py`. What is trained so far: docs/images.md.
 """
 
 from fourier_attn.config import Config, default
