@@ -37,6 +37,13 @@ LOCAL = [  # grid, width, taps, rounds of the slow side
     ((32, 32), 64, (3, 3), 3),
     ((32, 32), 64, (23, 23), 1),
 ]
+DENSE = [  # examples, tokens, width, width of heads
+    (4, 256, 128, "full"),
+    (32, 64, 128, "full"),
+    (1, 128, 128, "full"),
+    (4, 256, 512, "full"),
+    (4, 256, 128, "split"),
+]
 
 
 def normal(seed: int, *shape: int, scale: float = 1.0) -> jax.Array:
@@ -134,6 +141,19 @@ def circular_methods(rounds: int, t: int, widths: tuple[int, ...]) -> list[dict[
     return rows
 
 
+def attention_methods(rounds: int, quick: bool) -> list[dict[str, Any]]:
+    """What `auto` of dense attention chooses by: products in one order or the other."""
+    rows = []
+    for b, t, d, width in DENSE[:1] if quick else DENSE:
+        x = normal(0, b, t // 4 if quick else t, d)
+        layer = Attention(heads=H, head_width=width)
+        params = layer.init(jax.random.key(0), x)
+        sides = {m: (layer.clone(method=m).apply, (params, x)) for m in ("fused", "literal")}
+        size = f"b{b} t{x.shape[1]} d{d} h{H}, {width} heads"
+        rows += side_by_side("attention: fused / literal", size, sides, rounds)
+    return rows
+
+
 def lambda_arguments(n: int, d: int, taps: tuple[int, ...], b: int = B) -> tuple[jax.Array, ...]:
     return normal(0, b, n, K), normal(1, b, n, K), normal(2, b, n, d), normal(3, *taps, K, scale=0.2)
 
@@ -228,9 +248,10 @@ def main() -> None:
     rounds, t, end = (2, 64, "-quick") if options.quick else (9, 256, "")
     parts = {
         "circular": lambda: circular(rounds, t),
-        "methods": lambda: circular_methods(
-            min(rounds, 5), t, (64,) if options.quick else (64, 128, 256, 512)
-        ),
+        "methods": lambda: [
+            *attention_methods(min(rounds, 5), options.quick),
+            *circular_methods(min(rounds, 5), t, (64,) if options.quick else (64, 128, 256, 512)),
+        ],
         "lambda": lambda: lambdas(rounds, options.quick),
         "others": lambda: others(rounds, t),
         "torch": lambda: peers(min(rounds, 7), t),

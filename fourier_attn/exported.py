@@ -26,7 +26,12 @@ class Classifier:
             self.tokenizer.encode_special_tokens = True
 
     def __call__(self, inputs: Any, text_pairs: Any = None) -> np.ndarray:
-        """Probabilities (n, classes), or scores (n), of texts, or of images, bytes (n, rows, cols, 3)."""
+        """Probabilities (n, classes), or scores (n), of texts, or of images, bytes (n, rows, cols, 3).
+
+        Of nothing they are an empty array.
+        """
+        if not len(inputs):
+            return np.zeros((0,), np.float32)
         if self.facts["inputs"] != "tokens":
             return self.run(0, np.asarray(inputs, np.uint8))
         if (text_pairs is None) == self.facts["pairs"]:

@@ -24,7 +24,7 @@ def family(
     size: str = "base",
     task: str = "pretraining",
     attention: int | None = None,
-    where: str = "top",
+    where: str | None = None,
 ) -> Config:
     """The configuration of an architecture in a size, as published but for padding and initial weights.
 
@@ -34,9 +34,9 @@ def family(
     parameters for fnet, hybrid, linear and bert in base with the heads of pre-training.
 
     Args:
-      attention, where: blocks of "hybrid" with attention (None: two, of two blocks one), and their place, see
-        `placed`.
-    Raises: ValueError for an unknown name or size.
+      attention, where: blocks of "hybrid" with attention (None: two, of two blocks one), and their place
+        (None: "top"), see `placed`.
+    Raises: ValueError for an unknown name or size, and for attention or where of another one than "hybrid".
     Source: Lee-Thorpe et al., arXiv 2105.03824; sizes base and large also Devlin et al., arXiv 1810.04805.
     """
     if name not in ARCHITECTURES:
@@ -44,6 +44,10 @@ def family(
     if size not in SIZES:
         raise ValueError(f"size={size!r} is unknown; choose one of {', '.join(SIZES)}")
     hybrid = name == "hybrid"
+    if not hybrid and (attention, where) != (None, None):
+        raise ValueError(
+            f"attention={attention} and where={where!r} are of 'hybrid', not of name={name!r}; leave them out"
+        )
     config = default(ARCHITECTURES[name], task, others=("attention",) if hybrid else ())
     sizes = dict(SIZES[size])
     heads = sizes.pop("heads")
@@ -57,7 +61,7 @@ def family(
             mixer.heads, mixer.head_width, mixer.bias, mixer.dropout = heads, "split", True, 0.1
     if hybrid:
         count = min(2, model.depth // 2) if attention is None else attention
-        model.layout = placed(model.depth, count, where, "fourier")
+        model.layout = placed(model.depth, count, where or "top", "fourier")
     if task == "pretraining":
         model.head = "pretraining"
     return fit_length(config)

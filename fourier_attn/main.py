@@ -7,6 +7,7 @@ about an image answered (both). With --mode=explain one sees what the run did wi
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from fourier_attn import command
 MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
     **dict.fromkeys(("input", "skip_bad"), ("predict",)),
-    **dict.fromkeys(("extend", "allow_drift"), ("train",)),
+    "extend": ("train",),
+    "allow_drift": ("train", "eval"),
 }
 
 
@@ -53,7 +55,8 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "allow_drift",
         [],
-        "what may differ from the beginning of a run that goes on: data, tokenizer, device, code",
+        "what may differ from the beginning of a run that goes on: data, tokenizer, device, code; "
+        "of --mode=eval: data",
     )
 
 
@@ -74,7 +77,7 @@ def main() -> None:
     if config:
         workdir.check(directory, init_from.load(config, directory).config)
     if flags.FLAGS.mode == "eval":
-        evaluate(directory, (config and config.data.dir) or None)
+        evaluate(directory, config)
     elif flags.FLAGS.mode == "explain":
         for file in explained(directory):
             print(f"written to {file}")
@@ -86,10 +89,13 @@ def main() -> None:
 
 
 def check_modes() -> None:
-    """Checks that no flag is given that another mode is for. Raises: ValueError."""
+    """Checks that no flag is given that another mode, or another flag, is for. Raises: ValueError."""
     for name, modes in MODES.items():
         if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
             raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
+    for name in ("output", "skip_bad"):
+        if flags.FLAGS[name].present and flags.FLAGS.mode == "predict" and flags.FLAGS.input is None:
+            raise ValueError(f"--{name} needs --input=FILE")
 
 
 def judge_file(directory: Path) -> None:
@@ -108,10 +114,7 @@ def train(config: Any) -> None:
 
     from fourier_attn.train import extend, processes, run, workdir
 
-    if unknown := set(flags.FLAGS.allow_drift) - set(workdir.DRIFT):
-        raise ValueError(
-            f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(workdir.DRIFT)}"
-        )
+    check_drift(workdir.DRIFT)
     more = flags.FLAGS.extend
     if more and (config is not None or not flags.FLAGS.workdir):
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
@@ -162,12 +165,23 @@ def extended(directory: Path, epochs: int) -> Any:
     return workdir.load(directory)
 
 
-def evaluate(directory: Path, data_dir: str | None) -> None:
-    """Prints the metrics of a trained run."""
+def check_drift(known: Sequence[str]) -> None:
+    """Checks what --allow_drift names. Raises: ValueError."""
+    if unknown := set(flags.FLAGS.allow_drift) - set(known):
+        raise ValueError(
+            f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(known)}"
+        )
+
+
+def evaluate(directory: Path, config: Any) -> None:
+    """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
     from fourier_attn import predict
     from fourier_attn.train.evaluate import show
 
-    for split, values in predict.evaluate(directory, data_dir).items():
+    check_drift(("data",))
+    places = {name: config.data[name] for name in predict.PLACES} if config else {}
+    allowed = bool(flags.FLAGS.allow_drift)
+    for split, values in predict.evaluate(directory, places=places, allow_drift=allowed).items():
         names = sorted(values, key=lambda name: ("loss" not in name, name))
         means = [name for name in names if not name.endswith(("_seeds", "_std"))]
         print(split, *(f"{name} {show(values, name)}" for name in means))

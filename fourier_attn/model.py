@@ -53,6 +53,9 @@ MIXERS: dict[str, type[nn.Module]] = {
     "token_conv": TokenConvolution,
 }
 
+# Fields of mixers that are no knobs of theirs: model.dtype, model.positions_kind, and a block's place.
+DERIVED = ("dtype", "rotary", "block_number")
+
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
 
 # What makes the head, from the model part of the configuration.
@@ -170,6 +173,7 @@ class Model(nn.Module):
       mlm_positions: where a masked language model is to answer, (b, p); None: everywhere.
       question: ids of the words of what is asked about each example, (b, q), below 0 for none.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
+    Raises: ValueError for an unknown pooling.
     """
 
     encoder: Callable[..., Encoder]
@@ -206,6 +210,8 @@ class Model(nn.Module):
             return mean(x, mask)
         if self.pooling == "class":
             return x[:, 0]
+        if self.pooling != "first":
+            raise ValueError(f"pooling={self.pooling!r} is unknown; choose 'mean', 'first' or 'class'")
         return nn.tanh(nn.Dense(x.shape[-1], kernel_init=SMALL, name="pooler")(x[:, 0]))
 
 
@@ -351,13 +357,13 @@ def find_mixer(name: str) -> None:
 
 
 def fields(mixer: str) -> tuple[dataclasses.Field, ...]:
-    """The fields of a mixer that are knobs; `rotary` is set by model.positions_kind.
+    """The fields of a mixer that are knobs; the model's knobs and its blocks set `DERIVED`.
 
     Raises: ValueError for an unknown mixer.
     """
     find_mixer(mixer)
     every = dataclasses.fields(MIXERS[mixer])
-    return tuple(field for field in every if field.name not in ("parent", "name", "dtype", "rotary"))
+    return tuple(field for field in every if field.name not in ("parent", "name", *DERIVED))
 
 
 def _mixer(config: Any) -> Callable[..., nn.Module]:

@@ -1,8 +1,9 @@
 """A trained run put to use: its answers to texts and images, and its metrics on a split."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -23,12 +24,13 @@ from fourier_attn.data.text import (
 )
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
-from fourier_attn.train import metrics
+from fourier_attn.train import metrics, workdir
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split
 from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step, make_forward
 
+PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
 BEST = 5  # tokens that are told for a [MASK]
 Answer = dict[str, Any]
 
@@ -237,18 +239,30 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     return data.load(config.data, directory=directory)
 
 
-def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, dict[str, Any]]:
+def evaluate(
+    directory: str | Path,
+    data_dir: str | None = None,
+    places: Mapping[str, str] = MappingProxyType({}),
+    allow_drift: bool = False,
+) -> dict[str, dict[str, Any]]:
     """Metrics of the run's best weights on validation and test; nothing is written into the directory.
 
-    A test split whose labels are not public is left out.
+    A test split whose labels are not public is left out. The rows must be those that the run was made with,
+    or it would be judged by some that it has learned from; but `places` may name another test.
 
     Args:
       data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
+      places: the knobs `PLACES` that are otherwise now; "" as they were.
+      allow_drift: whether to judge by other rows nevertheless.
     Raises: ValueError where the run or its data set cannot be used.
     """
     directory = Path(directory).resolve()
     config, network, params = restore(directory)
+    test = config.data.test
+    config.data.update({name: place for name, place in places.items() if place})
+    data.check(config.data)
     splits, task = load(config, directory, data_dir), data.task_of(config.data)
+    _check_rows(directory, splits, test, config.data.test, allow_drift)
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     found = {}
     for name, batches in splits.evals.items():
@@ -258,6 +272,31 @@ def evaluate(directory: str | Path, data_dir: str | None = None) -> dict[str, di
             )
             found[name] = metrics.over_seeds(judged)
     return found
+
+
+def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, allow_drift: bool) -> None:
+    """Checks that a run is judged by the rows that it was made with; notes where it is not.
+
+    Args:
+      before, now: what the knob data.test names; a new test need not be the old one, which was a share of
+        train where there was no name.
+    Raises: ValueError.
+    """
+    changes = workdir.data_changes(directory, splits.fingerprints())
+    if now != before:
+        named = {"data.test", "data.files.test", *([] if before else ["data.train"])}
+        if named & changes.keys():
+            print(f"note: test is {now}, not what the run was made with", file=sys.stderr)
+        changes = {name: change for name, change in changes.items() if name not in named}
+    told = ", ".join(f"{name} {change}" for name, change in changes.items())
+    if changes and not allow_drift:
+        raise ValueError(
+            f"workdir={directory} was made with other data ({told}), so that it may have learned what it "
+            "would be judged by; restore them, name where they are, as --config.data.train=FILE, or judge "
+            "nevertheless with --allow_drift=data"
+        )
+    if changes:
+        print(f"note: other data than the run was made with ({told})", file=sys.stderr)
 
 
 def predict(directory: str | Path, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:

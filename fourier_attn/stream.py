@@ -29,6 +29,8 @@ def judge(directory: str | Path, source: str, target: str, skip_bad: bool = Fals
       skip_bad: leave out lines that cannot be judged, with a note each, instead of ending.
     Raises: ValueError that names the line, and for a run that cannot be used.
     """
+    if "-" not in (source, target) and _same(Path(source), Path(target)):
+        raise ValueError(f"--output={target} is the file of --input, which it would replace; name another")
     predictor = Predictor.load(directory)
     counts = {"judged": 0, "skipped": 0, "unknown": 0}
     with _opened(source) as lines, _written(target) as out:
@@ -46,6 +48,10 @@ def judge(directory: str | Path, source: str, target: str, skip_bad: bool = Fals
     if not counts["unknown"]:
         return said
     return f"{said}; in {counts['unknown']:,} over {WARN:.0%} of the tokens are unknown"
+
+
+def _same(a: Path, b: Path) -> bool:
+    return a.exists() and b.exists() and a.samefile(b)
 
 
 def _judged(predictor: Predictor, chunk: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

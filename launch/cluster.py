@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ NUMBERS = {
     ),
     "signal_delay": (120, "seconds before a time-out in which a run saves"),
 }
+FAILURES = 60  # questions in a row without an answer, after which a sweep waits no longer
+ANSWER = 60.0  # seconds for one
 NAMES = ("partition", "account", "qos", "constraint", "mem")
 
 
@@ -105,19 +108,44 @@ def submit(command: Iterable[str], folder: Path, asked: dict[str, Any], name: st
         raise ValueError(f"SLURM does not take the job: {error}") from error
 
 
-def queued(jobs: Iterable[str]) -> set[str]:
-    """Those of the jobs that wait or run."""
-    known = set(jobs)
-    if not known:
-        return set()
-    answer = subprocess.run(
-        ["squeue", "--noheader", "--format=%A", f"--user={os.getuid()}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return known & set(answer.stdout.split())
+class Queue:
+    """SLURM's, which may be asked in vain for a while."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def ask(self, jobs: Iterable[str]) -> set[str] | None:
+        """Those of the jobs that wait or run; None where that is not known.
+
+        Raises: RuntimeError after `FAILURES` questions in a row without an answer.
+        """
+        known = set(jobs)
+        if not known:
+            return known
+        try:
+            answer = subprocess.run(
+                ["squeue", "--noheader", "--format=%A", f"--user={os.getuid()}"],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=ANSWER,
+            )
+        except (subprocess.SubprocessError, OSError) as error:
+            self.fail((getattr(error, "stderr", "") or str(error)).strip())
+            return None
+        self.failures = 0
+        return known & set(answer.stdout.split())
+
+    def fail(self, why: Any) -> None:
+        """Notes that there was no answer, once until there is one again. Raises: RuntimeError."""
+        self.failures += 1
+        if self.failures == FAILURES:
+            raise RuntimeError(
+                f"squeue has not answered {FAILURES} times in a row ({why}); the jobs go on; give the same "
+                "command again to wait for them"
+            )
+        if self.failures == 1:
+            print(f"note: squeue does not answer ({why}); it is asked again", file=sys.stderr, flush=True)
 
 
 def submitted(folder: Path) -> list[str]:

@@ -68,12 +68,14 @@ def words(point: Point) -> list[str]:
     return [f"--config.{knob}={value}" for knob, value in point.items()]
 
 
-def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> None:
+def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[config.Config]:
     """Checks, before anything starts, that each point has a directory of its own and a sound configuration.
+
+    Returns these; none of another module than the training command, whose knobs alone are known.
 
     Args:
       given: the options of the command without the grid's.
-      module: what is run; only the training command's knobs are known.
+      module: what is run.
     Raises: ValueError.
     """
     if option(given, "workdir") is not None:
@@ -85,12 +87,11 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> None:
         if option(given, f"config.{knob}") is not None:
             raise ValueError(f"--config.{knob} is given, and is in the grid, too; leave one of them out")
     if module != TRAINING:
-        return
+        return []
     if not option(given, "config"):
         raise ValueError("a sweep needs a configuration behind --: -- --config=configs/fnet.py")
     own = [f"--config={option(given, 'config')}", *overrides(given)]
-    for point in chosen:
-        check_point(own, point)
+    return [check_point(own, point, option(given, "recipe")) for point in chosen]
 
 
 def overrides(given: Sequence[str]) -> list[str]:
@@ -103,7 +104,7 @@ def overrides(given: Sequence[str]) -> list[str]:
     return found
 
 
-def check_point(own: Sequence[str], point: Point) -> None:
+def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> config.Config:
     """Reads the configuration of one point as the training command will.
 
     Raises: ValueError that names the point.
@@ -112,8 +113,14 @@ def check_point(own: Sequence[str], point: Point) -> None:
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     try:
         values(line)
-        config.check(values["config"].value)
-        memory.traced(values["config"].value)  # a mixer looks at its values when it is first used
+        found = values["config"].value
+        if recipe is not None:
+            found = config.with_recipe(
+                found, recipe, tuple(config_flags.get_override_values(values["config"]))
+            )
+        config.check(found)
+        memory.traced(found)  # a mixer looks at its values when it is first used
+        return found
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
     except Exception as error:  # a configuration file is run here, and may fail in any way

@@ -43,7 +43,7 @@ def main(*words: str) -> int:
         from fourier_attn.train.summary import is_finished
         from launch import grid, results
     points = grid.points(options.grid)
-    grid.check(words, points, options.module)
+    configs = grid.check(words, points, options.module)
     on_slurm, jobs = options.executor == "slurm", options.jobs
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs={jobs} must be at least 1")
@@ -55,6 +55,9 @@ def main(*words: str) -> int:
         for p in points
     ]
     waiting = [run for run in runs if not is_finished(run.program.workdir)]
+    for run, config in zip(runs, configs, strict=False):
+        if run not in waiting:
+            check_same(run.program.workdir, config)
     for run in runs:
         print(f"{'run     ' if run in waiting else 'finished'}    {run.program}")
     if on_slurm:
@@ -88,6 +91,17 @@ def on_cpu() -> Iterator[None]:
     finally:
         del os.environ["JAX_PLATFORMS"]
         os.environ.update({"JAX_PLATFORMS": before} if before is not None else {})
+
+
+def check_same(workdir: Path, config: Any) -> None:
+    """Checks that a finished run is of this configuration. Raises: ValueError with the differences."""
+    from fourier_attn.train import init_from
+    from fourier_attn.train.workdir import check
+
+    try:
+        check(workdir, init_from.load(config, workdir).config)
+    except ValueError as error:
+        raise ValueError(f"{error}; of a sweep, another --directory") from error
 
 
 class Run:
@@ -139,9 +153,11 @@ def run_here(waiting: Iterator[Run], parts: Sequence[Share]) -> int:
 
 def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None) -> int:
     """Submits a job for each run that has none yet, and waits for all; a signal ends the waiting only."""
-    left, jobs = list(waiting), {}
+    left, jobs, queue = list(waiting), {}, cluster.Queue()
     known = {run: cluster.submitted(run.program.output) for run in waiting}
-    there = cluster.queued(job for numbers in known.values() for job in numbers)
+    earlier = [job for numbers in known.values() for job in numbers]
+    while (there := queue.ask(earlier)) is None:
+        time.sleep(ASK)
     for run, numbers in known.items():
         if going := there & set(numbers):
             jobs[run] = going.pop()
@@ -155,8 +171,8 @@ def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None
                 jobs[run] = cluster.submit(run.program.command, folder, asked, run.program.workdir.name)
                 print(f"{run.program.workdir.name}: job {jobs[run]}", flush=True)
             time.sleep(ASK)
-            going = cluster.queued(jobs.values())
-            for run in [run for run, job in jobs.items() if job not in going]:
+            going = queue.ask(jobs.values())
+            for run in [run for run, job in jobs.items() if going is not None and job not in going]:
                 run.code, run.error = cluster.ending(run.program.output, jobs.pop(run))
                 run.announce()
     if signals.received:

@@ -6,7 +6,7 @@ from conftest import normal
 from jax.test_util import check_grads
 
 from fourier_attn.layers.attention import Attention
-from fourier_attn.ops.attention import attention
+from fourier_attn.ops.attention import attention, fewest_products
 
 
 def oracle(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -207,3 +207,103 @@ def test_masking_of_a_source() -> None:
     np.testing.assert_allclose(y, apply(params, x, source=source.at[:, 4:].set(9.0), mask=mask), atol=1e-6)
     np.testing.assert_allclose(y, apply(params, x, source=source[:, :4]), atol=1e-6)
     assert np.abs(y - apply(params, x, source=source)).max() > 1e-3
+
+
+# Products in another order
+
+SIZES = [  # b, t, s, d, e, h, k
+    (2, 5, 7, 6, 4, 2, 6),
+    (1, 1, 9, 4, 8, 3, 2),
+    (3, 70, 70, 8, 8, 2, 8),
+]
+
+
+@pytest.mark.parametrize("width", ["full", "split"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_fused_is_literal(width: str, masked: bool) -> None:
+    """Outputs and all derivatives, of self-attention and with a source, some of it or all of it padding."""
+    x, source = normal(3, 5, 6), normal(3, 7, 4, seed=1)
+    mask = jnp.arange(7)[None] < jnp.array([[7], [3], [0]]) if masked else None
+    literal, fused = (Attention(heads=2, head_width=width, method=m) for m in ("literal", "fused"))
+    params = jax.jit(literal.init)(jax.random.key(1), x, source=source)
+    params = jax.tree.map(lambda p: normal(*p.shape, seed=p.size) / 2, params)
+
+    def both(layer: Attention) -> tuple:
+        def loss(params: dict, x: jax.Array, source: jax.Array) -> jax.Array:
+            return jnp.sum(jnp.sin(layer.apply(params, x, source=source, mask=mask)))
+
+        y = jax.jit(layer.apply)(params, x, source=source, mask=mask)
+        return y, jax.jit(jax.grad(loss, (0, 1, 2)))(params, x, source)
+
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), both(fused), both(literal))
+
+
+def test_fused_in_half_precision() -> None:
+    x = normal(2, 9, 8)
+    exact, half = (Attention(heads=2, method="fused", dtype=jnp.dtype(d)) for d in ("float32", "bfloat16"))
+    params = exact.init(jax.random.key(1), x)
+    y = half.apply(params, x)
+    assert y.dtype == jnp.bfloat16
+    np.testing.assert_allclose(y.astype(jnp.float32), exact.apply(params, x), atol=0.05)  # of values near 1
+
+
+def test_both_forms_begin_with_the_same_weights() -> None:
+    x = normal(1, 5, 6)
+    literal, fused = (Attention(heads=2, method=m).init(jax.random.key(3), x) for m in ("literal", "fused"))
+    jax.tree.map(np.testing.assert_array_equal, literal, fused)
+
+
+@pytest.mark.parametrize("sizes", [*SIZES, (32, 256, 256, 16, 16, 2, 4), (1, 4, 4, 64, 64, 2, 64)])
+def test_the_count_of_products_is_the_compilers(sizes: tuple[int, ...]) -> None:
+    b, t, s, d, e, h, k = sizes
+
+    def literal(x, z, query, key, value, out):  # without the softmax, which both have
+        q, u, v = (jnp.einsum("btd,dhk->bthk", *both) for both in ((x, query), (z, key), (z, value)))
+        return jnp.einsum("bhts,bshk,hkd->btd", jnp.einsum("bthk,bshk->bhts", q, u), v, out, optimize=False)
+
+    def fused(x, z, query, key, value, out):
+        merged, after = jnp.einsum("dhk,ehk->dhe", query, key), jnp.einsum("ehk,hkc->hec", value, out)
+        scores = jnp.einsum("bthe,bse->bhts", jnp.einsum("btd,dhe->bthe", x, merged), z)
+        return jnp.einsum("bthe,hec->btc", jnp.einsum("bhts,bse->bthe", scores, z), after)
+
+    shapes = [(b, t, d), (b, s, e), (d, h, k), (e, h, k), (e, h, k), (h, k, d)]
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    flops = {f.__name__: jax.jit(f).lower(*arguments).cost_analysis()["flops"] for f in (literal, fused)}
+    assert fewest_products(*sizes) == min(flops, key=flops.__getitem__)
+
+
+def test_nothing_has_no_fewest_products() -> None:
+    assert fewest_products(0, 300, 300, 4, 4, 2, 4) == fewest_products(2, 300, 0, 4, 4, 2, 4) == "literal"
+
+
+@pytest.mark.parametrize(
+    ("fields", "t", "chosen"),
+    [({}, 64, "fused"), ({}, 2, "literal"), ({"head_width": "split"}, 64, "literal")],
+)
+def test_auto_is_the_form_with_fewer_products(fields: dict, t: int, chosen: str) -> None:
+    x = normal(2, t, 8)
+    programs = {}
+    for method in ("auto", "literal", "fused"):
+        layer = Attention(heads=2, method=method, **fields)
+        programs[method] = str(jax.make_jaxpr(layer.apply)(layer.init(jax.random.key(0), x), x))
+    assert programs["auto"] == programs[chosen]
+    assert programs["literal"] != programs["fused"]
+
+
+@pytest.mark.parametrize("fields", [{"bias": True}, {"dropout": 0.1}, {"rotary": True, "grid": (8, 8)}])
+def test_what_stands_in_between_is_not_fused(fields: dict) -> None:
+    x, draws = normal(2, 64, 8), {"dropout": jax.random.key(2)}
+    with pytest.raises(ValueError, match="method='fused' needs bias=False, rotary=False, dropout=0"):
+        Attention(heads=2, method="fused", **fields).init(jax.random.key(0), x)
+    literal, auto = (Attention(heads=2, method=m, **fields) for m in ("literal", "auto"))
+    params = jax.jit(literal.init)(jax.random.key(1), x)
+    a, b = (
+        jax.jit(layer.apply, static_argnames="train")(params, x, train=True, rngs=draws)
+        for layer in (literal, auto)
+    )
+    np.testing.assert_array_equal(a, b)
+
+
+def test_an_unknown_method() -> None:
+    with pytest.raises(ValueError, match="method='merged' is unknown; choose one of auto, literal, fused"):
+        Attention(heads=2, method="merged").init(jax.random.key(0), normal(1, 2, 4))

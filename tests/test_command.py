@@ -117,7 +117,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.model.mixer.name=attention"],
-        "mixer 'attention' has no engine, eval_engine, features, lengths, method, norm, padding, prefer; ",
+        "mixer 'attention' has no engine, eval_engine, features, lengths, norm, padding, prefer; ",
     ),
     (
         MAIN,

@@ -57,6 +57,23 @@ def test_letters_of_any_script_tell_texts_apart(tmp_path: Path) -> None:
     assert letters("ЁЛКА — “2”") == letters("ёлка 2.")
 
 
+def test_a_mark_of_the_encoding_is_no_letter(texts: Path) -> None:
+    file = texts / "a.txt"
+    before = read_corpora(settings((str(file),)))
+    file.write_text("\ufeff" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert read_corpora(settings((str(file),))) == before
+
+
+def test_only_the_first_of_each_split(texts: Path) -> None:
+    every = read_corpora(settings((f"{texts}/a.txt",)))
+    few = read_corpora(settings((f"{texts}/a.txt",), train_examples=9, eval_examples=2, test_examples=1))
+    assert few == {
+        "train": every["train"][:9],
+        "validation": every["validation"][:2],
+        "test": every["test"][:1],
+    }
+
+
 def test_the_split_has_a_seed_of_its_own(texts: Path) -> None:
     first, again, other = (read_corpora(settings((f"{texts}/a.txt",), split_seed=seed)) for seed in (0, 0, 1))
     assert first == again

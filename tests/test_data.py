@@ -104,3 +104,24 @@ def test_a_damaged_data_set_is_named(damage: str, few_reviews: str, tmp_path: Pa
         (folder / "dataset_info.json").unlink()
     with pytest.raises(ValueError, match="cannot be read.* move that folder away and prepare it again"):
         reading.read(settings(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("task", "knob", "value"),
+    [
+        ("imdb", "flip", True),
+        ("imdb", "crop", 4),
+        ("pretraining", "mix", "mixup"),
+        ("image_files", "text", "words"),
+        ("image_files", "label", "kind"),
+    ],
+)
+def test_knobs_of_other_tasks_are_refused(task: str, knob: str, value: object) -> None:
+    knobs = config.default("fourier", task).data
+    knobs.update({"train": "images"} if task == "image_files" else {})
+    tasks.check_task(knobs)
+    knobs[knob] = value
+    with pytest.raises(
+        ValueError, match=f"data.{knob}={value!r} does nothing for task '{task}'; leave it out"
+    ):
+        tasks.check_task(knobs)

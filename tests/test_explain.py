@@ -22,12 +22,12 @@ from fourier_attn.studies.explain import draw
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 
 
-@pytest.mark.parametrize(("shape", "kernel"), [((), ()), ((4, 2), (3, 1)), ((4, 2), ())])
+@pytest.mark.parametrize(("shape", "kernel"), [((), ()), ((), (3,)), ((4, 2), (3, 1)), ((4, 2), ())])
 def test_the_merged_filter_gives_the_scores(shape: tuple, kernel: tuple) -> None:
     """q_i . k_j, from it alone."""
     layer, x = CircularAttention(2, shape or None, "circular", kernel or None), normal(1, 3, 8)
     params = layer.init(jax.random.key(0), x)
-    merged, sizes = np.asarray(learned(layer, params)["merged"]), shape or (8,)
+    merged, sizes = np.asarray(learned(layer, params, 8)["merged"]), shape or (8,)
     query, key = (circular_correlate(x, params["params"][n], shape=shape or None) for n in ("query", "key"))
     tokens, found = np.asarray(x, np.float64).reshape(3, *sizes), np.zeros((2, 3, 3))
     for s in np.ndindex(*sizes):
@@ -41,7 +41,7 @@ def test_the_merged_filter_gives_the_scores(shape: tuple, kernel: tuple) -> None
 def test_without_wrapping_the_merged_filter_has_its_zero_in_the_middle(shape: tuple, kernel: tuple) -> None:
     layer, x = CircularAttention(2, shape or None, "zero", kernel), normal(1, 3, 8)
     params = layer.init(jax.random.key(0), x)
-    merged = np.asarray(learned(layer, params)["merged"])
+    merged = np.asarray(learned(layer, params, 8)["merged"])
     query, key = (np.asarray(params["params"][name], np.float64) for name in ("query", "key"))
     expected = np.zeros((2, *(2 * r - 1 for r in kernel)))
     for t in np.ndindex(*kernel):
@@ -55,12 +55,12 @@ def test_tables_and_gains() -> None:
     x = normal(1, 5, 8)
     layer = LambdaLayer(k=4, context=3)
     params = layer.init(jax.random.key(0), x)
-    table = learned(layer, params)["position"]
+    table = learned(layer, params, 8)["position"]
     np.testing.assert_allclose(table, params["params"]["position"][:, :, 0].T)
     layer = GlobalFilter(length=5)
     params = layer.init(jax.random.key(0), x)
     real, imaginary = np.moveaxis(np.asarray(params["params"]["filter"]), -1, 0)
-    np.testing.assert_allclose(learned(layer, params)["gain"], np.abs(real + 1j * imaginary).T, rtol=1e-5)
+    np.testing.assert_allclose(learned(layer, params, 8)["gain"], np.abs(real + 1j * imaginary).T, rtol=1e-5)
 
 
 @pytest.mark.parametrize("position", ["post", "pre"])
@@ -105,6 +105,21 @@ def test_the_map_of_an_image_is_where_the_answer_looks(mixer: str, pooling: str)
         assert maps.shape == (1, 0, 0)
         return
     np.testing.assert_allclose(maps[0], last[:, 0] if pooling == "class" else last.mean(axis=1), atol=1e-6)
+
+
+def test_the_map_does_not_depend_on_padding() -> None:
+    """Of a mean over tokens only real ones ask; where the network does not know them, all do."""
+    c = config.default("attention").model
+    c.update(SIZES | {"depth": 1})
+    ids, mask = jnp.asarray([[3, 4, 5, 6]], jnp.int32), jnp.arange(8)[None] < 4
+    padded = jnp.concatenate([ids, jnp.full((1, 4), 7, jnp.int32)], axis=1)
+    network = model.build(c)
+    params = jax.tree.map(lambda p: 20 * p, network.init(jax.random.key(0), ids)["params"])
+    maps = attention_maps(network, params, padded, mask=mask)
+    np.testing.assert_allclose(maps[:, :, :4], attention_maps(network, params, ids), atol=1e-5)
+    c.masked = False
+    without = attention_maps(model.build(c), params, padded, mask=mask)
+    np.testing.assert_allclose(without, attention_maps(network, params, padded), atol=1e-5)
 
 
 def test_the_picture_shows_the_image_under_the_map() -> None:

@@ -52,6 +52,39 @@ def test_a_card_leaves_out_what_could_not_be_measured() -> None:
     assert "accuracy" not in text
 
 
+@pytest.mark.parametrize(
+    ("task", "call"),
+    [
+        ("reviews", '(["a text"])'),
+        ("qqp", '(["a text"], ["its second text"])'),
+        ("pretraining", '(["a text with a [MASK]"])'),
+        ("cifar10", '(["image.png"])'),
+        ("shapes", '(["image.png"], ["a question"])'),
+        ("pixels", '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'),
+    ],
+)
+def test_a_card_says_what_the_task_takes(task: str, call: str) -> None:
+    used = card(config.default(task=task), "fourier_attn", []).splitlines()[-1]
+    assert used.endswith(f'Predictor.load("THIS FOLDER"){call}`' if call.startswith("(") else call)
+
+
+def test_a_card_says_to_which_length_texts_were_padded() -> None:
+    """It sets the frequencies where padding is mixed with the tokens."""
+    c = config.default("fourier", "sst2")  # 32, 64 and 128
+    assert "pad to the smallest of 32, 64, 128 that holds the text, as in training" in card(
+        c, "huggingface", []
+    )
+    c.data.buckets = ()
+    assert "max_length=128, truncation=True`" in card(c, "huggingface", [])
+
+
+def test_programs_of_nothing_answer_nothing() -> None:
+    for inputs in ("tokens", "patches"):
+        classifier = object.__new__(exported.Classifier)
+        classifier.facts, classifier.programs = {"inputs": inputs, "pairs": False, "batch": None}, {}
+        assert len(classifier([])) == 0
+
+
 @pytest.mark.slow
 def test_programs_answer_without_this_package(toy_run: Path, tmp_path: Path) -> None:
     pytest.importorskip("flatbuffers")

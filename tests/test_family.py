@@ -89,6 +89,8 @@ def test_a_hybrid_has_attention_where_it_should(size: str) -> None:
         (("gpt",), "name='gpt' is unknown; choose one of fnet, hybrid"),
         (("fnet", "huge"), "size='huge' is unknown"),
         (("hybrid", "base", "pretraining", 13), "count=13 must lie between 0 and depth=12"),
+        (("fnet", "base", "pretraining", 2), "attention=2 and where=None are of 'hybrid', not"),
+        (("bert", "base", "pretraining", None, "top"), "where='top' are of 'hybrid'"),
         (("hybrid", "base", "pretraining", 2, "left"), "where='left' is unknown; choose one of bottom"),
     ],
 )

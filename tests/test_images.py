@@ -447,6 +447,15 @@ def test_images_are_scaled_and_grey_ones_coloured(tmp_path: Path) -> None:
     assert pictures.PIXELS == 67_108_864
 
 
+def test_images_stand_upright(tmp_path: Path) -> None:
+    """As a camera that was turned has noted it."""
+    pixels, turned = np.zeros((8, 8), np.uint8), Image.Exif()
+    pixels[:4] = 255
+    turned[0x112] = 6  # to be turned by 90 degrees, clockwise
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=turned)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", (8, 8, 1))[..., 0], np.rot90(pixels, -1))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

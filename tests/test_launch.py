@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -215,6 +216,28 @@ def test_without_slurm(module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_squeue_that_fails_now_and_then_ends_no_sweep(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho slurm_load_jobs error >&2\nexit 1\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    queue = cluster.Queue()
+    for _ in range(cluster.FAILURES - 1):
+        assert queue.ask(["7", "8"]) is None
+    note = "note: squeue does not answer (slurm_load_jobs error); it is asked again\n"
+    assert capsys.readouterr().err == note  # once
+    squeue.write_text("#!/bin/sh\necho 7\n")
+    assert queue.ask(["7", "8"]) == {"7"}
+    squeue.write_text("#!/bin/sh\nexec sleep 9\n")
+    monkeypatch.setattr(cluster, "ANSWER", 0.05)
+    assert [queue.ask(["7"]) for _ in range(cluster.FAILURES - 1)] == [None] * (cluster.FAILURES - 1)
+    with pytest.raises(RuntimeError, match="the jobs go on; give the same command again to wait for them"):
+        queue.ask(["7"])
+    assert queue.ask([]) == set()
+
+
 @pytest.mark.parametrize("name", ["local", "slurm", "sweep", "jobset"])
 def test_help_answers(name: str) -> None:
     code, out, _ = call(importlib.import_module(f"launch.{name}"), "--help")
@@ -240,6 +263,25 @@ def test_table_of_a_sweep(toy_run: Path, tmp_path: Path) -> None:
     assert text.splitlines()[-1] == "failed: seed=1: error: as told"
     results.write(tmp_path, [failed, done])
     assert [row["state"] for row in json.loads((tmp_path / results.FILE).read_text())] == ["done", "failed"]
+
+
+def test_a_finished_run_of_another_configuration_is_none_of_the_sweep(
+    toy_run: Path, few_reviews: str, tmp_path: Path
+) -> None:
+    shutil.copytree(toy_run, tmp_path / "seed=0")
+    knobs = {"data.dir": few_reviews, "data.train_examples": 96, "data.batch": 16, "data.buckets": "()"}
+    knobs |= {"model.depth": 1, "model.d": 8, "model.mlp": 16, "train.log_every": 2, "train.save_every": 4}
+    words = ["--grid=seed=0", f"--directory={tmp_path}", "--", FNET]
+    given = [f"--config.{name}={value}" for name, value in knobs.items()]
+    code, out, err = call(sweep, *words, *given)
+    assert code == 0, err
+    assert out.startswith("finished    ")
+    for other in ("--config.model.mlp=32", "--recipe=small"):
+        code, out, err = call(sweep, *words, *given, other)
+        assert (code, out) == (2, "")
+        assert "was made by another configuration: " in err
+        assert err.endswith("of a sweep, another --directory\n")
+    assert "data.vocab is 50000 there, 20000 now" in err
 
 
 def test_the_best_comes_first() -> None:

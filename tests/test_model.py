@@ -1,3 +1,5 @@
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -6,7 +8,9 @@ import pytest
 from conftest import normal
 
 from fourier_attn import config
+from fourier_attn.layers.embed import TokenEmbedding
 from fourier_attn.layers.encoder import Block
+from fourier_attn.layers.heads import Head
 from fourier_attn.model import MIXERS, build
 
 SOON = ("attention", "fourier", "identity")
@@ -54,6 +58,20 @@ def test_mixer_contract(name: str, t: int, dtype: str) -> None:
     for grads, y in outputs_and_gradients(params, x):
         assert (y.shape, y.dtype) == (x.shape, x.dtype)
         assert all(np.isfinite(g).all() for g in jax.tree.leaves(grads))
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_mixer_contract_of_an_empty_batch(name: str) -> None:
+    """Nothing in, nothing out, with and without a mask, whatever the shape of the other axes."""
+    mixer = MIXERS[name]()
+    for t in (5, 6):
+        params = jax.tree.map(
+            lambda p: jnp.zeros(p.shape, p.dtype),
+            jax.eval_shape(mixer.init, jax.random.key(0), normal(1, t, 8)),
+        )
+        for mask in (None, jnp.ones((0, t), bool)):
+            y = jax.eval_shape(partial(mixer.apply, mask=mask), params, jnp.ones((0, t, 8)))
+            assert y.shape == (0, t, 8)
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -199,6 +217,27 @@ def test_a_block_takes_a_factory() -> None:
 def test_bad_settings(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(small().to_dict() | changes)
+
+
+BAD = {"norm_position": "Pre", "activation": "swish", "initializer": "lecun"}
+
+
+def test_layers_by_themselves_refuse_unknown_options() -> None:
+    """A configuration never gets that far; a model of one's own may."""
+    key, x, ids = jax.random.key(0), jnp.ones((1, 3, 4)), tokens(1, 3)
+    embedding = TokenEmbedding(vocab=11, positions=6, d=8)
+    attempts = [
+        *((Block(MIXERS["identity"], mlp=4, **{name: bad}), (x,), name, bad) for name, bad in BAD.items()),
+        (MIXERS["attention"](initializer="lecun"), (x,), "initializer", "lecun"),
+        (Head(2, of="token"), (x, x[:, 0]), "of", "token"),
+        (Head(2, initializer="x"), (x, x[:, 0]), "initializer", "x"),
+        (embedding.clone(positions_kind="sinusoid"), (ids,), "positions_kind", "sinusoid"),
+        (embedding.clone(initializer="x"), (ids,), "initializer", "x"),
+        (build(small()).clone(pooling="last"), (ids,), "pooling", "last"),
+    ]
+    for layer, given, name, bad in attempts:
+        with pytest.raises(ValueError, match=f"{name}='{bad}' is unknown; choose "):
+            layer.init(key, *given)
 
 
 def test_a_sequence_longer_than_the_positions() -> None:

@@ -67,6 +67,19 @@ def test_digital_factors_correct_what_stands_at_pixels() -> None:
     assert snr(dft(x, corrections(coupled, model)), exact(x)) > snr(dft(x, coupled), exact(x)) + 5
 
 
+def test_hardware_is_corrected_like_an_emulated_device() -> None:
+    """Gains of its pixels, which the factors take away."""
+    gains = np.random.default_rng(0).uniform(0.5, 2, (6, 6))
+
+    def hardware(x: np.ndarray) -> np.ndarray:
+        return np.fft.fft2(x * gains, norm="ortho").astype(np.complex64)
+
+    device, x = made(shape=(6, 6), backward="surrogate", hardware=hardware), normal(200, 6, 6)
+    model = calibrate(device, KEY, probes=1, corrected=True)
+    assert snr(dft(x, device), exact(x)) < 20
+    assert snr(dft(x, corrections(device, model)), exact(x)) > 90
+
+
 @pytest.mark.slow
 def test_a_leaky_chip_is_brought_to_twenty_five_decibels() -> None:
     """20 dB with drives that do not know the leak; what calibration adds is at most a decibel more."""

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from optical import KEY, dft, waves
+from optical import KEY, dft, exact, waves
 
 from fourier_attn.optics import Engine, optical_dft2
-from fourier_attn.optics.drift import drift, path, recalibration
+from fourier_attn.optics.drift import drift, path, recalibration, timed
 from fourier_attn.optics.groups import Device
 from fourier_attn.optics.presets import preset
 
@@ -56,6 +56,20 @@ def test_ages_of_a_device_are_points_of_one_continuous_path() -> None:
     np.testing.assert_array_equal(one(jnp.float32(ages[40])), found[40])
     other = drift(Device(age_s=TAU, drift_time_s=TAU, seed=1), (500,), jnp.float32)
     assert abs(np.mean(other * found[40])) < 0.3  # 5 standard errors
+
+
+def test_an_old_device_drifts_like_a_young_one() -> None:
+    """9 s after its latest calibration, three years after the first, which single precision does not tell."""
+    for age in (9.0, 99_999_999.0):
+        device = Device(gain_drift_rms=1.0, age_s=age, recalibrate_s=10.0, drift_time_s=TAU)
+        found = np.mean(np.asarray(drift(device, (20_000,), jnp.float32), np.float64) ** 2)
+        assert found == pytest.approx(2 * (1 - math.exp(-9 / TAU)), rel=5 * math.sqrt(2 / 20_000))
+        x, engine = waves(2, 4, 4), SMALL.replace(age_s=age, recalibrate_s=10.0)
+        y = np.asarray(jax.jit(lambda x, engine=engine: optical_dft2(x, engine))(x))  # as in a network
+        assert np.abs(y - exact(x)).max() > 0.05
+    moments = timed(device).age_s
+    np.testing.assert_array_equal(moments.whole, [999_999, 999_999])
+    np.testing.assert_allclose(moments.place, [0.99, 0.9], atol=1e-9)
 
 
 def test_after_a_calibration_the_drift_begins_at_nothing() -> None:

@@ -59,10 +59,12 @@ def test_the_transform_is_its_own_transpose(backward: str, lens: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("encode", ["complex", "signed", "amplitude", "phase"])
 @pytest.mark.parametrize("leak", ["none", "plain", "compensated"])
-def test_derivatives_are_finite_differences(encode: str, leak: str) -> None:
+@pytest.mark.parametrize("drive_v", [None, 2.0])
+def test_derivatives_are_finite_differences(encode: str, leak: str, drive_v: float | None) -> None:
     """Of each detection, in float64, through leak and device; scales are given, quantisers are off."""
     rng, extinction = np.random.default_rng(0), None if leak == "none" else 20.0
     writing = {"encode": encode, "extinction_db": extinction, "compensated": leak == "compensated"}
+    writing |= {"drive_v": drive_v, "v_pi": drive_v and 2 * drive_v}
     x, v = rng.uniform(0.75, 2.25, (3, 4)), rng.standard_normal((3, 4))
     if encode == "signed":
         x = x * rng.choice([-1, 1], (3, 4))
@@ -71,12 +73,25 @@ def test_derivatives_are_finite_differences(encode: str, leak: str) -> None:
         x[0, 0] *= 0.02  # below the leak
     with jax.enable_x64(True):
         for detection in DETECTIONS:
-            engine = made(shape=(3, 4), detection=detection, dac_range=3.0, defocus_rad=0.5, **writing)
+            engine = made(shape=(3, 4), detection=detection, dac_range=3.5, defocus_rad=0.5, **writing)
             run = jax.jit(partial(optical_dft2, engine=engine), compiler_options=QUICK)
             found = jax.jvp(run, (jnp.asarray(x),), (jnp.asarray(v),))[1]
             h = 1e-6
             expected = (run(jnp.asarray(x + h * v)) - run(jnp.asarray(x - h * v))) / (2 * h)
             np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("compensated", [False, True])
+def test_a_phase_beyond_the_drivers_has_no_derivative_across(compensated: bool) -> None:
+    """Of a size alone: the field stays at the largest angle."""
+    modulator = {"v_pi": 4.0, "drive_v": 2.0, "extinction_db": 20.0 if compensated else None}
+    engine = made(shape=(1, 1), dac_range=2.0, compensated=compensated, **modulator)
+    for phase, moves in ((2.5, False), (-2.5, False), (1.0, True)):
+        x = jnp.full((1, 1), np.exp(1j * phase), jnp.complex64)
+        value, across = jax.jvp(lambda x: optical_dft2(x, engine), (x,), (1j * x,))
+        np.testing.assert_allclose(across, 1j * value if moves else 0 * value, atol=1e-5)
+        along = jax.jvp(lambda x: optical_dft2(x, engine), (x,), (x,))[1]
+        assert abs(along).item() > 0.5
 
 
 def test_a_phase_does_not_feel_its_size() -> None:
@@ -158,6 +173,30 @@ def test_surrogate_has_the_hardware_forward_and_the_model_backward() -> None:
     product = np.asarray(x) * np.asarray(bank)
     np.testing.assert_allclose(dft(x, engine, factor=bank), 1.5 * exact(product), atol=1e-5)
     np.testing.assert_allclose(pull(x, g, engine, factor=bank), pull(x, g, model, factor=bank), atol=1e-5)
+
+
+def test_hardware_has_the_digital_help_of_the_engine() -> None:
+    """The mean is held back, digits and averages are passes, and factors stand before and after."""
+    seen, gain = [], np.linspace(0.5, 2, 12).reshape(3, 4)
+
+    def hardware(x: np.ndarray) -> np.ndarray:
+        seen.append(x)
+        return (2 * gain * np.fft.fft2(x / gain, norm="ortho")).astype(np.complex64)
+
+    x, factors = waves(2, 3, 4) + 3, {"input_factors": gain, "output_factors": 0.5 / gain}
+    bare = SMALL.replace(backward="surrogate", hardware=hardware)
+    assert np.abs(dft(x, bare) - exact(x)).max() > 1
+    np.testing.assert_allclose(dft(x, bare.replace(**factors)), exact(x), atol=1e-5)
+    bank = waves(2, 3, 4, seed=2)
+    found = dft(x, bare.replace(**factors), factor=bank)
+    np.testing.assert_allclose(found, exact(np.asarray(x) * np.asarray(bank)), atol=1e-4)
+    del seen[:]
+    sliced = bare.replace(**factors, dc_block=True, dac_bits_amp=4, slices=3, averages=5)
+    np.testing.assert_allclose(dft(x, sliced), exact(x), atol=1e-5)
+    (written,) = seen
+    assert np.prod(written.shape[:-2]) == 2 * sliced.passes
+    held_back = np.asarray(x) - np.mean(x, (-2, -1), keepdims=True)
+    np.testing.assert_allclose(written[0].sum(axis=-3) / gain, held_back, atol=1e-5)
 
 
 @pytest.mark.parametrize("detection", CHOSEN)

@@ -55,6 +55,16 @@ def test_ideal_engine_is_exact(name: str) -> None:
     jax.tree.map(partial(np.testing.assert_allclose, atol=5e-5), others, grads)
 
 
+@pytest.mark.parametrize("norm", ["none", "tokens"])
+def test_an_engine_transforms_over_the_same_lengths(norm: str) -> None:
+    """In training and in evaluation alone, where no mask says that examples are of unlike lengths."""
+    x, engine = normal(2, 5, 6), Engine()
+    layer = FourierMixing(norm=norm, lengths=(4, 8))
+    expected = layer.apply({}, x)
+    for fields in ({"engine": engine}, {"eval_engine": engine}):
+        np.testing.assert_allclose(layer.clone(**fields).apply({}, x), expected, atol=2e-5)
+
+
 def test_noise_is_a_stream_and_on_in_evaluation() -> None:
     """And training and evaluation may have engines of their own."""
     x, noisy = normal(2, 4, 4), made(shape=(4, 4), detection="hybrid90", photons=100.0)
@@ -81,6 +91,15 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
     assert passes == 2 * planned.passes  # u = 2 tables, each for 2 * 4 signals
     whole = plan("position_lambda", value.shape, Engine(shape=(4, 4)), kernel=position.shape)
     assert whole[:3] == tuple(2 * count for count in planned[:3])
+
+
+def test_position_lambdas_of_low_precision_are_rounded_once() -> None:
+    low = normal(2, 6, 2, 3), normal(2, 6, 4, 2, seed=1), normal(5, 3, 2, seed=3)
+    low = [x.astype(jnp.bfloat16) for x in low]
+    y = optical_position_lambda(*low, Engine(shape=(4, 4)))
+    assert y.dtype == jnp.bfloat16
+    full = optical_position_lambda(*(x.astype(jnp.float32) for x in low), Engine(shape=(4, 4)))
+    np.testing.assert_array_equal(y, full.astype(jnp.bfloat16))
 
 
 @pytest.mark.parametrize(

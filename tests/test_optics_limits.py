@@ -186,6 +186,7 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"encode": "amplitude", "dc_block": True}, "writes no negative numbers"),
         ({"backward": "surrogate"}, "'surrogate' needs one"),
         ({"bits": 8}, "an engine has no bits; it has shape"),
+        ({"extinction_db": 0.0, "compensated": True}, "extinction_db=0.0 lets all light through, which no"),
         ({"shape": [4, 5]}, r"shape=\[4, 5\] must be"),
         ({"shift_pitch": 0.1}, "shift_pitch=0.1 must be"),
         ({"shift_pitch": (math.nan, 0.0)}, "shift_pitch=.*must be"),
@@ -193,6 +194,13 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"averages": None}, "averages=None must be at least 1, and whole"),
         ({"frame_rate_hz": None}, "frame_rate_hz=None must be positive$"),
         ({"seed": 1.5}, "seed=1.5 must be a whole number"),
+        ({"seed": 2**31}, "seed=2147483648 must lie from -2147483648 to 2147483647"),
+        ({"seed": -(2**31) - 1}, "seed=-2147483649 must lie from"),
+        ({"phase_noise_rms": np.float32(-1.0)}, "phase_noise_rms=-1.0 must be at least 0"),
+        ({"phase_noise_rms": np.float32(math.nan)}, "phase_noise_rms=nan must be at least 0"),
+        ({"shift_pitch": (np.float32(math.nan), 0.0)}, "shift_pitch=.*must be"),
+        ({"dac_bits_amp": np.int64(25)}, "dac_bits_amp=25 must be from 1 to 24"),
+        ({"seed": np.int64(2**31)}, "seed=2147483648 must lie from"),
         (
             {"power_w": "1e-5", "detection": "psi3"},
             "power_w='1e-5' must be positive, or None, which is off",
@@ -210,6 +218,26 @@ def test_no_aperture_spoils_another(detection: str) -> None:
 def test_bad_parameters(fields: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SMALL.replace(**fields)
+
+
+def test_numbers_of_numpy_are_pythons() -> None:
+    """In every kind of parameter, with the same programs."""
+    given = {
+        "shape": (np.int64(4), np.int32(5)),
+        "dac_bits_amp": np.int64(4),
+        "averages": np.uint8(2),
+        "dac_range": np.float32(2.0),
+        "compensated": np.bool_(True),
+        "shift_pitch": (np.float32(0.5), np.float64(0.25)),
+        "defocus_rad": np.float32(0.5),
+        "seed": np.int64(3),
+    }
+    engine, plain = Engine().replace(**given), Engine().replace(**jax.tree.map(lambda x: x.item(), given))
+    assert engine == plain
+    assert repr(engine) == repr(plain)
+    assert jax.tree.structure(engine) == jax.tree.structure(plain)
+    highest = SMALL.replace(static_phase_rms=0.1, seed=2**31 - 1)
+    assert np.isfinite(dft(waves(4, 5), highest)).all()
 
 
 def test_bad_calls() -> None:

@@ -50,6 +50,22 @@ def counted(operation: str, *arrays: Any, engine: Engine, **options: Any) -> jax
     return y
 
 
+@pytest.mark.parametrize(("shape", "lens"), [((1, 16), "1d"), ((3, 16), "1d"), ((3, 16), "2d")])
+def test_rows_of_their_own_length_need_no_square_aperture(shape: tuple[int, int], lens: str) -> None:
+    """Vectors, as many in a frame as there are rows; their derivative; and tiles of a longer signal."""
+    engine, x, g = Engine(shape=shape, lens=lens), normal(7, 16), waves(7, 16)
+    y = counted("dft", x, engine=engine, axes=(-1,))
+    np.testing.assert_allclose(y, np.fft.fft(np.asarray(x), norm="ortho"), atol=1e-5)
+    assert plan("dft", x.shape, engine, axes=(-1,)).frames == -(-7 // shape[0])
+    back = jax.vjp(partial(optical_dft, engine=engine, axes=(-1,)), x)[1](g)[0]
+    np.testing.assert_allclose(back, np.fft.fft(np.asarray(g), norm="ortho").real, atol=1e-5)
+    x, kernel = normal(3, 70), normal(2, 5, seed=1)
+    found = counted("circular_correlate", x, kernel, engine=engine)
+    np.testing.assert_allclose(found, correlate(x, kernel), atol=2e-5)
+    with pytest.raises(ValueError, match="must be square, 2 x 2 at least, for sizes"):
+        optical_dft(x, engine, axes=(-1,))
+
+
 # the aperture's own size; N^s; N^s r with a digital rest; chirps; sizes of one; batches that leave gaps
 @pytest.mark.parametrize("n", [1, 3, 4, 7, 12, 16])
 def test_one_axis(n: int) -> None:

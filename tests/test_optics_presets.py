@@ -10,7 +10,7 @@ from optical import KEY, decibel, dft, exact, made, snr
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.groups import Device, Laser
 from fourier_attn.optics.parameters import ELECTRON_C, every_parameter
-from fourier_attn.optics.presets import PRESETS, build, preset, shot_limited
+from fourier_attn.optics.presets import PRESETS, build, check_variants, preset, scaled, shot_limited
 
 LEVELS = {  # dB over white real numbers, as measured: errors may change, but not silently
     "demonstrator_5x5": 20.3,
@@ -122,6 +122,18 @@ def test_tables_are_printed_and_name_no_company(capsys: pytest.CaptureFixture) -
         assert f"{head}\n{entry.table()}\n" in printed
     for company in ("optalysys", "lightmatter", "lightelligence", "luminous"):
         assert company not in printed.lower()
+
+
+def test_a_measured_device_is_one_and_keeps_its_errors() -> None:
+    """Neither seeds nor factors change them; bits they do not touch."""
+    measured = Engine.from_measured(np.eye(16), like=made(shape=(4, 4), detection="hybrid90", photons=1e3))
+    assert scaled(measured, 6, 1.0, 0).receiver.adc_bits == 6
+    for noise, device in ((0.0, 0), (4.0, 0), (1.0, 1)):
+        with pytest.raises(ValueError, match="the errors of a measured device; use devices=1 and noise=1"):
+            scaled(measured, 6, noise, device)
+    with pytest.raises(ValueError, match="devices=3, noise=0,1: no seed and no factor changes"):
+        check_variants(measured, 3, [0.0, 1.0])
+    check_variants(made(static_phase_rms=0.1), 3, [0.0, 1.0])
 
 
 def test_shot_limited() -> None:

@@ -167,26 +167,65 @@ def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
         network.apply({"params": params}, batch["inputs"], rngs={"noise": KEY})
 
 
+INPUTS = {"inputs": jnp.arange(96).reshape(2, 48) % 50}
+COARSE = made(shape=(4, 4), dac_bits_amp=2, dac_range="calibrated")
+FINE = made(shape=(4, 4), dac_bits_amp=8, dac_range="calibrated", detection="hybrid90")
+FINE = FINE.replace(adc_bits=8, adc_range="calibrated")
+
+
+def started(toy: ConfigDict, engine: Engine, eval_engine: Engine | None = None) -> tuple[model.Model, dict]:
+    """A network of one layer, and its parameters before they are calibrated."""
+    mixer = {"name": "fourier", "padding": "zero", "engine": engine, "eval_engine": eval_engine}
+    network = model.build(toy.model.to_dict() | {"mixer": mixer})
+    keys = {"params": jax.random.key(0), "noise": KEY}
+    return network, jax.jit(network.init, compiler_options=QUICK)(keys, INPUTS["inputs"])["params"]
+
+
+def found_ranges(toy: ConfigDict, engine: Engine, eval_engine: Engine | None = None) -> dict[str, float]:
+    """What calibration finds for it."""
+    network, params = started(toy, engine, eval_engine)
+    params = calibrate_ranges(network, params, [INPUTS])
+    applied = jax.jit(network.apply, compiler_options=QUICK)
+    assert np.isfinite(applied({"params": params}, INPUTS["inputs"], rngs={"noise": KEY})).all()
+    return {name: float(value) for name, value in params["encoder"]["block_0"]["mixer"].items()}
+
+
 @pytest.mark.usefixtures("standard_promotion")
 def test_an_engine_of_evaluation_alone_has_ranges(toy: ConfigDict) -> None:
     """Counted where they are used; one that training asks for, too, is training's."""
-    coarse = made(shape=(4, 4), dac_bits_amp=2, dac_range="calibrated")
-    fine = made(shape=(4, 4), dac_bits_amp=8, dac_range="calibrated", detection="hybrid90")
-    fine = fine.replace(adc_bits=8, adc_range="calibrated")
-    inputs, keys = jnp.arange(96).reshape(2, 48) % 50, {"params": jax.random.key(0), "noise": KEY}
+    ranges = partial(found_ranges, toy)
+    assert ranges(made(shape=(4, 4)), FINE) == ranges(FINE)
+    coarse, both = ranges(COARSE), ranges(COARSE, FINE)
+    behind = FINE.replace(dac_range=coarse["dac_full_scale"])  # training's, with which FINE evaluates
+    assert both == ranges(behind) | coarse
+    assert coarse["dac_full_scale"] != ranges(FINE)["dac_full_scale"]
 
-    def ranges(engine: Engine, eval_engine: Engine | None = None) -> dict[str, float]:
-        mixer = {"name": "fourier", "padding": "zero", "engine": engine, "eval_engine": eval_engine}
-        network = model.build(toy.model.to_dict() | {"mixer": mixer})
-        params = jax.jit(network.init, compiler_options=QUICK)(keys, inputs)["params"]
-        params = calibrate_ranges(network, params, [{"inputs": inputs}])
-        applied = jax.jit(network.apply, compiler_options=QUICK)
-        assert np.isfinite(applied({"params": params}, inputs, rngs={"noise": KEY})).all()
-        return {name: float(value) for name, value in params["encoder"]["block_0"]["mixer"].items()}
 
-    assert ranges(made(shape=(4, 4)), fine) == ranges(fine)
-    assert ranges(coarse, fine) == ranges(fine) | ranges(coarse)
-    assert ranges(coarse)["dac_full_scale"] != ranges(fine)["dac_full_scale"]
+@pytest.mark.usefixtures("standard_promotion")
+def test_detectors_are_calibrated_behind_calibrated_modulators(toy: ConfigDict) -> None:
+    """As they work; so that calibrating again changes nothing, and what clips is what clips at work."""
+    engine = FINE.replace(dac_bits_amp=4, adc_bits=4)
+    network, params = started(toy, engine)
+    watcher = Watcher(network)
+    first, none = watcher.calibrate(params, [INPUTS])
+    again, rates = watcher.calibrate(first, [INPUTS])
+    dac, adc = (float(first["encoder"]["block_0"]["mixer"][f"{name}_full_scale"]) for name in ("dac", "adc"))
+    given = engine.replace(dac_range=dac)
+    assert found_ranges(toy, given) == {"adc_full_scale": adc}
+    jax.tree.map(np.testing.assert_array_equal, again, first)
+    counts = {"dac": np.zeros(BINS, int), "adc": np.zeros(BINS, int)}
+
+    def count(layer: tuple[str, ...], converter: str, found: jax.Array) -> None:
+        counts[converter] += np.asarray(found)
+
+    working, weights = started(toy, given.replace(adc_range=adc, monitor=count))
+    for name in counts:
+        counts[name][:] = 0
+    working.apply({"params": weights}, INPUTS["inputs"], rngs={"noise": KEY})
+    jax.effects_barrier()
+    for name, scale in (("dac", dac), ("adc", adc)):
+        assert rates[f"{name}_clip_rate"] == pytest.approx(clipped(engine, name, counts[name], scale))
+    assert (none, rates["dac_clip_rate"] > 0, rates["adc_clip_rate"] > 0) == ({}, True, True)
 
 
 def test_ranges_are_asked_for_by_no_layer() -> None:

@@ -7,20 +7,21 @@ import lzma
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import run_here, shrink
+from conftest import final_state, run_here, shrink
 from PIL import Image
 
 from fourier_attn import config, data, main, train
 from fourier_attn.data import columns, own
 from fourier_attn.data.sources import tables
 from fourier_attn.data.text import encode, load_tokenizer
-from fourier_attn.train import init_from, workdir
+from fourier_attn.train import extend, init_from, workdir
+from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 WORDS = ("fine", "poor", "long", "short", "bright")
@@ -187,6 +188,16 @@ def test_bad_validation_files_are_named(tmp_path: Path, content: bytes, message:
         own.read(knobs(tmp_path / "a.csv", validation=str(tmp_path / "b.csv")))
 
 
+def test_a_test_file_has_labels_or_none(tmp_path: Path) -> None:
+    file, test = tmp_path / "a.csv", tmp_path / "b.jsonl"
+    file.write_bytes(HEAD + GOOD)
+    test.write_text('{"text": "one"}\n{"text": "two"}\n')
+    assert data.hidden(own.read(knobs(file, test=str(test))).parts["test"].labels)
+    test.write_text('{"text": "one"}\n{"text": "two", "label": "a"}\n')
+    with pytest.raises(ValueError, match="b.jsonl, line 1: the label label is missing; write it there"):
+        own.read(knobs(file, test=str(test)))
+
+
 def lose_the_end(run: Path) -> None:
     """Removes the newest checkpoint, so that there is something left to do."""
     shutil.rmtree(max((run / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime_ns))
@@ -219,6 +230,82 @@ def test_a_run_keeps_its_classes_and_refuses_changed_files(tmp_path: Path) -> No
     lose_the_end(tmp_path / "run")
     with pytest.raises(ValueError, match=r"began with other data \(data.files.train a.csv"):
         train.run(first, tmp_path / "run")
+
+
+SMALL = (
+    "--config=configs/fnet.py:files",
+    "--config.train.epochs=1",
+    "--config.data.length=16",
+    "--config.data.buckets=()",
+    "--config.data.tokenizer=words",
+    "--config.model.positions=16",
+    "--config.model.depth=1",
+    "--config.model.d=8",
+    "--config.model.mlp=16",
+)
+
+
+def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None:
+    """By its own, wherever they are now; or by a table that is named for the test."""
+    file, run = tmp_path / "a.csv", tmp_path / "run"
+    rows = [(text, "xy"[i % 2]) for i, text in enumerate(texts(60))]
+    table(file, ("text", "label"), rows)
+
+    def said(*words: str) -> tuple[int, str, str]:
+        return run_here(main, f"--workdir={run}", *words)
+
+    assert said(*SMALL, f"--config.data.train={file}")[0] == 0
+    code, judged, _ = said("--mode=eval")
+    assert code == 0
+    moved = tmp_path / "moved" / "a.csv"
+    moved.parent.mkdir()
+    file.rename(moved)
+    there = ("--mode=eval", *SMALL, f"--config.data.train={moved}")
+    assert said(*there)[:2] == (0, judged)
+
+    new = table(tmp_path / "new.csv", ("text", "label"), [(text, "x") for text in texts(5)])
+    code, out, err = said(*there, f"--config.data.test={new}")
+    assert code == 0
+    assert out.splitlines()[0] == judged.splitlines()[0]  # validation
+    assert out != judged
+    assert f"note: test is {new}, not what the run was made with" in err
+
+    table(moved, ("text", "label"), [*rows, ("one more", "x")])
+    for words in (there, (*there, f"--config.data.test={new}"), (*there, "--allow_drift=code")):
+        code, out, err = said(*words)
+        assert (code, out) == (2, "")
+    assert "choose of data" in err
+    _, _, err = said(*there)
+    assert "was made with other data" in err
+    assert err.endswith("or judge nevertheless with --allow_drift=data\n")
+    code, out, err = said(*there, "--allow_drift=data")
+    assert code == 0
+    assert "note: other data than the run was made with" in err
+    assert "test" in out
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_goes_on_with_more_rows(
+    tmp_path: Path, stopped_at: Callable[[Any, Path, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is then a run of those: with their number of steps, and judged by their validation alone."""
+    few = [(text, "xy"[i % 20 == 0]) for i, text in enumerate(texts(80))]  # nearly all are x
+    many = [(text, "xy"[i % 3 == 0]) for i, text in enumerate(texts(200))]
+    c = toy(table(tmp_path / "a.csv", ("text", "label"), few))
+    run = tmp_path / "run"
+    stopped_at(c, run, 4)
+    assert final_state(run).best_score > 0.8
+    table(tmp_path / "a.csv", ("text", "label"), many)
+    result = train.run(c, run, ["data"])
+    assert workdir.load(run).optim.steps == result["step"] == 24
+    lines = [line for line in read_lines(run) if line["split"] == "validation" and line["step"] > 4]
+    np.testing.assert_allclose(final_state(run).best_score, max(line["accuracy"] for line in lines))
+    [note] = workdir.record(run)["allowed_drift"]
+    assert note["before"]["data"]["train"].startswith("48 ")
+    monkeypatch.setattr(data, "load", None)  # is not needed any more
+    assert train.run(c, run) == result
+    assert "to 5 epochs" in extend.extend(run, 2)
+    assert workdir.load(run).optim.steps == 40
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -367,3 +454,35 @@ def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest
     settings.update({"labels": (), "validation": "test"})
     with pytest.raises(ValueError, match="are train, test, test; name different splits"):
         data.load(settings, directory=tmp_path)
+
+
+def test_splits_of_a_tfds_data_set_by_other_names(
+    few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is what it is named as, whatever its own name, and whatever an earlier start has kept."""
+    from fourier_attn.data import kept, reading
+    from fourier_attn.data.sources import reviews
+
+    place = Path(shutil.copytree(few_reviews, tmp_path / "data", ignore=shutil.ignore_patterns(kept.FOLDER)))
+    for room in (reading, kept):
+        monkeypatch.setattr(room, "prepared", lambda *given: reviews.builder(str(place)))
+
+    def found(**given: str) -> dict[str, list[bytes]]:
+        settings = config.default("fourier", "tfds").data
+        settings.update({"dataset": "synthetic_reviews", "dir": str(place), "tokenizer": "words", **given})
+        splits = data.load(settings, directory=tmp_path)  # the first one fits the tokenizer
+        return {
+            role: sorted(np.asarray(row).tobytes() for row in getattr(splits, role).rows)
+            for role in own.SPLITS
+        }
+
+    plain = found()
+    swapped = found(train="validation", validation="train")
+    assert swapped == plain | {"train": plain["validation"], "validation": plain["train"]}
+    assert found(train="test", test="train") == plain | {
+        "train": plain["test"],
+        "test": plain["train"],
+    }
+    held = found(test="validation")  # which is none for validation, then
+    assert held["test"] == plain["validation"]
+    assert len(held["validation"]) == 40

@@ -79,6 +79,20 @@ def test_layouts_and_knobs_come_back(changes: dict[str, Any], suffix: str, tmp_p
     assert round_trip(settings(**changes), tmp_path / f"x.{suffix}") == "fourier_attn"
 
 
+@pytest.mark.parametrize(
+    ("inputs", "changes"),
+    [
+        ({"inputs": "patches", "image": (8, 8, 1)}, {"vocab": 50_000, "positions": 4096, "types": 9_999}),
+        ({"inputs": "tokens"}, {"image": (9_999, 9_999, 3), "patch": 9_999}),
+    ],
+)
+def test_knobs_of_other_inputs_may_exceed_the_number_of_weights(
+    inputs: dict[str, Any], changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """They size no parameter: a run on images leaves the number of words at its default."""
+    round_trip(settings("fourier", **inputs, **changes), tmp_path / "x.safetensors")
+
+
 def test_engines_come_back(tmp_path: Path) -> None:
     c = config.default("circular", engine="hostile").model
     c.update({"vocab": 11, "positions": 8, "depth": 1, "mlp": 12, "d": 8})
@@ -96,6 +110,14 @@ def test_engines_come_back(tmp_path: Path) -> None:
     shapes = architecture.parameters(c)
     engine = architecture.from_text(json.dumps(values), shapes).mixer.engine
     assert (engine.receiver.adc_bits, engine.device.seed, engine.modulator.compensated) == (5, 2, False)
+
+
+def test_attention_of_an_earlier_version_comes_back() -> None:
+    """Which had one method."""
+    c = settings("attention")
+    values = json.loads(architecture.to_text(c))
+    del values["mixer"]["method"]
+    assert architecture.from_text(json.dumps(values), architecture.parameters(c)) == c
 
 
 @pytest.mark.parametrize(
@@ -239,6 +261,26 @@ def test_mixers_without_parameters_are_told_apart_by_the_caller(mixer: str, tmp_
     assert pretrained.load(tmp_path / "x.msgpack")[0] == c
     with pytest.raises(ValueError, match="mixer='fourier' contradicts its configuration"):
         pretrained.load(tmp_path / "x.msgpack", mixer="fourier")
+
+
+@pytest.mark.parametrize(
+    ("mixer", "changes"),
+    [
+        ("linear", {}),
+        ("linear", {"use_features": False}),
+        ("linear", {"use_bias": True}),
+        ("fourier", {"grid": (2, 2)}),
+    ],
+)
+@pytest.mark.parametrize("suffix", files.FORMATS)
+def test_names_of_others_are_for_what_they_compute(
+    mixer: str, changes: dict[str, Any], suffix: str, tmp_path: Path
+) -> None:
+    """A linear mixer with other parameters than the published one gets names of our own, and comes back."""
+    c = settings(mixer, types=4, emb=8, pooling="first", activation="gelu", norm_eps=1e-12)
+    c.mixer.update({"padding": "tokens"} | changes)
+    plain = suffix == "msgpack" and not changes
+    assert round_trip(c, tmp_path / f"x.{suffix}") == ("f_net" if plain else "fourier_attn")
 
 
 def test_published_knobs() -> None:

@@ -137,9 +137,28 @@ def test_configuration_of_hugging_face(beside: str, head: str, at: Path) -> None
     assert (c.head, c.activation, c.norm_eps, c.dropout) == (head, "relu", 1e-5, 0.0)
 
 
+def test_exact_gelu_comes_and_goes(tmp_path: Path) -> None:
+    """The head of a language model has it in the tanh form only: of theirs none other is read or written."""
+    source, (one, other) = tmp_path / "model.safetensors", (tmp_path / "one", tmp_path / "other")
+    for folder in (one, other):
+        folder.mkdir()
+    beside = {"architectures": ["FNetForSequenceClassification"], "hidden_act": "gelu"}
+    source.with_name("config.json").write_text(json.dumps(beside))
+    rewrite(published.write_safetensors(source, theirs("classes")), one / "model.safetensors")
+    assert pretrained.load(one)[0].activation == "gelu_erf"
+    assert json.loads((one / "config.json").read_text())["hidden_act"] == "gelu"
+    source.with_name("config.json").write_text(json.dumps({"hidden_act": "gelu"}))
+    with pytest.raises(ValueError, match="activation='gelu_erf' is not that of its head 'mlm'"):
+        pretrained.load(published.write_safetensors(source, theirs("mlm")))
+    source.with_name("config.json").unlink()
+    c, params = pretrained.load(source)
+    c.activation = "gelu_erf"
+    assert pretrained.save(other / "model.safetensors", c, params) == "fourier_attn"
+
+
 @pytest.mark.parametrize(
     "text",
-    ['{"hidden_act": "gelu"}', '{"architectures": ["Bert"]}', "[" * 100_000, "[1]", '{"layer_norm_eps": []}'],
+    ['{"hidden_act": "silu"}', '{"architectures": ["Bert"]}', "[" * 100_000, "[1]", '{"layer_norm_eps": []}'],
 )
 def test_configurations_that_are_none(text: str, at: Path) -> None:
     at.with_name("config.json").write_text(text)

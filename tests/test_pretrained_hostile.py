@@ -206,6 +206,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "depth=90, too many for": lambda c: c.update(depth=90),
     "model.mixer.heads=1000000 exceeds": lambda c: c["mixer"].update(heads=10**6),
     "model.vocab=-1000000 exceeds": lambda c: c.update(vocab=-(10**6)),
+    "model.vocab=1000000 exceeds": lambda c: c.update(inputs="patches", head="question", vocab=10**6),
     "model.vocab=-1 must be at least 1": lambda c: c.update(vocab=-1),
     "boundary='moebius'": lambda c: c["mixer"].update(boundary="moebius"),
     "preset='perpetual' is unknown": lambda c: c["mixer"].update(engine="perpetual"),

@@ -117,6 +117,47 @@ def test_jax_says_whether_there_are_several(
     assert meets() is expected
 
 
+STEP = SLURM | {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2"}  # one process on each node
+FOUR = STEP | {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}
+MPI = OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+EIGHT = {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7", "SLURM_GPUS_ON_NODE": "8"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (STEP | EIGHT, []),  # all
+        (STEP, []),
+        (FOUR | EIGHT, [2, 3]),
+        (FOUR | {"SLURM_GPUS_ON_NODE": "8"}, [2, 3]),
+        (FOUR | {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "SLURM_GPUS_ON_NODE": "4"}, [1]),
+        (FOUR | {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_ON_NODE": "8"}, []),  # each process sees its own
+        (FOUR, None),  # no GPUs
+        (STEP | EIGHT | {"JAX_LOCAL_DEVICE_IDS": "3"}, None),
+        (MPI | EIGHT | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, []),
+        (MPI | {"CUDA_VISIBLE_DEVICES": "4,5,6,7", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, [0, 1]),
+        (MPI, None),
+    ],
+)
+def test_the_gpus_of_a_node_are_shared_by_its_processes(
+    variables: dict[str, str], expected: list[int] | None, meetings: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX alone gives each process one."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert meets()
+    assert meetings[0]["local_device_ids"] == expected
+
+
+def test_jax_takes_no_gpus_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is what an empty list says; without one it takes the number of the process on its node."""
+    for name, value in STEP.items():
+        monkeypatch.setenv(name, value)
+    found = jax._src.clusters.ClusterEnv.auto_detect_unset_distributed_params
+    assert found(None, None, None, [], None, 1)[3] == []
+    assert found(None, None, None, None, None, 1)[3] == [0]
+
+
 def test_the_name_of_process_0_may_come_later(meetings: list, monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of a pod, which has one once it has been started."""
     asked = []

@@ -54,6 +54,15 @@ def test_the_oldest_programs_are_removed(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(list(place.iterdir())) == 2
 
 
+def test_a_folder_among_the_programs_stays(tmp_path: Path) -> None:
+    """On GPUs JAX puts one there."""
+    place = programs.folder({"dir": str(tmp_path)})
+    (place / "xla_gpu_per_fusion_autotune_cache_dir").mkdir()
+    (place / "cut").write_bytes(b"x")
+    assert programs.folder({"dir": str(tmp_path)}) == place
+    assert [path.name for path in place.iterdir()] == ["xla_gpu_per_fusion_autotune_cache_dir"]
+
+
 def test_a_program_that_is_not_whole_is_removed(tmp_path: Path) -> None:
     """JAX would complain at each start, compile it again, and not write it: a file of that name is there."""
     place = programs.folder({"dir": str(tmp_path)})

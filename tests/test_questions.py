@@ -235,6 +235,17 @@ def test_questions_are_no_program(asked: Path, tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, params, jax.device_get(predict.restore(asked)[2]))
 
 
+def test_a_folder_is_loaded_back(asked: Path, patches: Path, picture: str, tmp_path: Path) -> None:
+    """Questions with their tokenizer, which frames them with no [CLS] and [SEP]."""
+    for run, questions in ((asked, ["what colour is the circle?"]), (patches, None)):
+        folder = tmp_path / run.name
+        export.export(run, folder, "huggingface")
+        found = predict.Predictor.load(folder)([picture], questions)
+        assert found == predict.Predictor.load(run)([picture], questions)
+        assert (folder / "tokenizer.json").exists() == bool(questions)
+    assert json.loads((tmp_path / "answers" / "tokenizer.json").read_text())["post_processor"] is None
+
+
 @pytest.mark.slow
 def test_a_program_of_images_asks_for_arrays(patches: Path, picture: str, tmp_path: Path) -> None:
     """The file name of one gets one line; its bytes get the answers of the run."""

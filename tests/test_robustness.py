@@ -1,16 +1,19 @@
 """Accuracy versus bits and noise: which examples are evaluated, and what the picture shows."""
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import configuration, small_family
+from conftest import configuration, run_here, small_family
 
 from fourier_attn import config, predict, train
 from fourier_attn.data.prepare import prepare
 from fourier_attn.optics import Engine
-from fourier_attn.studies import sweep
+from fourier_attn.optics.groups import Receiver
+from fourier_attn.studies import judge as judged
+from fourier_attn.studies import pareto, photons, robustness, sweep
 from fourier_attn.studies.judge import Judge, run_engine
 
 BITS, NOISES = [2, 3, 8], [0.0, 1.0]
@@ -87,6 +90,21 @@ def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     assert exact["accuracy"] == predict.evaluate(pair_run)["validation"]["accuracy"]
     assert ideal["accuracy"] == exact["accuracy"]
     assert (ideal["bits"], ideal["noise"], ideal["device"]) == (24, 0.0, 0)
+
+
+@pytest.mark.parametrize("study", [robustness, pareto, photons])
+def test_a_measured_device_has_no_others_beside_it(
+    study: ModuleType, toy_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said before anything is evaluated."""
+    measured = Engine.from_measured(np.eye(16), shape=(4, 4), receiver=Receiver("hybrid90"), power_w=1e-5)
+    monkeypatch.setattr(judged, "run_engine", lambda *given: measured)
+    monkeypatch.setattr(Judge, "through", pytest.fail)
+    monkeypatch.setattr(Judge, "exact", pytest.fail)
+    code, _, said = run_here(study, f"--workdir={toy_run}", "--devices=2")
+    assert code == 2
+    assert "devices=2, noise=" in said
+    assert "no seed and no factor changes the errors of a measured device" in said
 
 
 def test_a_mixer_without_optical_form_is_named() -> None:

@@ -26,6 +26,7 @@ from fourier_attn.optics import (
 )
 
 VARIANTS = {  # what `auto` does not choose at these sizes
+    "attention, literal": ("attention", {"method": "literal"}),
     "circular, literal": ("circular", {"method": "literal"}),
     "circular, zero": ("circular", {"shape": (4, 2), "kernel": (3, 1), "boundary": "zero"}),
     "lambda, whole length": ("lambda", {"context": 0, "length": 16, "method": "matrix"}),

@@ -219,10 +219,10 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
 
 
 def test_joules_of_an_example_are_those_of_its_transforms() -> None:
-    """Two layers of FNet on 4 x 8^2 tokens of 8^2 features; an exact network has none."""
+    """Two layers of FNet on 4 x 8^2 tokens of 8^2 features, two examples in a pass; exactly, none."""
     found = projection.example_joules(imdb_small.get_config("fnet-engine"), projection.Options())
     engine = presets.preset("chip_11x11").replace(shape=(8, 8))
-    frames = 2 * plan("fourier_mix", (1, 256, 64), engine).frames
+    frames = 2 * plan("fourier_mix", (1, 256, 64), engine).frames / 2
     for corner in ("low", "typical", "high"):
         spent = cost.energy(engine, frames, prices=components.prices(corner, components.library()))
         assert found[corner] == pytest.approx(spent.total, rel=1e-6)

@@ -96,6 +96,26 @@ def test_each_block_has_its_own_random_matrices() -> None:
     np.testing.assert_allclose(first, Random(length=6).apply({}, normal(1, 6, 4)), atol=1e-6)
 
 
+def test_random_matrices_in_a_model_of_ones_own_need_a_number() -> None:
+    """Without one all layers of such a model would have the same."""
+
+    class Mine(nn.Module):
+        numbers: tuple
+
+        @nn.compact
+        def __call__(self, x):
+            return [Random(length=6, name=f"mix_{i}", block_number=n)(x) for i, n in enumerate(self.numbers)]
+
+    x = normal(1, 6, 4)
+    with pytest.raises(ValueError, match="Random at 'mix_0' is in no block_N, .*; give block_number"):
+        Mine((None,)).apply({}, x)
+    with pytest.raises(ValueError, match="block_number=-1 must not be negative"):
+        Mine((-1,)).apply({}, x)
+    first, second = Mine((0, 1)).apply({}, x)
+    assert np.abs(first - second).max() > 0.1
+    np.testing.assert_allclose(first, Random(length=6).apply({}, x), atol=1e-6)
+
+
 @pytest.mark.parametrize("layer", [Linear(length=6, padding="tokens"), Random(length=6, padding="tokens")])
 def test_padding_may_be_tokens_like_any_other(layer: Linear | Random) -> None:
     x, mask = normal(1, 6, 4), jnp.arange(6)[None] < 4

@@ -89,6 +89,26 @@ def test_heads_and_statistics_from_the_files_beside(tmp_path: Path) -> None:
     assert settings.pixel_deviation == (0.4, 0.5, 0.6)
 
 
+def test_pixels_that_are_not_normalised_or_otherwise_scaled(tmp_path: Path) -> None:
+    """Pixels are x / 255 here; what is not normalised, or not scaled so, is that by its statistics."""
+    path, statistics = written(tmp_path), {"image_mean": [0.5] * 3, "image_std": [0.25] * 3}
+    for more, mean, deviation in [
+        ({"do_normalize": True, "do_rescale": True, "rescale_factor": 1 / 255}, 0.5, 0.25),
+        ({"do_normalize": False}, 0.0, 1.0),
+        ({"rescale_factor": 1 / 127.5}, 0.25, 0.125),
+        ({"do_rescale": False}, 0.5 / 255, 0.25 / 255),
+        ({"do_rescale": False, "do_normalize": False}, 0.0, 1 / 255),
+    ]:
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(statistics | more))
+        settings = pretrained.read(path).config
+        assert settings.pixel_mean == pytest.approx((mean,) * 3)
+        assert settings.pixel_deviation == pytest.approx((deviation,) * 3)
+    for wrong in (0, -1, "x", None):
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"rescale_factor": wrong}))
+        with pytest.raises(ValueError, match="no vision transformer in the layout"):
+            pretrained.read(path)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -48,8 +48,9 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
             f"{config['holdout']} of them held out twice there are none for {', '.join(empty)}; give more"
         )
     order = np.random.default_rng(config["split_seed"]).permutation(len(result["train"]))
-    order = order[: config["train_examples"] or None]
-    return result | {"train": [result["train"][i] for i in order]}
+    result["train"] = [result["train"][i] for i in order]
+    limits = zip(SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True)
+    return {split: result[split][: config[knob] or None] for split, knob in limits}
 
 
 def check_corpora(config: Any) -> None:
@@ -95,7 +96,7 @@ def _documents(path: Path, knob: str) -> Iterator[str]:
     """The documents of a text file (also .xz) in UTF-8: paragraphs between empty lines."""
     try:
         with unpacked(path, path) as file:
-            text = file.read().decode("utf-8")
+            text = file.read().decode("utf-8-sig")
     except (*DAMAGED, UnicodeDecodeError) as error:
         raise ValueError(f"data.{knob}: {path} cannot be read as UTF-8 text ({error})") from error
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):

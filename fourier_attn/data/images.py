@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from fourier_attn.data.batches import Batch
 from fourier_attn.data.sources import files
@@ -166,7 +166,7 @@ def statistics(images: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]
 
 
 def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
-    """The image in a file, scaled to (rows, cols, channels), bytes.
+    """The image in a file, upright as its EXIF data say, scaled to (rows, cols, channels), bytes.
 
     A grey image becomes one of three equal colours where these are asked for.
 
@@ -180,7 +180,7 @@ def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
             with Image.open(file, formats=FORMATS) as opened:
                 if opened.width * opened.height > PIXELS:
                     raise ValueError(f"it has {opened.width} x {opened.height} pixels, more than {PIXELS:,}")
-                return _scaled(opened, image)
+                return _scaled(ImageOps.exif_transpose(opened), image)
     except Exception as error:  # Pillow raises a dozen kinds for a damaged file
         raise ValueError(
             f"image={path} cannot be used ({str(error)[:200] or type(error).__name__}); "

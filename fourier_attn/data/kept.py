@@ -20,6 +20,7 @@ from numpy.lib.format import read_array, write_array
 from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic
+from fourier_attn.data.own import SPLITS
 from fourier_attn.data.rows import Rows
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import tokenizer_file
@@ -133,7 +134,7 @@ def of_tfds(config: Any) -> Kept:
     place = Path(builder.data_path)
     files = sorted(path for path in place.iterdir() if path.is_file())
     there = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    knobs = [config[name] for name in ("task", *DRAWN, "dataset", *COLUMNS, "labels")]
+    knobs = [config[name] for name in ("task", *DRAWN, "dataset", *SPLITS, *COLUMNS, "labels")]
     return Kept(place.parents[depth - 1], [str(place), there, knobs], config)
 
 

@@ -162,13 +162,18 @@ def _read(
 ) -> tuple[Part, np.ndarray, tuple[str, ...]]:
     """All rows of a file, a hash of the letters and digits of each, and the classes of train.
 
-    Test may be without labels.
+    Test may be without labels, all of it.
     """
-    hashes, found, unlabelled = array("q"), Found(names), False
+    hashes, found, unlabelled, first = array("q"), Found(names), False, ""
     for number, (where, values) in enumerate(tables.rows(path)):
         if not number:
             _check_columns(path, split, columns, values)
             unlabelled = columns.label not in values
+            first = where
+        if unlabelled and columns.label in values:
+            raise ValueError(
+                f"{first}: the label {columns.label} is missing; write it there, or remove the row"
+            )
         texts = columns.texts(where, values)
         same = letters(" | ".join(texts)) or " | ".join(texts)
         digest = hashlib.blake2b(same.encode(), digest_size=8).digest()

@@ -33,10 +33,15 @@ def read(config: Any) -> dict[str, Examples]:
     check_task(config)
     task = split_names(config)
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    train = read_split(builder, config["train"] or "train", task.texts, config["label"] or "label")
+
+    def split_of(role: str) -> Examples:
+        name = (config[role] if role in own.SPLITS else "") or role
+        return read_split(builder, name, task.texts, config["label"] or "label")
+
+    train = split_of("train")
     seen, result = set(train.letters()), {}
     for split in task.tests:
-        test = read_split(builder, split, task.texts, config["label"] or "label")
+        test = split_of(split)
         in_train = np.array([text in seen for text in test.letters()])
         result[split] = dataclasses.replace(test, in_train=in_train).first(config["test_examples"])
     order = np.random.default_rng(config["split_seed"]).permutation(len(train))
@@ -44,20 +49,17 @@ def read(config: Any) -> dict[str, Examples]:
         held = round(config["holdout"] * len(train))
         result["validation"], order = train.take(order[:held]).first(config["eval_examples"]), order[held:]
     for split in task.validations:
-        held_out = read_split(builder, split, task.texts, config["label"] or "label")
-        result[split] = held_out.first(config["eval_examples"])
+        result[split] = split_of(split).first(config["eval_examples"])
     return {"train": train.take(order).first(config["train_examples"]), **result}
 
 
 def split_names(config: Any) -> Task:
-    """The task with the names of the splits that knobs give to a TFDS data set."""
+    """The task with the splits of a TFDS data set that knobs name, by what they are for."""
     task = task_of(config)
     if config["task"] != "tfds":
         return task
-    validations = (config["validation"],) if config["validation"] else ()
-    return dataclasses.replace(
-        task, dataset=config["dataset"], validations=validations, tests=(config["test"],)
-    )
+    validations = ("validation",) if config["validation"] else ()
+    return dataclasses.replace(task, dataset=config["dataset"], validations=validations)
 
 
 def tfds_knobs(config: Any) -> dict[str, Any]:
@@ -70,6 +72,8 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
     columns = find_columns(config, tuple(features), f"the data set {config['dataset']}")
     splits = tuple(builder.info.splits)
     names = {split: config[split] or (split if split in splits else "") for split in own.SPLITS}
+    if not config["validation"] and names["validation"] in (names["train"], names["test"]):
+        names["validation"] = ""
     if not names["train"] or not names["test"]:
         raise ValueError(
             f"the data set {config['dataset']} has the splits {', '.join(splits)}; name those to use, "

@@ -325,10 +325,21 @@ def check_task(config: Any) -> None:
         raise ValueError(f"data.labels={config['labels']!r} must hold two or more different names")
     if config["dataset"] and config["task"] != "tfds":
         raise ValueError(f"data.dataset={config['dataset']!r} is for the task 'tfds', not {config['task']!r}")
+    _check_effect(config)
+
+
+def _check_effect(config: Any) -> None:
+    """Raises: ValueError for knobs that the task has no use for, or that would change what it asks."""
     task = TASKS[config["task"]]
-    moved = ("flip", "crop", "mix") if "tokens" in (task.head, task.inputs) else ("crop", "mix")
-    changed = [name for name in moved if config[name]]
-    if changed and task.images and (task.question or "flip" in moved):
+    augmentations = () if task.images else ("flip", "crop", "mix")
+    columns = ("text", "text_pair", "label") if config["task"] == "image_files" else ()
+    if idle := [name for name in (*augmentations, *columns) if config[name]]:
+        raise ValueError(
+            f"data.{idle[0]}={config[idle[0]]!r} does nothing for task {config['task']!r}; leave it out"
+        )
+    placed = "tokens" in (task.head, task.inputs)  # each place has a label, or is a token
+    changed = [name for name in ("flip", "crop", "mix") if config[name] and (placed or name != "flip")]
+    if changed and (placed or task.question):
         raise ValueError(
             f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
             "about; leave images as they are"

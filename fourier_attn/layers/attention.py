@@ -1,13 +1,13 @@
 """Multi-head attention: of tokens to each other, or to other tokens."""
 
-from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers import initial
-from fourier_attn.ops.attention import attention, softmax_weights
+from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.positions import places, rotate
 
@@ -34,6 +34,10 @@ class Attention(nn.Module):
       bias: of queries, keys and values, as in BERT.
       dropout: rate of the softmax weights, in training.
       initializer: of the projections, see `fourier_attn.layers.initial.dense`.
+      method: "literal" computes the lines above; "fused" is the same without keys and values, see
+        `fourier_attn.ops.attention.fused_attention`, for which nothing may stand between projection and
+        product: no bias, no rotation, no dropout, "xla". "auto" is "fused" where that holds and it multiplies
+        less: for full heads, unless there are few tokens.
       implementation: see `fourier_attn.ops.attention.attention`.
       grid: (rows, cols) of an image, which `rotary` then knows; () for a sequence.
       rotary: queries and keys are rotated by their places, see `fourier_attn.ops.positions.rotate`.
@@ -52,6 +56,7 @@ class Attention(nn.Module):
     bias: bool = False
     dropout: float = 0.0
     initializer: str = "fan_in"
+    method: str = "auto"
     implementation: str = "xla"
     grid: tuple[int, ...] = ()
     rotary: bool = False
@@ -66,33 +71,32 @@ class Attention(nn.Module):
         mask: Bool[Array, "b s"] | None = None,
         train: bool = False,
     ) -> Float[Array, "b t d"]:
-        d = x.shape[-1]
         source = x if source is None else source
-        if self.heads < 1 or (self.head_width == "split" and d % self.heads):
-            raise ValueError(
-                f"heads={self.heads} must divide d={d}; change one of them or use head_width='full'"
-            )
-        if self.head_width not in ("full", "split"):
-            raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
-        if self.initializer not in initial.CHOICES:
-            raise ValueError(
-                f"initializer={self.initializer!r} is unknown; choose one of {', '.join(initial.CHOICES)}"
-            )
-        if self.rotary and source is not x:
-            raise ValueError("rotary=True has no places for the tokens of a source; use rotary=False")
+        self.check(x, source)
+        (b, t, d), (s, e) = x.shape, source.shape[1:]
         k = d if self.head_width == "full" else d // self.heads
+        dropping, method = bool(train and self.dropout), self.method
+        if method == "auto" and not dropping and self.fusible:
+            method = fewest_products(b, t, s, d, e, self.heads, k)
 
-        dense = partial(nn.DenseGeneral, dtype=self.dtype, dot_general=matrix_dot_general)
+        def dense(name: str, inputs: int, **fields: Any) -> nn.DenseGeneral:
+            fields |= initial.dense(self.initializer, inputs)
+            return nn.DenseGeneral(dtype=self.dtype, dot_general=matrix_dot_general, name=name, **fields)
 
-        def project(name: str, tokens: Array) -> Array:
-            begin = initial.dense(self.initializer, tokens.shape[-1])
-            return dense((self.heads, k), use_bias=self.bias, name=name, **begin)(tokens)
+        heads = {"features": (self.heads, k), "use_bias": self.bias}
+        projections = [dense(name, n, **heads) for name, n in (("query", d), ("key", e), ("value", e))]
+        out = dense("out", self.heads * k, features=d, axis=(-2, -1))
+        asked = self.is_mutable_collection("intermediates")  # by `layers.weights` for example
+        if method == "fused" and not (asked or self.is_initializing()):
+            kernels = [part.get_variable("params", "kernel") for part in (*projections, out)]
+            y = fused_attention(x.astype(self.dtype), source.astype(self.dtype), *kernels, mask=mask)
+            return y + out.get_variable("params", "bias").astype(self.dtype)[None, None]
 
-        query, key, value = project("query", x), project("key", source), project("value", source)
+        query, key, value = (part(z) for part, z in zip(projections, (x, source, source), strict=True))
         if self.rotary:
-            where = places(x.shape[-2], tuple(self.grid))
+            where = places(t, tuple(self.grid))
             query, key = rotate(query, where), rotate(key, where)
-        if self.is_mutable_collection("intermediates"):  # asked for, by `layers.weights` for example
+        if asked:
             self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask))
         y = attention(
             query,
@@ -101,7 +105,30 @@ class Attention(nn.Module):
             mask=mask,
             implementation=self.implementation,
             dropout=self.dropout,
-            dropout_key=self.make_rng("dropout") if train and self.dropout else None,
+            dropout_key=self.make_rng("dropout") if dropping else None,
         )
-        begin = initial.dense(self.initializer, self.heads * k)
-        return dense(d, axis=(-2, -1), name="out", **begin)(y)
+        return out(y)
+
+    @property
+    def fusible(self) -> bool:
+        """Whether nothing stands between projections and products."""
+        return not (self.bias or self.rotary) and self.implementation == "xla"
+
+    def check(self, x: Array, source: Array) -> None:
+        """Raises: ValueError, see there."""
+        d = x.shape[-1]
+        if self.heads < 1 or (self.head_width == "split" and d % self.heads):
+            raise ValueError(
+                f"heads={self.heads} must divide d={d}; change one of them or use head_width='full'"
+            )
+        if self.head_width not in ("full", "split"):
+            raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
+        if self.rotary and source is not x:
+            raise ValueError("rotary=True has no places for the tokens of a source; use rotary=False")
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is unknown; choose one of {', '.join(METHODS)}")
+        if self.method == "fused" and (self.dropout or not self.fusible):
+            raise ValueError(
+                "method='fused' needs bias=False, rotary=False, dropout=0 and implementation='xla'; "
+                "use method='auto'"
+            )

@@ -40,6 +40,8 @@ class CircularAttention(nn.Module):
         tokens, the same for all heads), see `circular_attention`.
       engine: a Fourier-optical engine that computes the three projections, from one transform of each token;
         None is exact. With an engine the method is "literal": noise comes between projection and product.
+        Neighbouring tokens, padding too, share passes and the converters' scale, so that a token's errors
+        depend on its partner; normalised inputs keep partners alike.
       eval_engine: the one of evaluation; None is the same as in training.
       prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
         adds its error, or "passes".

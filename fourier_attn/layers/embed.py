@@ -30,7 +30,10 @@ def with_positions(
       width: of the codes that are appended.
       where: (t, axes), see `fourier_attn.ops.positions.places`.
       table: makes the learned table for these places.
+    Raises: ValueError for another kind.
     """
+    if kind not in POSITIONS:
+        raise ValueError(f"positions_kind={kind!r} is unknown; choose one of {', '.join(POSITIONS)}")
     if kind == "learned":
         return x + table()[None].astype(x.dtype)
     if kind == "sinusoidal":

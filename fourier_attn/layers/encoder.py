@@ -15,6 +15,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": partial(nn.gelu, approximate=True),
     "gelu_erf": partial(nn.gelu, approximate=False),
 }
+OPTIONS = {"activation": tuple(ACTIVATIONS), "norm_position": ("post", "pre")}
 
 
 class Block(nn.Module):
@@ -35,8 +36,10 @@ class Block(nn.Module):
       norm_eps: added to the variance in the normalisations.
       mixer_dropout, dropout: rates after the mixer and after the MLP.
       initializer: of the MLP, see `fourier_attn.layers.initial.dense`.
+      norm_position: "post" or "pre", as above.
       dtype: of the computation; parameters and normalisation statistics are float32.
     Masking: handed to the mixer; the rest works on each token alone.
+    Raises: ValueError for an unknown activation, initializer or norm_position.
     """
 
     mixer: Callable[..., nn.Module]
@@ -53,6 +56,10 @@ class Block(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
+        for field, choices in OPTIONS.items():
+            if getattr(self, field) not in choices:
+                names = ", ".join(choices)
+                raise ValueError(f"{field}={getattr(self, field)!r} is unknown; choose one of {names}")
         drop = partial(nn.Dropout, deterministic=not train)
         dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
         norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)

@@ -12,7 +12,7 @@ from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.lambdas import LambdaLayer
 
 
-def learned(layer: nn.Module, params: Any) -> dict[str, Array]:
+def learned(layer: nn.Module, params: Any, d: int) -> dict[str, Array]:
     """The filters of a layer by name, each with a leading axis of filters; {} where it has none.
 
     Of circular attention "merged", by which alone queries and keys act, and "value":
@@ -24,22 +24,21 @@ def learned(layer: nn.Module, params: Any) -> dict[str, Array]:
     filter "gain", |W| for each feature, by frequency.
 
         >>> layer, x = GlobalFilter(length=4), jnp.ones((1, 4, 2))
-        >>> learned(layer, layer.init(jax.random.key(0), x))["gain"].shape  # features, frequencies
+        >>> learned(layer, layer.init(jax.random.key(0), x), 2)["gain"].shape  # features, frequencies
         (2, 3)
 
     Args:
       params: what `layer.apply` takes.
+      d: width of the tokens, which kernels may be shorter than.
     """
-    return LEARNED[type(layer)](layer, params["params"]) if type(layer) in LEARNED else {}
+    return LEARNED[type(layer)](layer, params["params"], d) if type(layer) in LEARNED else {}
 
 
-def _circular(layer: CircularAttention, params: Any) -> dict[str, Array]:
+def _circular(layer: CircularAttention, params: Any, d: int) -> dict[str, Array]:
     query, key = params["query"], params["key"]
     axes = tuple(range(1, query.ndim))
-    if layer.boundary == "circular" and layer.shape:
-        sizes = tuple(layer.shape)
-    elif layer.boundary == "circular":
-        sizes = query.shape[1:]
+    if layer.boundary == "circular":
+        sizes = tuple(layer.shape or (d,))
     else:
         sizes = tuple(2 * r - 1 for r in query.shape[1:])
     spectrum = jnp.conj(jnp.fft.fftn(query, sizes, axes)) * jnp.fft.fftn(key, sizes, axes)
@@ -49,11 +48,11 @@ def _circular(layer: CircularAttention, params: Any) -> dict[str, Array]:
     return {"merged": merged, "value": params["value"]}
 
 
-def _lambda(layer: LambdaLayer, params: Any) -> dict[str, Array]:
+def _lambda(layer: LambdaLayer, params: Any, d: int) -> dict[str, Array]:
     return {"position": jnp.moveaxis(params["position"].sum(axis=-1), -1, 0)}
 
 
-def _global(layer: GlobalFilter, params: Any) -> dict[str, Array]:
+def _global(layer: GlobalFilter, params: Any, d: int) -> dict[str, Array]:
     return {"gain": jnp.moveaxis(jnp.linalg.norm(params["filter"], axis=-1), -1, 0)}
 
 

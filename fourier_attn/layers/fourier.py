@@ -32,7 +32,8 @@ class FourierMixing(nn.Module):
       features: with a grid, whether features are transformed, too.
       method: how the transform is computed, see `fourier_attn.ops.fourier.fourier_mix`; not with a grid.
       engine: a Fourier-optical engine that computes the transform; None is exact. With a mask it
-        needs padding="zero" or "tokens".
+        needs padding="zero" or "tokens". Neighbours in the batch share passes and the converters' scale, so
+        that an example's errors depend on its partner; normalised inputs keep partners alike.
       eval_engine: the one of evaluation; None is the same as in training.
       prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
         adds its error, or "passes".
@@ -72,7 +73,7 @@ class FourierMixing(nn.Module):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = select_engine(self, train)
         lengths, sizes = None, ()
-        if engine is None and self.padding in ("invariant", "own"):
+        if self.padding in ("invariant", "own"):  # on an engine there is no mask then
             x, lengths = self._sized(x, mask)
             sizes = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
         if engine is None:

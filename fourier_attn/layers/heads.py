@@ -36,6 +36,7 @@ class Head(nn.Module):
       outputs: number of them; 0: there is one, without an axis of its own.
       of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c).
       initializer: see `fourier_attn.layers.initial.dense`.
+    Raises: ValueError for another `of` or initializer.
     """
 
     outputs: int
@@ -46,6 +47,8 @@ class Head(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
     ) -> Float[Array, "b ..."]:
+        if self.of not in ("pooled", "tokens"):
+            raise ValueError(f"of={self.of!r} is unknown; choose 'pooled' or 'tokens'")
         begin = initial.dense(self.initializer, x.shape[-1])
         y = nn.Dense(self.outputs or 1, name="output", **begin)(pooled if self.of == "pooled" else x)
         return y if self.outputs else y[..., 0]

@@ -11,6 +11,11 @@ CHOICES = ("fan_in", "torch")
 SMALL = nn.initializers.normal(0.02)
 
 
+def _check(initializer: str) -> None:
+    if initializer not in CHOICES:
+        raise ValueError(f"initializer={initializer!r} is unknown; choose one of {', '.join(CHOICES)}")
+
+
 def dense(initializer: str, inputs: int) -> dict[str, Any]:
     """What to give to a dense layer with so many inputs.
 
@@ -21,7 +26,10 @@ def dense(initializer: str, inputs: int) -> dict[str, Any]:
         {}
         >>> sorted(dense("torch", 8))
         ['bias_init', 'kernel_init']
+
+    Raises: ValueError for another initializer.
     """
+    _check(initializer)
     if initializer == "fan_in":
         return {}
     bound = inputs**-0.5
@@ -35,7 +43,10 @@ def dense(initializer: str, inputs: int) -> dict[str, Any]:
 def table(initializer: str) -> nn.initializers.Initializer:
     """Of a table of vectors: normal, with deviation 0.02, or 1 as in torch.nn.Embedding.
 
-    >>> table("fan_in")(jax.random.key(0), (7, 4)).shape
-    (7, 4)
+        >>> table("fan_in")(jax.random.key(0), (7, 4)).shape
+        (7, 4)
+
+    Raises: ValueError for another initializer.
     """
+    _check(initializer)
     return SMALL if initializer == "fan_in" else nn.initializers.normal(1.0)

@@ -46,8 +46,8 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
     """The weight that each head gives each token (b, h, t) for the network's answers to a batch.
 
     Of a question it is that of the question token; otherwise, in the last block with attention, the first
-    token's, where the answer is read there, or the mean over the tokens. A network without attention has no
-    heads.
+    token's, where the answer is read there, or the mean over the tokens, without padding where the network
+    knows it. A network without attention has no heads.
 
     Args:
       given: what else the network takes, such as a question.
@@ -64,7 +64,11 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
         return np.zeros((len(inputs), 0, 0), np.float32)
     last = max(blocks, key=lambda name: int(name.removeprefix("block_")))
     weights = np.asarray(blocks[last]["mixer"]["weights"][0])
-    return weights.mean(axis=2) if network.pooling == "mean" else weights[:, :, 0]
+    if network.pooling != "mean":
+        return weights[:, :, 0]
+    mask = arrays.get("mask") if network.masked else None
+    real = np.ones(weights[:, 0, :, 0].shape, np.float32) if mask is None else np.asarray(mask, np.float32)
+    return np.einsum("bhts,bt->bhs", weights, real) / np.maximum(real.sum(axis=1), 1)[:, None, None]
 
 
 def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
@@ -75,5 +79,6 @@ def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
     if type(layer) in WEIGHTS and getattr(layer, "u", 1) == 1:
         kept = np.ones(x.shape[1], bool) if mask is None else np.asarray(mask[0])
         weights = np.asarray(attention_weights(alone, params, x, mask), np.float32)[0][:, kept][:, :, kept]
-    filters = {name: np.asarray(value, np.float32) for name, value in learned(alone, params).items()}
+    found = learned(alone, params, x.shape[-1])
+    filters = {name: np.asarray(value, np.float32) for name, value in found.items()}
     return Inside(type(layer).__name__, weights, filters)

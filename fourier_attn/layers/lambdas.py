@@ -49,7 +49,9 @@ class LambdaLayer(nn.Module):
         U(-0.5, 0.5) for all.
       method: see `lambda_layer`.
       engine: a Fourier-optical engine that computes the position lambdas, convolutions of the values along
-        the positions with every column of the table; None is exact, and does not build them.
+        the positions with every column of the table; None is exact, and does not build them. Neighbouring
+        features share passes and the converters' scale, where v is odd those of two examples too, so that
+        errors depend on the partner; normalised inputs keep partners alike.
       eval_engine: the one of evaluation; None is the same as in training.
       prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
         adds its error, or "passes".
@@ -104,7 +106,7 @@ class LambdaLayer(nn.Module):
         key = project("key", self.k, self.u)
         value = project("value", d // self.heads, self.u)
         # One axis: over two, the derivative of the norm is more than twice as slow on CPU.
-        value = norm("value_norm", value.reshape(b, t, -1)).reshape(value.shape)
+        value = norm("value_norm", value.reshape(b, t, d // self.heads * self.u)).reshape(value.shape)
         taps = self._taps()
         summed = self.length if self.table == "pairs" else math.prod(taps)
         scale = nn.initializers.normal((self.k * summed) ** -0.5)

@@ -118,31 +118,43 @@ class Random(nn.Module):
     Args:
       length: tokens of the longest sequence.
       seed: of the matrices, apart from that of the training.
+      block_number: of the block; None: the last one in the layer's path, "block_2" as `Encoder` names it, or
+        0 for a layer by itself. Layers with one number and one seed have the same matrices.
       padding: "zero", or "tokens", where padding is tokens like any other (as published).
       dtype: of the computation.
     Masking: as for `Linear`.
-    Raises: ValueError for a longer sequence, another padding or a negative seed.
+    Raises: ValueError for a longer sequence, another padding, a negative seed or number, and in a module
+      whose path has no block, without a number.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
     length: int = 512
     seed: int = 0
     padding: str = "zero"
+    block_number: int | None = None
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
-        if self.seed < 0 or self.length < 1:
-            raise ValueError(f"seed={self.seed} must not be negative, and length={self.length} be at least 1")
+        if self.seed < 0 or self.length < 1 or (self.block_number or 0) < 0:
+            raise ValueError(
+                f"seed={self.seed} and block_number={self.block_number} must not be negative, and "
+                f"length={self.length} be at least 1"
+            )
         tokens, features = self.matrices(self.block, x.shape[-1])
         return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
 
     @property
     def block(self) -> int:
-        """The number of the block that the layer is in; 0 by itself."""
-        blocks = re.findall(r"block_(\d+)", "/".join(self.path)) if self.scope else []
+        """The number of the block that the layer is in. Raises: ValueError where nothing says it."""
+        if self.block_number is not None:
+            return self.block_number
+        path = "/".join(self.path) if self.scope else ""
+        blocks = re.findall(r"block_(\d+)", path)
+        if path and not blocks:
+            raise ValueError(f"Random at {path!r} is in no block_N, whose matrices it has; give block_number")
         return int(blocks[-1]) if blocks else 0
 
     def matrices(self, block: int, d: int) -> tuple[Float[Array, "n n"], Float[Array, "d d"]]:

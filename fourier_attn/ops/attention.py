@@ -11,6 +11,7 @@ from fourier_attn.ops import blocks
 from fourier_attn.ops.platforms import by_platform
 
 IMPLEMENTATIONS = ("xla", "cudnn")
+METHODS = ("auto", "literal", "fused")
 
 
 def attention(
@@ -141,6 +142,77 @@ def _with_dropout(
     kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
     weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), jnp.float32))
     return jnp.einsum("bhts,bshk->bthk", weights.astype(value.dtype), value)
+
+
+def fused_attention(
+    x: Float[Array, "b t d"],
+    source: Float[Array, "b s e"],
+    query: Float[Array, "d h k"],
+    key: Float[Array, "e h k"],
+    value: Float[Array, "e h k"],
+    out: Float[Array, "h k c"],
+    *,
+    mask: Bool[Array, "b s"] | None = None,
+) -> Float[Array, "b t c"]:
+    """Attention between dense projections of tokens, without the projections of the source.
+
+        y = sum_a softmax((x Q_a) (z K_a)^T / sqrt(k)) (z V_a) O_a
+          = sum_a softmax(x M_a z^T) z N_a,     M_a = Q_a K_a^T / sqrt(k),   N_a = V_a O_a
+
+    Products of matrices may be taken in any order: keys and values are the source z itself, the same for
+    all heads, and two products of weights, which are small, take the place of two products with all of z.
+    Also, M_a and N_a are all that attention has of its weights. It holds where nothing stands between
+    projection and product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores
+    cost more: `fewest_products` counts. Differentiation: as `shared_attention`.
+
+        >>> x, one = jnp.ones((1, 3, 4)), jnp.ones((4, 2, 4)) / 4  # two heads
+        >>> fused_attention(x, x, one, one, one, jnp.ones((2, 4, 4)) / 4)[0, 0]  # means of ones, summed
+        Array([2., 2., 2., 2.], dtype=float32)
+
+    Args:
+      x: the tokens that ask; source: those that are asked, for self-attention x.
+      query, key, value, out: the projections of each head.
+    Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
+    Source: derived here; for circular attention see `fourier_attn.ops.circular`.
+    """
+    (b, t, _), (h, e, c) = x.shape, (key.shape[1], key.shape[0], out.shape[-1])
+    averages = average_source(x, source, query, key, mask)
+    values = jnp.einsum("ehk,hkc->hec", value, out).reshape(h * e, c).astype(x.dtype)
+    return (averages.reshape(b * t, h * e) @ values).reshape(b, t, c)
+
+
+def average_source(
+    x: Float[Array, "b t d"],
+    source: Float[Array, "b s e"],
+    query: Float[Array, "d h k"],
+    key: Float[Array, "e h k"],
+    mask: Bool[Array, "b s"] | None = None,
+) -> Float[Array, "b t h e"]:
+    """The source's tokens averaged by each head: softmax(x M_a z^T) z, see `fused_attention`.
+
+    >>> source = jnp.array([[[0.0, 2.0], [1.0, 4.0]]])
+    >>> zero = jnp.zeros((2, 1, 2))  # one head, to which all tokens are alike
+    >>> average_source(source, source, zero, zero)[0, 0]
+    Array([[0.5, 3. ]], dtype=float32)
+    """
+    (b, t, d), (e, h, k) = x.shape, key.shape
+    merged = jnp.einsum("dhk,ehk->dhe", query, key).reshape(d, h * e) / math.sqrt(k)
+    queries = x.reshape(b * t, d) @ merged.astype(x.dtype)
+    mask = jnp.ones(source.shape[:2], bool) if mask is None else mask
+    return shared_attention(queries.reshape(b, t * h, e), source, mask).reshape(b, t, h, e)
+
+
+def fewest_products(b: int, t: int, s: int, d: int, e: int, h: int, k: int) -> str:
+    """Which form of attention multiplies less, "fused" or "literal"; nothing at all has but the latter.
+
+    Args: b examples of t tokens of width d, which ask s tokens of width e, by h heads of width k.
+
+        >>> fewest_products(32, 256, 256, 128, 128, 8, 128), fewest_products(32, 256, 256, 128, 128, 8, 16)
+        ('fused', 'literal')
+    """
+    literal = b * h * k * (2 * t * d + 2 * s * e + 2 * t * s)
+    fused = 2 * d * e * h * k + b * h * e * (2 * t * d + 2 * t * s)
+    return "fused" if b * t * s and fused < literal else "literal"
 
 
 def shared_attention(

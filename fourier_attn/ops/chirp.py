@@ -40,7 +40,8 @@ def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
     re, im = turn(positions(n, COLUMNS))
     fine = jnp.stack([jnp.concatenate([re, im], -1), jnp.concatenate([-im, re], -1)], -2)
     table = jnp.matmul(jnp.stack([cos, sin], -1), fine, precision=jax.lax.Precision.HIGHEST)
-    re, im = (part.reshape(*n.shape, -1)[..., :size] for part in jnp.split(table, 2, -1))
+    rows = table.shape[-2] * COLUMNS
+    re, im = (part.reshape(*n.shape, rows)[..., :size] for part in jnp.split(table, 2, -1))
     return jax.lax.complex(re, im)
 
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops import hartley
-from fourier_attn.ops.attention import attention, shared_attention
+from fourier_attn.ops.attention import attention, average_source, shared_attention
 from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
@@ -134,7 +134,7 @@ def _matrix(kernel: Array, axes: tuple[int, ...], ends: Ends, boundary: str) -> 
 def _matmul(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
     """A product with all kernels' matrices at once."""
     matrix = _matrix(kernel, signal.shape[1:], ends, boundary)
-    y = signal.reshape(signal.shape[0], -1) @ matrix.reshape(-1, matrix.shape[-1]).T
+    y = signal.reshape(-1, matrix.shape[-1]) @ matrix.reshape(-1, matrix.shape[-1]).T
     return y.reshape(-1, *matrix.shape[:2])
 
 
@@ -276,12 +276,12 @@ def _check_attention(
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(ATTENTION_METHODS)}")
 
 
-def _attend(queries: Array, tokens: Array, mask: Array | None, width: int) -> Array:
+def _attend(queries: Array, tokens: Array, mask: Array | None) -> Array:
     """Heads (b, t, h, d) of queries to shared tokens (b, s, d)."""
     b, t, h, d = queries.shape
     if mask is None:
         mask = jnp.ones(tokens.shape[:2], bool)
-    scaled = queries * jnp.asarray(1 / math.sqrt(width), queries.dtype)
+    scaled = queries * jnp.asarray(1 / math.sqrt(d), queries.dtype)
     return shared_attention(scaled.reshape(b, t * h, d), tokens, mask).reshape(b, t, h, d)
 
 
@@ -298,9 +298,7 @@ def _fused(
     ends = _ends(kernels[0].shape[1:], boundary, convolution=False)
     query, key, value = [_matrix(w, axes, ends, boundary) for w in kernels]
     h, p, _ = query.shape
-    merged = jnp.einsum("hpd,hpe->dhe", query, key).reshape(d, h * d).astype(tokens.dtype)
-    queries = (tokens.reshape(b * t, d) @ merged).reshape(b, t, h, d)
-    averages = _attend(queries, tokens, mask, p)
+    averages = average_source(tokens, tokens, query.transpose(2, 0, 1), key.transpose(2, 0, 1), mask)
     value = value.astype(tokens.dtype)
     if combine_heads == "none":
         return jnp.einsum("bthd,hpd->bthp", averages, value)
@@ -324,7 +322,7 @@ def _fused_in_hartley_basis(
     plus, minus = jnp.split(hartley.transform(tokens, axes), 2, axis=-1)
     # Head by head: products that broadcast over heads have a slow derivative on CPU.
     queries = [re[a][None, None] * plus - im[a][None, None] * minus for a in range(len(re))]
-    averages = _attend(jnp.stack(queries, axis=2), plus, mask, tokens.shape[-1])
+    averages = _attend(jnp.stack(queries, axis=2), plus, mask)
     heads_plus = [averages[:, :, a] * vr[a][None, None] for a in range(len(vr))]
     heads_minus = [averages[:, :, a] * vi[a][None, None] for a in range(len(vi))]
     if combine_heads == "sum":

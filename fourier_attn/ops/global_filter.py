@@ -41,7 +41,7 @@ def as_tokens(signal: Float[Array, "..."], x: Float[Array, "*b t d"]) -> Float[A
     >>> bool((as_tokens(as_signals(x, None), x) == x).all())
     True
     """
-    return jnp.swapaxes(signal.reshape(*x.shape[:-2], x.shape[-1], -1), -1, -2).astype(x.dtype)
+    return jnp.swapaxes(signal.reshape(*x.shape[:-2], x.shape[-1], x.shape[-2]), -1, -2).astype(x.dtype)
 
 
 def global_filter(

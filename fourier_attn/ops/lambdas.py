@@ -27,14 +27,14 @@ def content_lambda(
     >>> content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
     Array([3., 3., 3.], dtype=float32)
     """
-    b, t, h, k = query.shape
-    flat = key.astype(jnp.float32).reshape(b, key.shape[1], -1)
+    (b, t, h, k), (s, u, v) = query.shape, value.shape[1:]
+    flat = key.astype(jnp.float32).reshape(b, s, k * u)
     weights = jax.nn.softmax(flat, axis=1).astype(value.dtype).reshape(key.shape)
     # Products of matrices: axes of size one in between are slow on CPU.
-    weights, value = weights.swapaxes(-1, -2).reshape(b, -1, k), value.reshape(b, -1, value.shape[-1])
+    weights, value = weights.swapaxes(-1, -2).reshape(b, s * u, k), value.reshape(b, s * u, v)
     content = jnp.einsum("bmk,bmv->bkv", weights, value, preferred_element_type=jnp.float32)
     y = jnp.matmul(query.reshape(b, t * h, k), content.astype(value.dtype))
-    return y.reshape(b, t, h, -1)
+    return y.reshape(b, t, h, v)
 
 
 def causal_content_lambda(
@@ -139,7 +139,7 @@ def lambda_layer(
     _check(query, key, value, position, grid, causal, mask, method)
     *lead, t, h, _ = query.shape
     y = _apply(query, key, value, position, grid, causal, mask, method)
-    return y.astype(value.dtype).reshape(*lead, t, h, -1)
+    return y.astype(value.dtype).reshape(*lead, t, h, value.shape[-2])
 
 
 def _apply(query, key, value, position, grid, causal, mask, method) -> Array:

@@ -81,7 +81,7 @@ def rotate(x: Float[Array, "b t h k"], where: np.ndarray, base: float = BASE) ->
     count = _share(where, x.shape[-1], 2)
     angles = _angles(where, base ** (-np.arange(count) / count)).reshape(len(where), -1)
     cos, sin = (jnp.asarray(f(angles), jnp.float32)[None, :, None] for f in (np.cos, np.sin))
-    pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], -1, 2)
+    pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], x.shape[-1] // 2, 2)
     even, odd = pairs[..., 0], pairs[..., 1]
     cos, sin = jnp.broadcast_to(cos, even.shape), jnp.broadcast_to(sin, even.shape)
     turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)

@@ -76,7 +76,7 @@ def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     Array(6, dtype=int32)
     """
     *lead, t, d = x.shape
-    parts = _spectrum(x).reshape(*lead, 2 * t, -1)
+    parts = _spectrum(x).reshape(*lead, 2 * t, d // 2 + 1)
     y = _product("...mj,im->...ij", parts, _tokens(t, x.dtype))
     return mirrored(y.astype(x.dtype), d)
 
@@ -106,10 +106,10 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     if first == 1:
         return matmul_mix(x)
     one, two = _stages(t, first, x.dtype)
-    parts = _spectrum(x).reshape(*lead, first, t // first, 2, -1)
+    parts = _spectrum(x).reshape(*lead, first, t // first, 2, d // 2 + 1)
     parts = _product("...kmcj,iekc->...imej", parts, one).astype(x.dtype)
-    parts = parts.reshape(*lead, first, -1, parts.shape[-1])
-    y = _product("...imj,ikm->...kij", parts, two).reshape(*lead, t, -1)
+    parts = parts.reshape(*lead, first, t // first * 2, d // 2 + 1)
+    y = _product("...imj,ikm->...kij", parts, two).reshape(*lead, t, d // 2 + 1)
     return mirrored(y.astype(x.dtype), d)
 
 

@@ -77,7 +77,7 @@ def by_shift(query: Array, value: Array, table: Array, before: tuple[int, ...]) 
     """
     taps = table.shape[:-2]
     scores = _scores(query, table)
-    scores = scores.reshape(*scores.shape[: -len(taps)], -1)
+    scores = scores.reshape(*scores.shape[: -len(taps)], math.prod(taps))
     return _shift(scores.astype(jnp.float32), value.astype(jnp.float32), before, taps)
 
 
@@ -103,7 +103,8 @@ def _banded(query: Array, value: Array, table: Array, first: tuple[int, ...]) ->
     """y = A v with A[n, m] = S[n, m - n + first], for queries and values on grids of different sizes."""
     b, *axes, h, _ = query.shape
     count = len(axes)
-    source = value.shape[1 : 1 + count]
+    source, (u, v) = value.shape[1 : 1 + count], value.shape[-2:]
+    cells = math.prod(source) * u
     query = jnp.moveaxis(query, -2, 1)  # (b, h, *axes, k)
     scores = jnp.tensordot(query, jnp.moveaxis(table, -2, 0), 1)  # (b, h, *axes, *r, u)
     pairs = [axis for i in range(count) for axis in (2 + i, 2 + count + i)]
@@ -111,9 +112,9 @@ def _banded(query: Array, value: Array, table: Array, first: tuple[int, ...]) ->
     for i in reversed(range(count)):
         scores = _skew(scores, 2 + 2 * i, first[i], source[i])
     rows, columns = range(2, 2 + 2 * count, 2), range(3, 3 + 2 * count, 2)
-    matrix = scores.transpose(0, 1, *rows, *columns, 2 + 2 * count).reshape(b, h * math.prod(axes), -1)
-    y = jnp.matmul(matrix, value.reshape(b, -1, value.shape[-1]), preferred_element_type=jnp.float32)
-    return jnp.moveaxis(y.reshape(b, h, *axes, -1), 1, -2)
+    matrix = scores.transpose(0, 1, *rows, *columns, 2 + 2 * count).reshape(b, h * math.prod(axes), cells)
+    y = jnp.matmul(matrix, value.reshape(b, cells, v), preferred_element_type=jnp.float32)
+    return jnp.moveaxis(y.reshape(b, h, *axes, v), 1, -2)
 
 
 def by_matrix(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:

@@ -1,6 +1,7 @@
 """Checks of single parameters: one message that names the value and what is allowed."""
 
 import math
+import numbers
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeGuard
 
@@ -26,10 +27,14 @@ def check_choices(group: Any) -> None:
 def check(group: Any, signed: Collection[str] = ()) -> None:
     """Checks each parameter of a group against its field. Traced values are not looked at.
 
+    Numbers of NumPy become Python's, in the group itself.
+
     Args:
       signed: names of the converters whose numbers have a sign, which takes one bit more.
     Raises: ValueError.
     """
+    for name, _, value in parameters(group):
+        object.__setattr__(group, name, _plain(value))
     check_choices(group)
     for name, parameter, value in parameters(group):
         optional = _default(group, name) is None
@@ -41,6 +46,19 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
             _check_bits(name, value, int(parameter.least) + (name in signed), parameter.most)
         elif parameter.kind in CHECKS:
             CHECKS[parameter.kind](name, value, parameter)
+
+
+def _plain(value: Any) -> Any:
+    """A number of any library as Python's, and a pair or shape of them; all else as it is."""
+    if type(value) is tuple:
+        return tuple(_plain(part) for part in value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -122,6 +140,8 @@ def _check_flag(name: str, value: Any, parameter: Parameter) -> None:
 def _check_seed(name: str, value: Any, parameter: Parameter) -> None:
     if isinstance(value, float | str | None):  # neither whole nor traced
         raise ValueError(f"{name}={value!r} must be a whole number")
+    if isinstance(value, int) and not parameter.least <= value <= parameter.most:
+        raise ValueError(f"{name}={value!r} must lie from {parameter.least} to {parameter.most}")
 
 
 def _check_file(name: str, value: Any, parameter: Parameter) -> None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from fourier_attn.ops.transforms import fftn
-from fourier_attn.optics.draws import normal, stream, uniform
+from fourier_attn.optics.draws import compute_normal, device_key, stream, uniform
 from fourier_attn.optics.drift import drift, drifts
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.phases import turn
@@ -82,14 +82,17 @@ def lens(field: Array, engine: Engine) -> Array:
 
 
 def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
-    """The static stages one after the other."""
-    root = jax.random.key(engine.device.seed)
+    """The static stages one after the other.
+
+    All that is drawn is a single-precision number, in one form on all platforms: a seed is one device.
+    """
+    root, real = device_key(engine.device.seed), field.real.dtype
     fixed, coupling = stream(root, "static pattern"), stream(root, "coupling")
-    before, after = normal(fixed, (2, 2, *engine.shape), field.real.dtype)
-    moved = jnp.zeros((2, 2, 1, 1), field.real.dtype)
+    before, after = compute_normal("plain", fixed, (2, 2, *engine.shape), jnp.float32).astype(real)
+    moved = jnp.zeros((2, 2, 1, 1), real)
     if drifts(engine.device):
-        moved = drift(engine.device, (2, 2, *engine.shape), field.real.dtype)
-    first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), field.real.dtype)
+        moved = drift(engine.device, (2, 2, *engine.shape), real)
+    first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), jnp.float32).astype(real)
     field = field * _pattern(engine, before, moved[0], field.dtype)[None]
     if engine.device.defocus_rad is not None:
         rows = _places(engine.shape[0], field.real.dtype, centred=True)

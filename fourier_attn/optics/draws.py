@@ -2,7 +2,8 @@
 
 So an aperture's draws do not depend on how many follow it. On CPUs normal numbers are looked up in a table,
 of half as many random bits as `jax.random.normal` takes; on all other platforms that one draws them, which is
-the plain form that a test holds the table against.
+the plain form that a test holds the table against. What is drawn once for a device has the plain form
+everywhere.
 """
 
 import math
@@ -31,6 +32,11 @@ def stream(key: Key, name: str) -> Key:
     Not even with the small numbers that keys are folded with elsewhere.
     """
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
+
+
+def device_key(seed: Any) -> Key:
+    """The key of a device, the same in single and in double precision."""
+    return jax.random.key(jnp.asarray(seed, jnp.int32))
 
 
 def choose(platform: str) -> str:

@@ -11,20 +11,35 @@ normal numbers that are counted in time, and between them those in the middle of
 the two determine them (a bridge), again and again.
 """
 
+import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from fourier_attn.optics.draws import Key, stream
+from fourier_attn.optics.checks import is_number
+from fourier_attn.optics.draws import Key, device_key, stream
 from fourier_attn.optics.groups import Device
 from fourier_attn.optics.parameters import Engine
 
 MEMORY = 18  # correlation times, after which a float32 has forgotten
 HALVINGS = 22  # of a correlation time; a float32 has few more
 LONGEST = 2**20  # correlation times, after which the path begins anew
+
+
+class Moments(NamedTuple):
+    """A device's age and its last calibration, (2,) each, in correlation times.
+
+    Args:
+      whole: so many of them, counted from where the path begins.
+      place: the rest, from 0 to 1.
+    """
+
+    whole: Any
+    place: Any
 
 
 def drifts(device: Device) -> bool:
@@ -35,17 +50,40 @@ def drifts(device: Device) -> bool:
 def drift(device: Device, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
     """z(t) - z(t0) of independent paths, at the device's age t, with its last calibration at t0.
 
+    Ages that are numbers are exact, see `timed`. A traced one is of single precision, which from 2^24 times
+    the interval of calibrations on does not tell the time since the last.
+
     Args:
       shape: of the paths.
     """
-    key = stream(jax.random.key(device.seed), "drift")
-    age = jnp.asarray(device.age_s, dtype)
-    since = jnp.zeros_like(age)
-    if device.recalibrate_s is not None:
-        since = age - jax.lax.rem(age, jnp.asarray(device.recalibrate_s, dtype))
-    times = jnp.stack([age, since]) / jnp.asarray(device.drift_time_s, dtype)
-    now, then = jax.lax.map(lambda time: path(key, time, shape), times)
+    key = stream(device_key(device.seed), "drift")
+    age: Any = timed(device).age_s
+    if isinstance(age, Moments):
+        whole, place = jnp.asarray(age.whole, jnp.int32), jnp.asarray(age.place, dtype)
+    else:
+        age = jnp.asarray(age, dtype)
+        since = jnp.zeros_like(age)
+        if device.recalibrate_s is not None:
+            since = age - jax.lax.rem(age, jnp.asarray(device.recalibrate_s, dtype))
+        whole, place = _parts(jnp.stack([age, since]) / jnp.asarray(device.drift_time_s, dtype))
+    now, then = jax.lax.map(lambda time: _point(key, time[0], time[1], shape), (whole, place))
     return now - then
+
+
+def timed(device: Device) -> Device:
+    """The device whose age is `Moments`, computed in double precision where all its times are numbers.
+
+    So that a compiled program gets what it would else round to single precision.
+    """
+    age, interval, tau = device.age_s, device.recalibrate_s, device.drift_time_s
+    times = (age, tau) if interval is None else (age, tau, interval)
+    if not drifts(device) or not all(map(is_number, times)):
+        return device
+    since = 0.0 if interval is None else age - math.fmod(age, interval)
+    places = [math.fmod(time, tau) for time in (age, since)]
+    whole = [round((time - place) / tau) % LONGEST for time, place in zip((age, since), places, strict=True)]
+    moments = Moments(np.array(whole, np.int32), np.array(places) / tau)
+    return dataclasses.replace(device, age_s=moments)
 
 
 def path(key: Key, time: Float[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -54,9 +92,13 @@ def path(key: Key, time: Float[Array, ""], shape: tuple[int, ...]) -> Float[Arra
     With ends of variance 1 at a distance h, the middle has the mean (left + right) / (2 cosh(h / 2)) and the
     variance tanh(h / 2).
     """
-    whole, coarse, fine = _whole(time), stream(key, "multiples"), stream(key, "between")
-    dtype, place = time.dtype, jax.lax.rem(time, jnp.ones_like(time))
-    ago = jnp.arange(MEMORY + 1)
+    return _point(key, *_parts(time), shape)
+
+
+def _point(key: Key, whole: Array, place: Array, shape: tuple[int, ...]) -> Array:
+    """z at whole correlation times and a place between them."""
+    coarse, fine, dtype = stream(key, "multiples"), stream(key, "between"), place.dtype
+    ago = jnp.arange(MEMORY + 1, dtype=whole.dtype)
     draws = jax.vmap(lambda n: _normal(coarse, n, shape, dtype))(whole + 1 - ago)
     weights = jnp.exp(-jnp.arange(MEMORY, dtype=dtype)) * math.sqrt(1 - math.exp(-2))
     right, left = (jnp.tensordot(weights, part, 1) for part in (draws[:-1], draws[1:]))
@@ -81,14 +123,16 @@ def path(key: Key, time: Float[Array, ""], shape: tuple[int, ...]) -> Float[Arra
     return left + place * (right - left)
 
 
-def _whole(time: Array) -> Array:
-    """Multiple of the correlation time before a time."""
-    return jax.lax.rem(time, jnp.full_like(time, LONGEST)).astype(jnp.int32)
+def _parts(time: Array) -> tuple[Array, Array]:
+    """Multiple of the correlation time before a time, and the rest."""
+    whole = jax.lax.rem(time, jnp.full_like(time, LONGEST)).astype(jnp.int32)
+    return whole, jax.lax.rem(time, jnp.ones_like(time))
 
 
 def _normal(key: Key, number: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Normal numbers, counted."""
-    return jax.random.normal(jax.random.fold_in(key, number), (math.prod(shape),), dtype).reshape(shape)
+    """Normal numbers of single precision, counted."""
+    draws = jax.random.normal(jax.random.fold_in(key, number), (math.prod(shape),), jnp.float32)
+    return draws.astype(dtype).reshape(shape)
 
 
 def recalibration(engine: Engine, pass_s: float | None = None) -> float:

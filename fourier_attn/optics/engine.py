@@ -16,6 +16,7 @@ from jaxtyping import Array, Inexact
 
 from fourier_attn.optics import detection, device, modulator, ranges
 from fourier_attn.optics.draws import Key, draw, normal, stream
+from fourier_attn.optics.drift import timed
 from fourier_attn.optics.parameters import Engine
 
 DRIFT_BLOCK = 128  # passes
@@ -78,7 +79,7 @@ def optical_dft2(
         raise ValueError(f"encode={encode!r} writes real numbers only; x is {x.dtype}")
     if factor is not None and encode != "complex":
         raise ValueError(f"factor needs encode='complex', not {encode!r}")
-    return _transform(x, factor, engine, key)
+    return _transform(x, factor, engine.replace(device=timed(engine.device)), key)
 
 
 @jax.jit
@@ -93,13 +94,7 @@ def _transform(x: Array, factor: Array | None, engine: Engine, key: Key) -> Arra
 @jax.custom_vjp
 def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """A pass whose derivative is not the model's."""
-    if engine.hardware is None:
-        return _pass(x, factor, engine, key)
-    written = x if factor is None else _product(x, factor)
-    model = engine.replace(backward="model", hardware=None)
-    result = jax.eval_shape(partial(_pass, engine=model), x, factor, key=key)
-    hardware = engine.hardware
-    return jax.pure_callback(lambda x: hardware(np.asarray(x)), result, written, vmap_method="broadcast_all")
+    return _pass(x, factor, engine, key)
 
 
 def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, ...]:
@@ -132,8 +127,7 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 
 
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
-    """All passes of one transform: those of the detection, the averages and the slices."""
-    keys = _split(key)
+    """All passes of one transform, between what is done digitally before and after them."""
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
     x = x if mean is None else x - mean
@@ -141,10 +135,21 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
         x = modulator.as_complex(x)
         x = x * jnp.asarray(engine.input_factors, x.dtype).reshape((1,) * (x.ndim - 2) + engine.shape)
     digits = _digits(x, engine)
-    scale, field = _write(digits, engine, keys.writing)
+    if factor is not None and engine.slices > 1:
+        factor = factor[..., None, :, :]
+    y = (_emulated if engine.hardware is None else _measured)(digits, factor, engine, key)
+    if engine.slices > 1:
+        y = y.sum(axis=-3)
+    if engine.output_factors is not None:
+        y = y * jnp.asarray(engine.output_factors, y.dtype).reshape((1,) * (y.ndim - 2) + engine.shape)
+    return y if mean is None else _restore(y, mean, engine)
+
+
+def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
+    """What is read of an array: the passes of the detection and of the averages."""
+    keys = _split(key)
+    scale, field = _write(x, engine, keys.writing)
     if factor is not None:
-        if engine.slices > 1:
-            factor = factor[..., None, :, :]
         other, bank = _write(factor, engine, keys.factor)
         scale, field = scale * other, field * bank
     field = device.propagate(field, engine)
@@ -152,12 +157,19 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     if engine.device.insertion_loss_db is not None:  # detectors count what is left, see `Engine.photons`
         field = field / jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
     y = _detect(field, power, engine, keys.receiver)
-    y = y * (scale**2 if engine.receiver.detection == "intensity" else scale).astype(y.dtype)
-    if engine.slices > 1:
-        y = y.sum(axis=-3)
-    if engine.output_factors is not None:
-        y = y * jnp.asarray(engine.output_factors, y.dtype).reshape((1,) * (y.ndim - 2) + engine.shape)
-    return y if mean is None else _restore(y, mean, engine)
+    return y * (scale**2 if engine.receiver.detection == "intensity" else scale).astype(y.dtype)
+
+
+def _measured(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
+    """What the hardware reads of an array: the mean of the averages."""
+    hardware: Any = engine.hardware
+    result = jax.eval_shape(partial(_emulated, engine=engine), x, factor, key=key)
+    written = x if factor is None else _product(x, factor)
+    if engine.averages > 1:
+        repeated = (engine.averages, *written.shape)
+        result, written = result.update(shape=repeated), jnp.broadcast_to(written, repeated)
+    y = jax.pure_callback(lambda x: hardware(np.asarray(x)), result, written, vmap_method="broadcast_all")
+    return y.mean(axis=0) if engine.averages > 1 else y
 
 
 def _split(key: Key) -> PassKeys:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, no_type_check
 
-from fourier_attn.optics.checks import check, check_choices
+from fourier_attn.optics.checks import check, check_choices, is_number
 from fourier_attn.optics.fields import LARGEST, TINY, bits, choice, measured, noise, parameter, register
 
 
@@ -175,6 +175,11 @@ class Modulator:
             raise ValueError(
                 f"v_pi={self.v_pi} and drive_v={self.drive_v} belong together; give both, or neither"
             )
+        if self.compensated and is_number(self.extinction_db) and self.extinction_db <= 0:
+            raise ValueError(
+                f"extinction_db={self.extinction_db} lets all light through, which no drive makes up for; it "
+                "must be more than 0 with compensated=True, or compensated=False"
+            )
         if self.kind == "micromirror" and self.encode not in ("amplitude", "signed"):
             raise ValueError(
                 f"kind='micromirror' writes no phases, which encode={self.encode!r} has; use 'amplitude'"
@@ -250,7 +255,13 @@ class Device:
         "arrays that a calibration writes, which cost time and energy; None: two for each pixel",
         least=1,
     )
-    seed: int = parameter(0, "draws what is static, and how it drifts, nothing else", kind="seed")
+    seed: int = parameter(
+        0,
+        "draws what is static, and how it drifts, nothing else",
+        kind="seed",
+        least=-(2**31),  # a key is made of 32 bits
+        most=2**31 - 1,
+    )
     file: str | None = parameter(
         None,
         "a measured device: .npz with `transfer` and, if there is one, `drive_table`, or .npy with the "

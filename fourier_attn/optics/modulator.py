@@ -130,6 +130,11 @@ def _share_of_pi(modulator: Modulator, dtype: Any) -> Array:
     return jnp.minimum(jnp.asarray(modulator.drive_v, dtype) / jnp.asarray(modulator.v_pi, dtype), 1.0)
 
 
+def _most(modulator: Modulator, dtype: Any) -> Array | None:
+    """Largest phase that the drivers' voltage turns; None for no limit."""
+    return None if modulator.drive_v is None else math.pi * _share_of_pi(modulator, dtype)
+
+
 def _bound(u: Array, modulator: Modulator) -> Array:
     """Numbers of full scale and below; the derivative is 0 where they are clipped."""
     if modulator.encode in ("signed", "amplitude"):
@@ -163,7 +168,7 @@ def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
         direction = _direction(still, drive, modulator, delta, keys.phase)
         written, swing = written * direction, as_complex(rest) * direction
     smooth = partial(_smooth, modulator.encode, modulator.compensated)
-    field = _follow(smooth, jax.lax.stop_gradient(written), u, delta, reach)
+    field = _follow(smooth, jax.lax.stop_gradient(written), u, delta, reach, _most(modulator, u.real.dtype))
     return field, jax.lax.stop_gradient(swing) if swings else None
 
 
@@ -185,7 +190,7 @@ def _by_table(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
         direction = _direction(wanted * jnp.conj(written), level, modulator, None, keys.phase)
         written = written * direction
     smooth = partial(_smooth_by_table, modulator.encode)
-    field = _follow(smooth, jax.lax.stop_gradient(written), u, table, reach)
+    field = _follow(smooth, jax.lax.stop_gradient(written), u, table, reach, None)
     if modulator.drive_noise_rms is None:
         return field, None
     half = 0.5 / (len(table) - 1)
@@ -206,10 +211,10 @@ def _transmission(drive: Array, table: Array) -> Array:
     return jax.lax.complex(jnp.interp(drive, drives, table.real), jnp.interp(drive, drives, table.imag))
 
 
-def _smooth_by_table(encode: str, u: Array, table: Array, reach: Any) -> Array:
+def _smooth_by_table(encode: str, u: Array, table: Array, reach: Any, most: None) -> Array:
     """The field for u without levels."""
     if encode == "complex":
-        return _smooth(encode, True, u, jnp.abs(table[0]), reach)
+        return _smooth(encode, True, u, jnp.abs(table[0]), reach, most)
     return _transmission(_table_drive(reach * u, table), table)
 
 
@@ -242,10 +247,8 @@ def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None
         size = modulus(u)
         return jnp.where(size > 0, u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype), 1.0)
     phase = quantise_phase(angle(u), modulator.dac_bits_phase, modulator.dac_rounding, key)
-    if modulator.drive_v is not None:
-        most = math.pi * _share_of_pi(modulator, phase.dtype)
-        phase = jnp.clip(phase, -most, most)
-    return turn(phase)
+    most = _most(modulator, phase.dtype)
+    return turn(phase if most is None else jnp.clip(phase, -most, most))
 
 
 def chirp(shape: tuple[int, ...]) -> np.ndarray:
@@ -255,7 +258,9 @@ def chirp(shape: tuple[int, ...]) -> np.ndarray:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _follow(smooth: Any, written: Array, u: Array, delta: Array | None, reach: Any) -> Array:
+def _follow(
+    smooth: Any, written: Array, u: Array, delta: Array | None, reach: Any, most: Array | None
+) -> Array:
     """What is written, with the derivative of `smooth`."""
     return written
 
@@ -265,10 +270,15 @@ def _follow_jvp(smooth, primals, tangents):
     return primals[0], jax.jvp(smooth, primals[1:], tangents[1:])[1]
 
 
-def _smooth(encode: str, compensated: bool, u: Array, delta: Array | None, reach: Any) -> Array:
+def _smooth(
+    encode: str, compensated: bool, u: Array, delta: Array | None, reach: Any, most: Array | None
+) -> Array:
     """The field for u without levels."""
     if encode == "phase":
-        return _polar(u)[1]
+        return _within(_polar(u)[1], most)
+    if delta is None and encode == "complex" and most is not None:
+        size, direction = _polar(u)
+        return as_complex(reach * size) * _within(direction, most)
     if delta is None:
         return as_complex(jnp.asarray(reach, u.dtype) * u)
     if encode in ("signed", "amplitude"):
@@ -277,11 +287,29 @@ def _smooth(encode: str, compensated: bool, u: Array, delta: Array | None, reach
         return jax.lax.complex(drive, delta * _rest(drive))
     size, direction = _polar(u)
     wanted = reach * size
-    if compensated:
-        return jnp.where(
-            wanted >= delta, as_complex(wanted) * direction, delta.astype(direction.dtype) * direction
-        )
-    return jax.lax.complex(wanted, delta * _rest(wanted)) * direction
+    if not compensated:
+        return jax.lax.complex(wanted, delta * _rest(wanted)) * _within(direction, most)
+    field = jnp.where(wanted >= delta, as_complex(wanted), as_complex(delta)) * direction
+    if most is None:
+        return field
+    return _within_compensated(field, wanted, delta, most)
+
+
+def _within(direction: Array, most: Array | None) -> Array:
+    """Directions up to an angle; those beyond stand there, with derivative 0."""
+    if most is None:
+        return direction
+    phase = angle(direction)
+    return jnp.where(jnp.abs(phase) > most, turn(jnp.clip(phase, -most, most)), direction)
+
+
+def _within_compensated(field: Array, wanted: Array, delta: Array, most: Array) -> Array:
+    """A field, where the phase shifter reaches it; else that of the drive with the largest phase."""
+    light = wanted > delta
+    drive = jnp.where(light, jnp.sqrt(jnp.where(light, wanted**2 - delta**2, 1.0) / (1 - delta**2)), 0.0)
+    leaking = jax.lax.complex(drive, delta * _rest(drive))
+    phase = angle(field * jnp.conj(leaking))
+    return jnp.where(jnp.abs(phase) > most, leaking * turn(jnp.clip(phase, -most, most)), field)
 
 
 @jax.custom_jvp

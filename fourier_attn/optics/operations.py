@@ -223,7 +223,8 @@ def optical_position_lambda(
         y[n, a] = lambda[n]^T q[n, a],   lambda[n] = sum_m R[m - n + (r - 1) / 2] value[m]^T
 
     Every feature of the values is a signal along the positions, every column of R a kernel, zero outside; the
-    lambdas (b, v, k, t) are what the engine gives, so that they are written out.
+    lambdas (b, v, k, t) are what the engine gives, so that they are written out. The sum over tables has
+    the engine's precision and is rounded once.
 
     Args:
       position: R, (r, k, u), or (r1, r2, k, u) with `grid`; odd.
@@ -240,19 +241,20 @@ def optical_position_lambda(
     engine = engine.whole_field()
     planned = plan_position_lambda(value.shape, position.shape, engine, grid, prefer)
     ends = [(0, w - n) for w, n in zip(planned.wide, planned.axes, strict=True)]
-    y = jnp.zeros((*query.shape[:-1], value.shape[2]), _wide(value).dtype)
+    wide = _wide(value)
+    y = jnp.zeros((*query.shape[:-1], value.shape[2]), wide.dtype)
     passes = 0
     for i in range(planned.u):
         run = FrameRunner(engine, None if key is None else jax.random.fold_in(key, i))
         kernel = jnp.moveaxis(position[..., i], -1, 0)  # (k, *r)
-        signal = jnp.moveaxis(value[..., i], 1, -1)  # (b, v, t)
+        signal = jnp.moveaxis(wide[..., i], 1, -1)  # (b, v, t)
         signal = signal.reshape(*signal.shape[:2], *planned.axes)
         signal = jnp.pad(signal, [(0, 0), (0, 0), *ends]).reshape(*signal.shape[:2], -1)
         lambdas = _correlate(signal, kernel, planned.correlation, run)
         lambdas = lambdas.reshape(*lambdas.shape[:3], *planned.wide)
         lambdas = lambdas[(..., *(slice(n) for n in planned.axes))]
         lambdas = lambdas.reshape(*lambdas.shape[:3], -1)  # (b, v, k, t)
-        y = y + jnp.einsum("bthk,bvkt->bthv", query, lambdas.astype(query.dtype))
+        y = y + jnp.einsum("bthk,bvkt->bthv", query.astype(y.dtype), lambdas)
         passes += run.passes
     y = y.astype(value.dtype)
     return (y, passes) if report else y

@@ -96,7 +96,8 @@ def check_sizes(sizes: tuple[int, ...], engine: Engine) -> None:
         raise ValueError(f"sizes {sizes} need centered=False, and two axes lens='2d'; or use optical_dft2")
     if sizes == engine.shape:
         return
-    if not _has_stages(engine):
+    own_rows = sizes == engine.shape[1:] and sizes != (1,)  # one axis, in one stage
+    if not (_has_stages(engine) or own_rows):
         raise ValueError(
             f"aperture {engine.shape} must be square, 2 x 2 at least, for sizes {sizes} that are not its own"
         )

@@ -10,7 +10,7 @@ such an engine: no bit depth, no noise, no power, no error.
 import contextlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fourier_attn.optics.groups import Device, Laser, Modulator, Receiver
@@ -179,9 +179,12 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
     Amplitudes of noise are multiplied, the light is divided by the square, so that shot noise grows alike,
     and what a detector takes with it; electrical noise, which counts against the light, is divided once.
     Misalignment and extinction stay. The laws stand with the parameters: `noise_power` and `noise_db`.
+
+    Raises: ValueError for a negative factor, and as `check_variants`.
     """
     if noise < 0:
         raise ValueError(f"noise={noise} must be at least 0")
+    check_variants(engine, device + 1, [noise])
     changes: dict[str, Any] = {
         "dac_bits_amp": bits,
         "dac_bits_phase": bits,
@@ -199,6 +202,19 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
             grown = value + parameter.noise_db * 20 * math.log10(noise)
             changes[name] = min(max(grown, parameter.least), parameter.most)
     return engine.replace(**changes)
+
+
+def check_variants(engine: Engine, devices: int, noises: Sequence[float] = (1.0,)) -> None:
+    """Checks that an engine has so many devices, and these factors on its noise and static errors.
+
+    Raises: ValueError for a measured device, which is one and has the errors that it has.
+    """
+    if engine.device.transfer is not None and (devices > 1 or any(noise != 1 for noise in noises)):
+        factors = ",".join(f"{noise:g}" for noise in noises)
+        raise ValueError(
+            f"devices={devices}, noise={factors}: no seed and no factor changes the errors of a measured "
+            "device; use devices=1 and noise=1"
+        )
 
 
 def shot_limited(side: int, photons: float) -> Engine:

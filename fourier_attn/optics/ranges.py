@@ -10,6 +10,7 @@ The largest of them, or a high quantile, are what it comes to where levels are m
 
 import dataclasses
 import math
+from collections.abc import Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -63,10 +64,15 @@ def check_ranges(engine: Engine) -> None:
         )
 
 
-def watched(engine: Engine, monitor: Any) -> Engine:
-    """The engine that tells `monitor` what its converters get; what is not calibrated yet is "auto"."""
-    oracle = {CONVERTERS[name].range: "auto" for name in uncalibrated(engine)}
-    return engine.replace(monitor=monitor, **oracle)
+def watched(engine: Engine, monitor: Any, oracles: Collection[str] = tuple(CONVERTERS)) -> Engine:
+    """The engine that tells `monitor` what its converters get.
+
+    Args:
+      oracles: converters that are "auto" where they are not calibrated yet. What stands before detectors'
+        converters hangs on the modulators' range, so that these come first.
+    """
+    changes = {CONVERTERS[name].range: "auto" for name in uncalibrated(engine) if name in oracles}
+    return engine.replace(monitor=monitor, **changes)
 
 
 def report(engine: Engine, converter: str, signal: Array) -> None:

@@ -13,7 +13,7 @@ convolved with a chirp (Bluestein), on a circle of r N^s >= 2 n - 1 points, r at
 
 Two axes share a stage as long as each has one: blocks of N x N points fill the aperture. One axis alone is
 done in rows, N vectors in a pass. The spherical lens mixes them; its transform of the other axis is undone
-digitally, F_rows X = F_columns^-1 (F_rows X F_columns).
+digitally, F_rows X = F_columns^-1 (F_rows X F_columns). Rows of their own length need no square aperture.
 
 The steps are numbers only. `frames` counts them, `fourier_attn.optics.transforms` executes them.
 """

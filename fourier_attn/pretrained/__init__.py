@@ -28,7 +28,7 @@ ARCHITECTURES = {
     "FNetForTokenClassification": "tokens",
     "FNetForQuestionAnswering": "spans",
 }
-ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
+ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
 
 
 class Weights(NamedTuple):
@@ -208,6 +208,11 @@ def _published(
     chosen = told or possible[0]
     if chosen not in possible:
         raise ValueError(f"head={chosen!r} does not fit its parameters, which fit {', '.join(possible)}")
+    if not architecture.tanh_form(beside.get("activation", "gelu"), chosen):
+        raise ValueError(
+            f"activation={beside['activation']!r} is not that of its head {chosen!r}, which has 'gelu' here; "
+            "such a network cannot be read"
+        )
     found = names.from_file(arrays, style, chosen)
     shapes = {path: name.restored(arrays[name.name].shape) for path, name in found.items()}
     if head is None and chosen == "classes" and shapes.get("head/output/bias") == (1,):

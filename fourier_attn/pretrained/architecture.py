@@ -19,8 +19,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 # The knobs with which a mixer does what the published one does.
 PUBLISHED = {
     "attention": {"head_width": "split", "bias": True},
-    "fourier": {"norm": "none", "padding": "tokens"},
-    "linear": {"padding": "tokens"},
+    "fourier": {"norm": "none", "padding": "tokens", "grid": (), "features": True},
+    "linear": {"padding": "tokens", "use_features": True, "use_bias": False},
     "random": {"padding": "tokens"},
     "identity": {},
 }
@@ -28,8 +28,10 @@ PARAMETERLESS = ("fourier", "random", "identity")
 # Knobs of the model and of mixers that files of earlier versions do not have.
 ADDED = {
     *("positions_kind", "position_width", "image", "patch", "stride", "pad_image", "pixel_mean"),
-    *("pixel_deviation", "class_token", "norm_position", "grid", "features", "scan"),
+    *("pixel_deviation", "class_token", "norm_position", "grid", "features", "scan", "method"),
 }
+# Knobs that size no parameter where the inputs are these; a head for questions has words of its own.
+UNUSED = {"patches": ("vocab", "positions", "types", "emb"), "tokens": ("image", "patch", "stride")}
 IN_BLOCK = 8  # parameters of a block, besides its mixer's
 LONGEST = 2**20  # characters of a configuration
 BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
@@ -83,9 +85,18 @@ def expressible(settings: Any, style: str) -> bool:
     )
     fits = published and settings["types"] > 0 and settings["emb"] > 0 and settings["pooling"] == "first"
     if style == "huggingface":
-        return fits and names == {"fourier"} and settings["emb"] == settings["d"]
+        whole = names == {"fourier"} and settings["emb"] == settings["d"]
+        return fits and whole and tanh_form(settings["activation"], settings["head"])
     exact = settings["activation"] == "gelu" and settings["norm_eps"] == 1e-12
     return fits and exact and settings["head"] not in ("tokens", "spans")
+
+
+def tanh_form(activation: str, head: str) -> bool:
+    """Whether a language model's head, which has GELU in its tanh form here, is as Hugging Face has it.
+
+    There the blocks' activation is the head's, too.
+    """
+    return activation == "gelu" or head not in ("mlm", "pretraining")
 
 
 def _mixers(settings: Any) -> dict[str, Any]:
@@ -179,7 +190,10 @@ def from_text(text: str, shapes: Shapes) -> Any:
     except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
-    values = _checked(values, _plain(settings), "model", most)
+    unused = {f"model.{name}" for name in UNUSED.get(str(values.get("inputs")), ())}
+    if values.get("head") == "question":
+        unused -= {"model.vocab"}
+    values = _checked(values, _plain(settings), "model", most, unused)
     if values["depth"] * IN_BLOCK > len(shapes):  # seen before a model is built
         raise ValueError(f"its configuration has depth={values['depth']}, too many for {len(shapes)} arrays")
     settings.update(values)
@@ -195,15 +209,18 @@ def _read_engines(mixer: Any, values: dict[str, Any]) -> None:
                 config.set_engine(mixer, Engine(), name)
 
 
-def _checked(given: Any, like: Any, where: str, most: int) -> Any:
-    """`given`, with the keys and the kinds of `like`; no size may exceed the number of weights, `most`."""
+def _checked(given: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
+    """`given`, with the keys and the kinds of `like`; no size may exceed the number of weights, `most`.
+
+    Args: unused: knobs that size no parameter, which may.
+    """
     if isinstance(like, dict):
         if isinstance(given, dict):
             given = {key: like[key] for key in ADDED & like.keys()} | given
         if not isinstance(given, dict) or given.keys() != like.keys():
             differing = sorted(map(str, set(given if isinstance(given, dict) else ()) ^ set(like)))
             raise ValueError(f"in its configuration {where} has other keys: {', '.join(differing[:5])}")
-        return {key: _checked(given[key], like[key], f"{where}.{key}", most) for key in like}
+        return {key: _checked(given[key], like[key], f"{where}.{key}", most, unused) for key in like}
     given = tuple(given) if isinstance(given, list) else given
     simple = given if isinstance(given, tuple) else (given,)
     kinds = {type(like), *((int,) if isinstance(like, float) else ())}
@@ -211,7 +228,7 @@ def _checked(given: Any, like: Any, where: str, most: int) -> Any:
         kinds |= {type(None), *((int, float, str, tuple) if like is None else ())}
     if type(given) not in kinds or not all(_simple(value) for value in simple):
         raise ValueError(f"in its configuration {where}={given!r:.60} is not of the kind of {like!r}")
-    free = where.endswith(".seed") or any(f".{name}." in where for name in config.ENGINES)
+    free = where in unused or where.endswith(".seed") or any(f".{name}." in where for name in config.ENGINES)
     if not free and any(type(value) is int and abs(value) > most for value in simple):
         raise ValueError(f"in its configuration {where}={given!r:.60} exceeds the number of its weights")
     return given

@@ -28,7 +28,8 @@ def describe(
       style: of the names of the weights.
       measured: the lines of its metrics.jsonl.
     """
-    labels = data.task_of(config.data).labels
+    task = data.task_of(config.data)
+    labels = task.labels
     facts: dict[str, Any] = theirs(config.model) if style == "huggingface" else {"model_type": OURS}
     if labels:
         facts["id2label"] = {str(i): label for i, label in enumerate(labels)}
@@ -36,7 +37,7 @@ def describe(
     if config.model.head == "score":
         facts |= {"num_labels": 1, "problem_type": "regression", "id2label": {"0": "score"}}
     facts[OURS] = _without_places(config.data.to_dict())
-    if config.model.inputs == "tokens":
+    if task.fitted:
         facts |= _tokenizer(to, tokenizer, config)
     (to / "config.json").write_text(json.dumps(facts, indent=2) + "\n")
     (to / "README.md").write_text(card(config, style, measured))
@@ -50,7 +51,7 @@ def _without_places(knobs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
-    """Writes the tokenizer so that their library adds [CLS] and [SEP], too; what config.json says of it."""
+    """Writes the tokenizer so that their library frames texts, too; returns what config.json says of it."""
     if source.suffix == ".model":
         shutil.copy(source, to / "spiece.model")
         return {}
@@ -58,7 +59,8 @@ def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
     ids = special(tokenizer)
     given = {"cls_token": ids.cls, "sep_token": ids.sep, "mask_token": ids.mask}
     given |= {"pad_token": ids.pad, "unk_token": ids.unknown}
-    if ids.cls is not None and ids.sep is not None:
+    texts = not data.task_of(config.data).images  # questions have no frame
+    if texts and ids.cls is not None and ids.sep is not None:
         tokens: Any = [("[CLS]", ids.cls), ("[SEP]", ids.sep)]
         template: Any = processors.TemplateProcessing(
             single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=tokens
@@ -83,11 +85,10 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     if style == "huggingface":
         use = (
             "Loads in `transformers` (`AutoModelForSequenceClassification`, `AutoTokenizer`). Padding is "
-            f"mixed with the tokens, so pad to {config.data.length}, as in training: "
-            f'`padding="max_length", max_length={config.data.length}, truncation=True`.'
+            f"mixed with the tokens, so {_padding(data.padded_lengths(config.data))}"
         )
     else:
-        use = '`from fourier_attn import Predictor; Predictor.load("THIS FOLDER")(["a text"])`'
+        use = _use(config)
     lines = [
         "---",
         "library_name: " + ("transformers" if style == "huggingface" else OURS),
@@ -102,6 +103,30 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
         use,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _padding(lengths: tuple[int, ...]) -> str:
+    """How texts are padded in their library as they were in training."""
+    known, length = ", ".join(map(str, lengths)), str(lengths[-1])
+    where = f"to {length}"
+    if len(lengths) > 1:
+        where, length = f"to the smallest of {known} that holds the text", "THAT"
+    return f'pad {where}, as in training: `padding="max_length", max_length={length}, truncation=True`.'
+
+
+def _use(config: Config) -> str:
+    """How this package answers with the folder."""
+    task = data.task_of(config.data)
+    if task.images and task.inputs == "tokens":
+        return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'
+    given = '["image.png"]' if task.images else '["a text"]'
+    if task.head == "pretraining":
+        given = '["a text with a [MASK]"]'
+    if task.question:
+        given += ', ["a question"]'
+    elif len(task.texts) == 2:
+        given += ', ["its second text"]'
+    return f'`from fourier_attn import Predictor; Predictor.load("THIS FOLDER")({given})`'
 
 
 def load(path: Path) -> tuple[Config, dict[str, Any], Path]:

@@ -18,13 +18,14 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
     files.absent(to)
     weights = read(source, mixer, head)
     print(weights.report())
-    beside = to.parent / "config.json"
+    beside, described = to.parent / "config.json", ""
     if to.suffix == ".safetensors" and architecture.expressible(weights.config, "huggingface"):
         files.absent(beside)
+        described = json.dumps(describe(weights.config), indent=2) + "\n"
     style = save(to, weights.config, weights.params, to.suffix[1:])
     print(f"written: {to}; names of {style}")
-    if style == "huggingface":
-        beside.write_text(json.dumps(describe(weights.config), indent=2) + "\n")
+    if described:
+        beside.write_text(described)
         print(f"written: {beside}")
 
 

@@ -137,8 +137,8 @@ def _settings(
             "image": (rows * patch, rows * patch, channels),
             "patch": patch,
             "class_token": True,
-            "pixel_mean": _channels(seen, "image_mean", channels),
-            "pixel_deviation": _channels(seen, "image_std", channels),
+            "pixel_mean": _channels(seen, "image_mean", 0.0, channels),
+            "pixel_deviation": _channels(seen, "image_std", 1.0, channels),
             "d": d,
             "depth": depth,
             "mlp": arrays[f"{prefix}encoder.layer.0.intermediate.dense.weight"].shape[0],
@@ -159,9 +159,16 @@ def _settings(
     return settings
 
 
-def _channels(seen: Mapping[str, Any], key: str, channels: int) -> tuple[float, ...]:
-    """As published: pixels from -1 to 1."""
-    return tuple(float(value) for value in seen.get(key, (0.5,) * channels))
+def _channels(seen: Mapping[str, Any], key: str, neutral: float, channels: int) -> tuple[float, ...]:
+    """The statistics of pixels / 255; where nothing is said as published: pixels from -1 to 1.
+
+    A processor takes them of pixels times its factor; where it does not normalise, they are the neutral ones.
+    """
+    values = seen.get(key, (0.5,) * channels) if seen.get("do_normalize", True) else (neutral,) * channels
+    factor = float(seen.get("rescale_factor", 1 / 255)) if seen.get("do_rescale", True) else 1.0
+    if not factor > 0:
+        raise ValueError(f"rescale_factor={factor} must be positive")
+    return tuple(float(value) / (255 * factor) for value in values)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fourier_attn import data, model, predict
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.optics import Engine, presets
+from fourier_attn.optics.drift import timed
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
@@ -83,6 +84,7 @@ class Judge:
           noise: seed of what changes from pass to pass.
           prefer: the plan; None: the one that the run has.
         """
+        engines = [engine.replace(device=timed(engine.device)) for engine in engines]
         stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *engines)
         total, _ = evaluate_split(
             lambda params, batch: self._engines(params, batch, stacked, noise, prefer),

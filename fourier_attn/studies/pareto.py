@@ -7,9 +7,10 @@ the first --search_examples of the validation split; the best of them, --keep ma
 on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
 --engine=PRESET, or else the run's own, or else chip_11x11.
 
-Joules are those of an example's transforms, with the prices of the component library (all low, typical, all
-high); the same transforms on this machine's processor stand beside them, timed, and their watts by RAPL where
-that can be read, else by cited power. All else that the network computes is electronic in either case.
+Joules are those of an example's transforms in the batches in which they are judged, where two examples may
+share a pass, with the prices of the component library (all low, typical, all high); the same transforms on
+this machine's processor stand beside them, timed, and their watts by RAPL where that can be read, else by
+cited power. All else that the network computes is electronic in either case.
 
 Writes NAME.json and NAME.png into the run's directory, for --out=NAME.
 """
@@ -95,6 +96,7 @@ def main() -> None:
     base = base if options.engine is None else presets.preset(options.engine)
     if options.shape:
         base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
+    presets.check_variants(base, options.devices)
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
     judge = Judge(directory, options.data_dir, options.examples)
@@ -153,7 +155,7 @@ def search(
     judge: Judge, base: Engine, choices: Sequence[Choice], prices: Options
 ) -> Iterator[dict[str, Any]]:
     """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
-    blocks = layers(judge.config)
+    blocks, batch = layers(judge.config), judge.config.data.batch
     groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
     for group in tqdm(groups, unit="program"):
         prefer = group[0].prefer
@@ -165,15 +167,15 @@ def search(
             yield {
                 **choice._asdict(),
                 "photons": float(engine.photons),
-                "passes": blocks * plan.passes,
-                "joules": {corner: lines["total"] for corner, lines in joules.items()},
+                "passes": blocks * plan.passes / batch,
+                "joules": {corner: lines["total"] / batch for corner, lines in joules.items()},
                 "validation_accuracy": float(accuracy),
             }
 
 
-def job_of(judge: Judge, batch: int = 1, **changes: Any) -> Work:
-    """What a layer of the network leaves to an engine, for so many examples."""
-    job = transforms(judge.config, batch, **changes)
+def job_of(judge: Judge, **changes: Any) -> Work:
+    """What a layer of the network leaves to an engine, for a batch."""
+    job = transforms(judge.config, judge.config.data.batch, **changes)
     assert job is not None  # a mixer with an engine has transforms
     return job
 
@@ -190,7 +192,7 @@ def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict
 def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
     """Joules of an example's transforms on this machine's processor."""
     config = judge.config
-    measured = measure(config, job_of(judge, config.data.batch), seconds, prices.library)
+    measured = measure(config, job_of(judge), seconds, prices.library)
     if measured.power is None:
         raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")
     took = measured.taken["inference"]

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from fourier_attn import command, provenance, style
 from fourier_attn.data import TASKS
-from fourier_attn.optics import Engine
+from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import runs
 from fourier_attn.studies.bands import band, draw_band
 from fourier_attn.studies.judge import Judge
@@ -54,9 +54,11 @@ def main() -> None:
     directories = runs.directories()
     table, picture = new_files(directories[0], options.out)
     judges = [Judge(directory, options.data_dir, options.examples) for directory in directories]
-    rows = []
+    rows, engines = [], choose_engines(judges)
+    for engine in engines:
+        presets.check_variants(engine, options.devices)
     with tqdm(total=len(judges) * (1 + len(photons))) as bar:
-        for judge, engine in zip(judges, choose_engines(judges), strict=True):
+        for judge, engine in zip(judges, engines, strict=True):
             for part in accuracies(judge, engine, sorted(set(photons)), options.devices):
                 rows += part
                 bar.update()

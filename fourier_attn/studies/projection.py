@@ -108,16 +108,17 @@ def energy_at_corners(engine: Engine, frames: int, options: Options) -> dict[str
 def example_joules(config: Config, options: Options) -> dict[str, float] | None:
     """What the engine of a configuration takes for one example's transforms, with parts at each corner; J.
 
-    None where all is exact.
+    It is an example's share of a batch, as that is transformed: two examples may share a pass. None where all
+    is exact.
     """
     config = fit_grid(config.copy_and_resolve_references())
     engine = presets.build(config.model.mixer.to_dict().get("engine"))
-    job = None if engine is None else transforms(config, 1)
+    job = None if engine is None else transforms(config, config.data.batch)
     if engine is None or job is None:
         return None
     plan = job.plan(engine)
     found = energy_at_corners(engine, layers(config) * plan.frames, options)
-    return {corner: lines["total"] for corner, lines in found.items()}
+    return {corner: lines["total"] / config.data.batch for corner, lines in found.items()}
 
 
 def sensitivity(case: Case) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@
 A trained network is evaluated on its test split (validation, where labels of test are not public) through an
 engine with every number of bits, factor on the noise, and device seed in turn, and with the exact transform.
 The bits are those of all converters. The factor multiplies the amplitude of all noise: per shot and static,
-light and electrical. Each device has static errors and draws of its own.
+light and electrical. Each device has static errors and draws of its own. A measured device is one, whose
+errors no factor changes: for it --devices=1 --noise=1.
 
 The engine is --engine=PRESET, or else the run's own, or else the other run's, or else chip_11x11.
 `--against=OTHER` puts a second run on the same task beside the first: one trained exactly beside one trained
@@ -46,6 +47,8 @@ def main() -> None:
     table, picture = new_files(directories[0], flags.FLAGS.out)
     judges = [Judge(directory, flags.FLAGS.data_dir, flags.FLAGS.examples) for directory in directories]
     engines = choose_engines(judges)
+    for engine in engines:
+        presets.check_variants(engine, flags.FLAGS.devices, noises)
     for judge, engine in zip(judges, engines, strict=True):
         rows, columns = engine.shape
         print(f"{judge.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")

@@ -36,7 +36,7 @@ def extend(directory: Path, epochs: int) -> str:
         config = workdir.load(directory)
         step, made = line["step"], round(line["epoch"])
         before, total = _rate(config, step - 1), made + epochs
-        config.optim.steps = step // made * total
+        config.optim.steps = round(step / line["epoch"]) * total
         config.train.epochs = total
         facts["config"] = config.to_dict()
         entry = {"step": step, "epochs": total, "commit": provenance.commit()}

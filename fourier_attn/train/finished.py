@@ -36,5 +36,5 @@ def finished(directory: Path) -> dict[str, Any] | None:
     patience = settings.train.patience
     stopped = bool(patience) and int(np.min(state.stale)) >= patience
     stopped = stopped and workdir.extended_at(directory) != line["step"]
-    ended = line["step"] == settings.optim.steps or stopped
+    ended = line["step"] >= settings.optim.steps or stopped  # beyond them, where the data have become fewer
     return line if name == saved[0] and ended else None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from tqdm import tqdm
@@ -119,9 +120,11 @@ class Run:
         like = self.placement.like(jax.eval_shape(self.init, init_keys, {}))
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
+            name, state = found
             if self.lead:
-                workdir.note_drift(self.directory, differing)
-            return self.patient(found[1], found[0].step), keys, found[0]
+                at = (name.step, name.validated)
+                workdir.note_drift(self.directory, differing, self.config, self.fingerprints, at)
+            return self.judged_anew(self.patient(state, name.step), name), keys, name
         processes.agree(self.check_new)
         state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
         if self.lead:
@@ -134,6 +137,14 @@ class Run:
         """The state of a run that had lost its patience and then got more epochs, with new patience."""
         extended = processes.told(lambda: workdir.extended_at(self.directory)) == step
         return state._replace(stale=state.stale * 0) if extended and self.is_stale(state) else state
+
+    def judged_anew(self, state: State, name: Name) -> State:
+        """The state without a best score where that was of another validation, and there will be one more."""
+        at = (name.step, name.validated)
+        other = processes.told(lambda: workdir.judged_otherwise(self.directory, at))
+        if not other or (name.validated and name.step >= len(self.data.train)):
+            return state
+        return state._replace(best_score=jnp.minimum(state.best_score, -jnp.inf), stale=state.stale * 0)
 
     def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
         """The state with ranges of converters from the latest batches, at first from those that come first.

@@ -15,7 +15,7 @@ import jax
 from jax._src import clusters  # which jax.distributed asks, too; there is no public way to it
 
 from fourier_attn import command
-from fourier_attn.train import coordinator
+from fourier_attn.train import coordinator, gpus
 from fourier_attn.train.signals import Interrupted
 from fourier_attn.train.watch import Watch, end, table
 
@@ -217,7 +217,12 @@ def _connect(given: tuple[str, int, int] | None) -> None:
     try:
         with coordinator.apart():
             jax.distributed.initialize(
-                address, count, index, initialization_timeout=longer, heartbeat_timeout_seconds=600
+                address,
+                count,
+                index,
+                local_device_ids=gpus.share(),
+                initialization_timeout=longer,
+                heartbeat_timeout_seconds=600,
             )
     finally:
         late.cancel()

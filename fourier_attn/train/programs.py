@@ -53,11 +53,11 @@ def _machine() -> str:
 
 
 def _tidy(place: Path) -> None:
-    for path in place.iterdir():
+    for path in _files(place):
         # JAX writes them bit by bit, and never again where there is one: a cut one would stay for ever.
         if not _whole(path):
             path.unlink(missing_ok=True)
-    files = [(path, path.stat()) for path in place.iterdir()]
+    files = [(path, path.stat()) for path in _files(place)]
     size = sum(found.st_size for _, found in files)
     if size <= MOST:
         return
@@ -66,6 +66,11 @@ def _tidy(place: Path) -> None:
         size -= found.st_size
         if size <= MOST / 2:
             return
+
+
+def _files(place: Path) -> list[Path]:
+    """The programs; on GPUs JAX puts a folder beside them."""
+    return [path for path in place.iterdir() if path.is_file()]
 
 
 def _whole(path: Path) -> bool:

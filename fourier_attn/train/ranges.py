@@ -1,6 +1,6 @@
 """Ranges of converters that are calibrated and stored with the weights, a full scale for each layer."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import jax
@@ -16,6 +16,9 @@ from fourier_attn.train.step import make_forward
 BATCHES = 4  # from which a run calibrates
 
 Place = tuple[tuple[str, ...], str]  # a layer and its converter
+# What is "auto" while each converter is calibrated: the detectors' have modulators as they will be.
+ORACLES = {"dac": ("dac", "adc"), "adc": ("adc",)}
+IN_FORCE = "in force"  # the look with the ranges that the parameters have
 
 
 class Watcher:
@@ -26,7 +29,7 @@ class Watcher:
 
     def __init__(self, network: model.Model):
         self.engines: dict[Place, Engine] = {}
-        self.forwards: list[tuple[set[Place], Any]] = []
+        self.looks: list[tuple[str, set[Place], Any]] = []
         self.seen: list[tuple[Place, Any]] = []
         for which in (0, -1):
             asking = {
@@ -36,10 +39,15 @@ class Watcher:
                 for converter in uncalibrated(engines[which])
             }
             new = asking.keys() - self.engines.keys()
-            if new:
-                self.engines = asking | self.engines
-                watching = model.with_engines(network, lambda engine: watched(engine, self._count), which)
-                self.forwards.append((new, make_forward(watching)))
+            self.engines = asking | self.engines
+            for look in (*ORACLES, IN_FORCE):
+                places = {place for place in new if look in (place[1], IN_FORCE)}
+                if places:
+                    self.looks.append((look, places, self._forward(network, which, ORACLES.get(look, ()))))
+
+    def _forward(self, network: model.Model, which: int, oracles: Collection[str]) -> Any:
+        watching = model.with_engines(network, lambda engine: watched(engine, self._count, oracles), which)
+        return make_forward(watching)
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
         # reading them here would wait for the program that waits for this
@@ -50,31 +58,49 @@ class Watcher:
     ) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
         """Full scales of least error for the batches, and how much the ones of the parameters clip.
 
-        Layers see what the others make of it with ranges that are known beforehand.
+        Modulators' first, with ranges that are known beforehand; then the detectors', behind modulators that
+        have their new ones.
 
         Returns: a full scale for each place in the parameters; and "adc_clip_rate", "dac_clip_rate", the
-          shares of all conversions beyond the full scale that the parameters have, where they have one.
+          shares of all conversions beyond the full scales that the parameters have, with these in force;
+          none where one of them is missing.
         Raises: ValueError where there are no batches.
         """
-        total = {place: np.zeros(BINS, np.int64) for place in self.engines}
-        for batch in batches:
-            for places, forward in self.forwards:
+        batches, found, changed = list(batches), {}, params
+        for look in ORACLES:
+            for (layer, converter), counts in self._counts(look, changed, batches).items():
+                path = (*layer, CONVERTERS[converter].full_scale)
+                found[path] = full_scale(self.engines[layer, converter], converter, counts)
+                changed = _put(changed, path, np.asarray(found[path], np.float32))
+        return found, self._clip_rates(params, batches)
+
+    def _counts(self, look: str, params: Any, batches: Iterable[Batch]) -> dict[Place, np.ndarray]:
+        """How often each size stands before the converters that a look is for."""
+        total = {}
+        for places, forward in [(places, forward) for name, places, forward in self.looks if name == look]:
+            total |= {place: np.zeros(BINS, np.int64) for place in places}
+            for batch in batches:
                 self.seen = []
                 jax.block_until_ready(forward(params, batch))
                 jax.effects_barrier()
                 for place, counts in self.seen:
                     if place in places:
                         total[place] += np.asarray(counts, np.int64)
-        found, clips = {}, {}
-        for (layer, converter), engine in self.engines.items():
-            counts = total[layer, converter]
-            path = (*layer, CONVERTERS[converter].full_scale)
-            found[path] = full_scale(engine, converter, counts)
-            before = float(_get(params, path))
-            if before > 0:
-                sums = clips.setdefault(f"{converter}_clip_rate", np.zeros(2))
-                sums += [clipped(engine, converter, counts, before) * counts.sum(), counts.sum()]
-        return found, {name: float(share / count) for name, (share, count) in clips.items()}
+        return total
+
+    def _clip_rates(self, params: Any, batches: Iterable[Batch]) -> dict[str, float]:
+        """Shares of all conversions beyond the full scales of the parameters."""
+        stored = {
+            place: float(_get(params, (*place[0], CONVERTERS[place[1]].full_scale))) for place in self.engines
+        }
+        if min(stored.values(), default=0.0) <= 0:
+            return {}
+        clips = {}
+        for (layer, converter), counts in self._counts(IN_FORCE, params, batches).items():
+            beyond = clipped(self.engines[layer, converter], converter, counts, stored[layer, converter])
+            sums = clips.setdefault(f"{converter}_clip_rate", np.zeros(2))
+            sums += [beyond * counts.sum(), counts.sum()]
+        return {name: float(share / count) for name, (share, count) in clips.items()}
 
     def calibrate(
         self, params: Any, batches: Iterable[Batch], seeds: int = 1

@@ -257,10 +257,11 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
     """
     differing = _changes(record(workdir)["fingerprints"], fingerprints)
     if refused := sorted(differing.keys() - set(allowed)):
+        told = _told({name: differing[name] for name in refused})
         raise ValueError(
-            f"workdir={workdir} began with other {' and '.join(refused)} "
-            f"({'; '.join(differing[name] for name in refused)}), so that the run would not be the "
-            f"one that was begun; restore them, or go on with --allow_drift={','.join(refused)}"
+            f"workdir={workdir} began with other {' and '.join(refused)} ({told}), so that the run "
+            "would not be the one that was begun; restore them, or go on with "
+            f"--allow_drift={','.join(refused)}"
         )
     return sorted(differing)
 
@@ -272,30 +273,73 @@ def check_same(first: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """
     if differing := _changes(first, ours):
         raise ValueError(
-            f"this process has other {' and '.join(sorted(differing))} than process 0 "
-            f"({'; '.join(differing[name] for name in sorted(differing))}); give the same to all"
+            f"this process has other {' and '.join(sorted(differing))} than process 0 ({_told(differing)}); "
+            "give the same to all"
         )
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+def data_changes(workdir: Path, fingerprints: Mapping[str, Any]) -> dict[str, str]:
+    """Names of splits and files whose rows are not those with which the run began, and how they differ."""
+    return _changes(record(workdir)["fingerprints"], {"data": fingerprints["data"]}).get("data", {})
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Of fingerprints of the same names, those that differ, and how."""
     found = {}
     for name in before.keys() & now.keys():
         old, new = flat({name: before[name]}), flat({name: now[name]})
-        changes = [
-            f"{key} {old.get(key)} -> {new.get(key)}" for key in old | new if old.get(key) != new.get(key)
-        ]
-        if changes:
-            found[name] = ", ".join(changes)
+        changes = {key: f"{old.get(key)} -> {new.get(key)}" for key in old | new}
+        if changes := {key: how for key, how in changes.items() if old.get(key) != new.get(key)}:
+            found[name] = changes
     return found
 
 
-def note_drift(workdir: Path, differing: list[str]) -> None:
-    """Writes into config.json what is not what it was, if anything, and from which commit on."""
-    if differing:
-        facts = record(workdir)
-        earlier = [*facts.get("allowed_drift", []), {"what": differing, "commit": provenance.commit()}]
-        atomic.write(workdir / "config.json", json.dumps(facts | {"allowed_drift": earlier}, indent=2) + "\n")
+def _told(changes: Mapping[str, Mapping[str, str]]) -> str:
+    """Changes in words."""
+    return "; ".join(
+        ", ".join(f"{key} {how}" for key, how in changes[name].items()) for name in sorted(changes)
+    )
+
+
+def note_drift(
+    workdir: Path, differing: list[str], config: Config, fingerprints: Mapping[str, Any], at: tuple[int, bool]
+) -> None:
+    """Writes into config.json that the run is another one from here on, if anything is not what it was.
+
+    Args:
+      config: fitted to the data as they are now.
+      fingerprints: as they are now; those before are kept with the note.
+      at: the step of the state, and whether it has been validated.
+    """
+    if not differing:
+        return
+    facts = record(workdir)
+    before = facts["fingerprints"]
+    note = {"what": differing, "commit": provenance.commit(), "at": at}
+    note["before"] = {name: before[name] for name in differing}
+    now = {name: fingerprints[name] for name in differing}
+    facts |= {"config": config.to_dict(), "fingerprints": before | now}
+    facts["allowed_drift"] = [*facts.get("allowed_drift", []), note]
+    atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
+
+
+def judged_otherwise(workdir: Path, at: tuple[int, bool]) -> bool:
+    """Whether the validation of a run has been another one since a state, by its step and whether validated.
+
+    Raises: ValueError for a damaged record.
+    """
+    facts = record(workdir)
+    try:
+        notes = [note for note in facts.get("allowed_drift", []) if "at" in note]  # earlier ones lack it
+        after = [
+            note["before"]["data"] for note in notes if "data" in note["what"] and list(at) <= note["at"]
+        ]
+        now = facts["fingerprints"].get("data", {}).get("validation")
+        return any(before.get("validation") != now for before in after)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{workdir / 'config.json'} is damaged (allowed_drift); name another workdir"
+        ) from error
 
 
 @contextlib.contextmanager

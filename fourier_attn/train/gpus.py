@@ -1,0 +1,40 @@
+"""Which of a node's GPUs are this process's, where SLURM or Open MPI has started it."""
+
+import os
+from collections.abc import Mapping
+
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+
+
+def share(environment: Mapping[str, str] = os.environ) -> list[int] | None:
+    """Numbers of this process's among the GPUs that it sees: all of them (k = 1), or one of k equal shares.
+
+    JAX alone would give each process one, however many there are.
+
+    Returns [] for all that it sees; None where that is said elsewhere (JAX_LOCAL_DEVICE_IDS), or not known.
+    """
+    found = None if environment.get("JAX_LOCAL_DEVICE_IDS") else _place(environment)
+    if found is None:
+        return None
+    index, processes = found
+    seen = next((len(value.split(",")) for name in VISIBLE if (value := environment.get(name))), 0)
+    here = int(environment.get("SLURM_GPUS_ON_NODE", "0"))
+    if processes == 1 or 0 < seen * processes <= here:  # SLURM shows each process its own alone
+        return []
+    count = seen or here
+    if count < processes:
+        return None
+    return list(range(index * count // processes, (index + 1) * count // processes))
+
+
+def _place(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """Which process of this node this is, of how many; None where nothing says it."""
+    try:
+        if "SLURM_LOCALID" in environment:
+            tasks, nodes = (int(environment[f"SLURM_STEP_NUM_{name}"]) for name in ("TASKS", "NODES"))
+            return int(environment["SLURM_LOCALID"]), -(-tasks // nodes)
+        names = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")
+        index, processes = (int(environment[name]) for name in names)
+        return index, processes
+    except (KeyError, ValueError):
+        return None
