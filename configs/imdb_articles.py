@@ -2,9 +2,9 @@
 
 The string argument is MODEL or MODEL-listing, for example `configs/imdb_articles.py:lambda-listing`:
 
-    MODEL           AdamW, batches of 32 in buckets and three epochs, which two CPU cores can pay for; only
-                    words are dropped: with dropout in six blocks whose norms come last, FNet and lambda
-                    layers were seen to learn nothing in the first epoch
+    MODEL           AdamW, batches of 32 in buckets and two epochs, which two CPU cores can pay for. Norms
+                    come first and only words are dropped: where norms come last, some networks were seen to
+                    learn nothing (results/imdb/comparisons.md)
     MODEL-listing   as the articles have it, for a GPU: Adam at 1e-4, batches of 4, a warm-up over 10,000
                     examples, 20 epochs; words split at white space, PyTorch's initial values, no dropout,
                     and nothing that is told what is padding: the mean is over all positions
@@ -42,7 +42,8 @@ def get_config(argument: str = "lambda") -> Config:
         config.model.d, config.model.mlp = 121, 484
     if not listing:
         config.model.dropout = config.model.mixer_dropout = 0.0
-        config.model.token_dropout, config.train.patience = 0.3, 0
+        config.model.norm_position, config.model.token_dropout = "pre", 0.3
+        config.train.epochs, config.train.patience = 2, 0
         return config
     config.data.tokenizer, config.model.initializer, config.model.masked = "whitespace", "torch", False
     if name == "attention":
