@@ -55,6 +55,16 @@ def test_what_fits_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
         memory.check(c)
 
 
+@pytest.mark.parametrize("mixer", ["long_conv", "random"])
+def test_mixers_with_a_length_get_that_of_the_patches(mixer: str) -> None:
+    """Which the run gives them once the data are read, after this check."""
+    c = config.default(mixer, "cifar10")
+    c.model.patch, c.model.d, c.model.mlp = 1, 4, 4
+    assert config.tokens(c) > c.model.mixer.length
+    memory.check(c)
+    assert c.model.mixer.length == config.default(mixer, "cifar10").model.mixer.length, "it is only looked at"
+
+
 def test_what_is_too_large_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The matrices of "random" are drawn where they are traced."""
     monkeypatch.setattr(memory, "traced", None)

@@ -19,9 +19,10 @@ Groups = Mapping[str, Sequence[Finding]]
 @style.styled()
 def curves(groups: Groups) -> Figure:
     """Validation accuracy over epochs with bands over seeds: each model in a panel, the others in grey."""
-    lines = -(-len(groups) // ACROSS)
+    across = min(ACROSS, len(groups))
+    lines = -(-len(groups) // across)
     figure = style.figure(height=1.4 * lines + 0.4)
-    panels = figure.subplots(lines, ACROSS, sharex=True, sharey=True, squeeze=False).ravel()
+    panels = figure.subplots(lines, across, sharex=True, sharey=True, squeeze=False).ravel()
     found = {name: _validation(findings) for name, findings in groups.items()}
     for axes, (name, (epochs, values)) in zip(panels, found.items(), strict=False):
         for other, (places, numbers) in found.items():
@@ -32,7 +33,7 @@ def curves(groups: Groups) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
-    for axes in panels[max(len(groups) - ACROSS, 0) : len(groups)]:
+    for axes in panels[max(len(groups) - across, 0) : len(groups)]:
         axes.xaxis.set_tick_params(labelbottom=True)
     figure.supxlabel("epoch", fontsize=style.SMALL + 1)
     figure.supylabel("validation accuracy, %", fontsize=style.SMALL + 1)

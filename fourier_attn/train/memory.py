@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fourier_attn import model, provenance
-from fourier_attn.config import Config, mixers, tokens
+from fourier_attn.config import Config, fit_grid, mixers, tokens
 from fourier_attn.optics import presets
 from fourier_attn.train import processes
 
@@ -28,7 +28,7 @@ def check(config: Config, mesh: Mapping[str, int] = ONE) -> None:
       mesh: devices along each axis.
     Raises: ValueError that names the largest part.
     """
-    free = available()
+    free, config = available(), fit_grid(config.copy_and_resolve_references())
     for needs in (cheap, traced):  # one after the other: what is too large must not be traced
         needed = needs(config, mesh)
         total = sum(needed.values())
