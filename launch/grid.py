@@ -109,21 +109,31 @@ def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> 
 
     Raises: ValueError that names the point.
     """
-    values, line = flags.FlagValues(), command.with_paths(["sweep", *own, *words(point)])
-    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     try:
-        values(line)
-        found = values["config"].value
-        if recipe is not None:
-            found = config.with_recipe(
-                found, recipe, tuple(config_flags.get_override_values(values["config"]))
-            )
+        found = read([*own, *words(point)], recipe)
         config.check(found)
         memory.traced(found)  # a mixer looks at its values when it is first used
         return found
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
+
+
+def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
+    """The configuration that --config=FILE and --config.KNOB=VALUE give.
+
+    Raises: ValueError or flags.Error.
+    """
+    values, line = flags.FlagValues(), command.with_paths(["sweep", *given])
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
+    try:
+        values(line)
+        found = values["config"].value
+        if recipe is None:
+            return found
+        return config.with_recipe(found, recipe, tuple(config_flags.get_override_values(values["config"])))
+    except (flags.Error, ValueError):
+        raise
     except Exception as error:  # a configuration file is run here, and may fail in any way
         message = command.no_knob(error, line)
         message = message or f"the configuration cannot be read ({type(error).__name__}: {error})"
-        raise ValueError(f"{name(point)}: {message}") from error
+        raise ValueError(message) from error

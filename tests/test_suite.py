@@ -1,6 +1,7 @@
 """The suite of networks: its cells, the files of what they found, and all of it once on synthetic reviews."""
 
 import json
+import math
 import runpy
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from conftest import ROOT, run_here
 from configs import imdb_small
 from fourier_attn import config
 from fourier_attn.optics import components, cost, plan, presets
-from fourier_attn.studies import images, imdb, ledger, projection, report, suite
+from fourier_attn.studies import collect, images, imdb, ledger, projection, report, suite
 from fourier_attn.studies.comparisons import COMPARISONS
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
@@ -65,7 +66,9 @@ def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
 def written(directory: Path, name: str = "toy-fnet-0", **more: object) -> Path:
     cell = next(cell for cell in suite.cells("toy") if cell.name == name)
     facts = {"cell": name, "tier": "toy", "model": cell.model, "metric": "accuracy", "cpu_seconds": 18.0}
-    facts |= {"epochs": [], "test": {"accuracy": 0.5}, "fingerprints": {}, **more}
+    facts |= {"knobs": collect.differing(collect.plain(cell.read())), "counted": 1, "processes": 1}
+    facts |= {"epochs": [], "test": {"accuracy": 0.5}, "fingerprints": {}, "date": ""}
+    facts |= {"task": cell.task, "split_seed": cell.split_seed, "allowed_drift": [], **more}
     return Ledger(directory).write(facts)
 
 
@@ -79,6 +82,74 @@ def test_a_file_that_was_edited_is_noticed_and_put_aside(tmp_path: Path) -> None
     assert "it is now toy-fnet-0.json.aside" in edited.put_aside()[0]
     assert not path.exists()
     assert not Ledger(tmp_path).aside
+
+
+def test_what_was_put_aside_before_stays(tmp_path: Path) -> None:
+    for content in ("first", "second", "third"):
+        path = written(tmp_path)
+        path.write_text(content)
+        Ledger(tmp_path).put_aside()
+    kept = {path.name: path.read_text() for path in (tmp_path / "cells").iterdir()}
+    names = [f"toy-fnet-0.json.aside{i}" for i in ("", "1", "2")]
+    assert kept == dict(zip(names, ("first", "second", "third"), strict=True))
+
+
+def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
+    cell = suite.EVERY["toy-fnet-0"]
+    knobs = collect.differing(collect.plain(cell.read()))
+    assert cell.differing(knobs) == ""
+    written(tmp_path, knobs=knobs | {"train.epochs": 9})
+    what = "train.epochs 9 there, 2 in configs/fnet.py"
+    assert Ledger(tmp_path).unlike() == {"toy-fnet-0": what}
+    directories = [f"--results={tmp_path}", f"--runs={tmp_path / 'runs'}"]
+    code, _, error = run_here(imdb, "--tier=toy", *directories)
+    assert code == 2
+    assert f"was trained with other knobs ({what}); restore the configuration" in error
+    assert not (tmp_path / "runs").exists()
+    code, out, _ = run_here(imdb, "--tier=toy", "--list", *directories)
+    assert (code, what in out) == (0, True)
+    assert f"`toy-fnet-0` was trained with other knobs: {what}." in report.cautions(Ledger(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["imdb", "images"])
+def test_all_results_are_of_the_configurations_of_today(name: str) -> None:
+    ledger = Ledger(ROOT / "results" / name)
+    assert ledger.findings
+    assert not ledger.unlike()
+    assert not ledger.aside
+
+
+@pytest.mark.parametrize("name", ["imdb", "images"])
+def test_reports_say_what_their_cells_do(name: str) -> None:
+    directory = ROOT / "results" / name
+    assert report.report(Ledger(directory)) == (directory / "report.md").read_text()
+
+
+def test_two_runs_of_a_cell_do_not_take_each_other_s_place(tmp_path: Path) -> None:
+    path = written(tmp_path, date="yesterday")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"toy-fnet-0\.json is of another run; move one of them away"):
+        written(tmp_path, date="today")
+    assert path.read_bytes() == before
+    runs = [
+        imdb.CellRun(suite.EVERY[name], tmp_path, Ledger(tmp_path), ())
+        for name in ("toy-fnet-0", "toy-fnet-1")
+    ]
+    assert list(imdb.affordable(runs, 1.0, None)) == runs[1:]  # the other is done by now
+
+
+def test_a_score_that_failed_is_kept_and_said() -> None:
+    found = {"metric": "spearman", "test": {}, "validation": [0.1, None]}
+    assert math.isnan(ledger.score(found))
+    assert imdb.in_words(found) == "validation spearman failed"
+    assert ledger.score(found | {"test": {"spearman": 0.5}, "validation": []}) == 0.5
+
+
+def test_one_seed_has_no_interval() -> None:
+    found = {"metric": "accuracy", "test": {"accuracy": 0.9}, "right": pack(np.ones(10, bool))}
+    assert np.isnan(ledger.interval([found])).all()
+    clipped = [found | {"right": None}, found | {"right": None, "test": {"accuracy": 0.99}}]
+    assert ledger.interval(clipped)[1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -150,12 +221,19 @@ def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_report_does_not_pass_over_different_code() -> None:
-    def found(cell: str, source: str) -> ledger.Finding:
-        return {"cell": cell, "tier": "1", "fingerprints": {"code": {"source": source}}}
+    def found(cell: str, source: str, rows: str = "z", drift: tuple[str, ...] = ()) -> ledger.Finding:
+        prints = {"code": {"source": source}, "data": {"test": rows}}
+        facts = {"cell": cell, "tier": "1", "task": "imdb", "fingerprints": prints, "split_seed": 0}
+        facts |= {"knobs": {"data.vocab": 9, "model.d": 8}}
+        return facts | {"allowed_drift": [{"what": list(drift)}] if drift else []}
 
     assert not list(report.mixed([found("a", "x"), found("b", "x")]))
     (said,) = report.mixed([found("a", "x"), found("b", "y"), found("c", "x")])
     assert "2 versions of the code (a, c: source x; b: source y)" in said
+    (said,) = report.mixed([found("a", "x"), found("b", "x", rows="other")])
+    assert "2 test sets of imdb, split 0, data.vocab=9 (a: z; b: other)" in said
+    (said,) = report.mixed([found("a", "x", drift=("device",))])
+    assert said == "`a` went on with other device."
 
 
 def test_comparisons_are_written_down() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from fourier_attn.studies import suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
-from fourier_attn.studies.ledger import Ledger
+from fourier_attn.studies.ledger import Ledger, validation
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
-from fourier_attn.studies.report import answers, grouped
+from fourier_attn.studies.report import answers
 
 # By claim: what the sources say. Their accuracies are of one network each, on 5,000 validation reviews.
 SOURCES = {
@@ -32,7 +32,7 @@ HOLDS = {
 def claims(results: Results, name: str, tier: str) -> str:
     """A line for each comparison of a tier whose cells are all there, and what follows for its claim."""
     seeds = {model.name: model.seeds for model in suite.MODELS[tier]}
-    groups = grouped(Ledger(results.root / "results" / name), tier)
+    groups = Ledger(results.root / "results" / name).grouped(tier)
     whole = {model: found for model, found in groups.items() if len(found) == seeds[model]}
     found = {verdict.comparison.name: verdict for verdict in judge(COMPARISONS[tier], answers(whole))}
     lines = []
@@ -52,10 +52,9 @@ def measured(verdict: Verdict) -> list[str]:
 
 def starts(results: Results, name: str, tier: str) -> str:
     """A line for each model of a tier: validation accuracy after every epoch, in the mean over seeds."""
-    groups = grouped(Ledger(results.root / "results" / name), tier)
+    groups = Ledger(results.root / "results" / name).grouped(tier)
     curves = {
-        model: [100 * mean(values) for values in zip(*(each["validation"] for each in found), strict=True)]
-        for model, found in groups.items()
+        model: [100 * mean(values) for values in validation(found)[1]] for model, found in groups.items()
     }
     epochs = max(map(len, curves.values()), default=0)
     lines = [

@@ -9,6 +9,7 @@ after an interruption, and leaves one file in --results when it is done. Cells t
 trained again, on whatever machine it was written.
 """
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from absl import flags
 from fourier_attn import command, data
 from fourier_attn.data.tfds import prepared
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import HOUR, Ledger, finding, score
+from fourier_attn.studies.ledger import Finding, Ledger, core_hours, finding, score, scored
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
@@ -60,17 +61,19 @@ class CellRun(sweep.Run):
         self.cell, self.ledger = cell, ledger
 
     def announce(self) -> None:
+        if not self.code:
+            try:
+                self.collect()
+            except ValueError as error:
+                self.code, self.error = 2, str(error)
         if self.code:
             print(f"{self.cell.name}: exit code {self.code}: {self.error}", flush=True)
-            return
-        self.collect()
 
     def collect(self) -> None:
         """Keeps what a finished run has found."""
         found = finding(self.cell, self.program.workdir)
-        print(
-            f"{self.cell.name}: {found['metric']} {score(found):.4f}, {self.ledger.write(found)}", flush=True
-        )
+        path = self.ledger.write(found)
+        print(f"{self.cell.name}: {in_words(found)}, {path}", flush=True)
 
 
 def main() -> int:
@@ -86,8 +89,7 @@ def train(*tiers: str) -> int:
     if options.list:
         print("\n".join(listed(chosen, ledger, runs, scale)))
         return 0
-    for line in ledger.put_aside():
-        print(f"aside       {line}", flush=True)
+    check_knobs(chosen, ledger)
     left = [cell for cell in chosen if cell.name not in ledger.findings]
     check_budget(left, scale, options.budget_hours)
     for row in {cell.task: data.TASKS[cell.task] for cell in left}.values():
@@ -95,6 +97,8 @@ def train(*tiers: str) -> int:
             prepared(row.dataset, options.data_dir, row.builder)
     for start in sorted({cell.start for cell in left if cell.start}):
         check_start(runs / start)
+    for line in ledger.put_aside():
+        print(f"aside       {line}", flush=True)
     words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
     cell_runs = [CellRun(cell, runs, ledger, words) for cell in left]
     waiting = affordable([run for run in cell_runs if not collected(run)], scale, options.budget_hours)
@@ -107,6 +111,17 @@ def train(*tiers: str) -> int:
     if received:
         return 128 + received
     return int(any(run.code for run in cell_runs))
+
+
+def check_knobs(cells: Sequence[Cell], ledger: Ledger) -> None:
+    """Checks that what cells have found is of the configurations of today. Raises: ValueError."""
+    unlike = ledger.unlike()
+    for cell in cells:
+        if cell.name in unlike:
+            raise ValueError(
+                f"{ledger.path(cell.name)} was trained with other knobs ({unlike[cell.name]}); restore the "
+                "configuration, or move the file and its run away"
+            )
 
 
 def check_start(directory: Path) -> None:
@@ -129,10 +144,9 @@ def collected(run: CellRun) -> bool:
 
 def pace(cells: Sequence[Cell], ledger: Ledger) -> float:
     """How many times longer finished cells took than was expected of them; 1 where there is none."""
-    pairs = [(ledger.findings[c.name]["cpu_seconds"], c) for c in cells if c.name in ledger.findings]
-    taken = [(seconds, cell) for seconds, cell in pairs if seconds]
-    expected = HOUR * sum(cell.core_hours for _, cell in taken)
-    return sum(seconds for seconds, _ in taken) / expected if taken else 1.0
+    known = [(core_hours(ledger.findings[c.name]), c) for c in cells if c.name in ledger.findings]
+    taken = [(hours, cell.core_hours) for hours, cell in known if hours]
+    return sum(hours for hours, _ in taken) / sum(expected for _, expected in taken) if taken else 1.0
 
 
 def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> None:
@@ -148,9 +162,14 @@ def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> No
 
 
 def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> Iterator[CellRun]:
-    """Those that the budget is expected to suffice for, one after the other."""
+    """Those that the budget is expected to suffice for, one after the other.
+
+    Cells that another process has finished by then are passed over.
+    """
     spent = 0.0
     for run in runs:
+        if run.ledger.path(run.cell.name).exists():
+            continue
         cost = scale * run.cell.core_hours
         if budget is not None and spent + cost > budget:
             continue
@@ -165,20 +184,29 @@ def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> I
     for cell in cells:
         found = ledger.findings.get(cell.name)
         if found:
-            hours = (found["cpu_seconds"] or 0) / HOUR
-            spent += hours
-            yield f"done     {hours:6.2f} core-h   {cell.name:<36}{found['metric']} {score(found):.4f}"
+            hours = core_hours(found)  # None where a process was killed, which could not tell
+            spent += hours or 0.0
+            taken = "     ?" if hours is None else f"{hours:6.2f}"
+            yield f"done     {taken} core-h   {cell.name:<36}{in_words(found)}"
         else:
             hours = scale * cell.core_hours
             left += hours
             yield f"{state(runs / cell.name):<9}{hours:6.2f} core-h   {cell.name}"
     for path, why in ledger.aside.items():
         yield f"aside    {path} {why}"
+    for name, what in ledger.unlike().items():
+        yield f"unlike   {ledger.path(name)} was trained with other knobs: {what}"
     done = sum(cell.name in ledger.findings for cell in cells)
     yield (
         f"{done} of {len(cells)} cells done in {spent:.1f} core-hours; the others take some {left:.1f}, "
         f"at {scale:.2f} times the estimates"
     )
+
+
+def in_words(found: Finding) -> str:
+    """The score of a cell."""
+    value = score(found)
+    return f"{scored(found)} {'failed' if math.isnan(value) else f'{value:.4f}'}"
 
 
 def state(directory: Path) -> str:

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import provenance
-from fourier_attn.studies import collect, statistics
+from fourier_attn.studies import collect, statistics, suite
 from fourier_attn.studies.bands import band
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
-from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 
 Finding = dict[str, Any]
 HOUR = 3600.0
+NAMES = {"mean_iou": "mean IoU", "mlm_accuracy": "accuracy on masked tokens"}  # of metrics, in words
 RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
 
 
@@ -29,10 +31,13 @@ def finding(cell: Cell, directory: Path) -> Finding:
       the answer to each test example is right, packed, or None where that is not public, or the metric is
       no accuracy; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as they
       could tell (`counted` of `processes`).
-    Raises: ValueError for a run that is not finished, or was made with other knobs.
+    Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
-    check_knobs(cell, directory)
     row, lines = collect.row(directory), read_lines(directory)
+    if (row["seed"], row["split_seed"]) != (cell.seed, cell.split_seed):
+        raise ValueError(f"{directory} has other seeds than {cell.name}; move it away")
+    if unlike := cell.differing(row["knobs"]):
+        raise ValueError(f"{directory} was trained with other knobs ({unlike}); move it away")
     facts = workdir.record(directory)
     epochs: dict[int, dict[str, Any]] = {}
     for line in lines:
@@ -55,25 +60,39 @@ def finding(cell: Cell, directory: Path) -> Finding:
 
 
 def score(found: Finding) -> float:
-    """The metric on test, or where its labels are not public, on validation after the last epoch."""
-    return found["test"].get(found["metric"], found["validation"][-1])
+    """The metric on test, or where its labels are not public, on validation after the last epoch.
+
+    NaN for a failure: a correlation of answers that are all the same number.
+    """
+    test, metric = found["test"], found["metric"]
+    value = test[metric] if metric in test else found["validation"][-1]
+    return math.nan if value is None else value
+
+
+def scored(found: Finding) -> str:
+    """What `score` is, in words, like "test accuracy"."""
+    split = "test" if found["metric"] in found["test"] else "validation"
+    return f"{split} {NAMES.get(found['metric'], found['metric'])}"
 
 
 def interval(findings: Sequence[Finding]) -> tuple[float, float]:
-    """95 % interval of a model's score, over seeds, and examples where single answers are known."""
+    """95 % interval of a model's score, over seeds, and examples where single answers are known.
+
+    NaN for one seed, which tells nothing of the others.
+    """
+    if len(findings) == 1:
+        return math.nan, math.nan
     if findings[0]["right"]:
         return statistics.mean_interval(np.array([unpack(found["right"]) for found in findings]))
     mean, half = band([score(found) for found in findings])
-    return mean - half, mean + half
+    return max(0.0, mean - half), min(1.0, mean + half)
 
 
-def check_knobs(cell: Cell, directory: Path) -> None:
-    """Checks that a run in a cell's directory is finished and has its seeds. Raises: ValueError."""
-    if finished(directory) is None:
-        raise ValueError(f"{directory} is not finished; the same command goes on with it")
-    there = workdir.load(directory)
-    if (there.seed, there.data.split_seed) != (cell.seed, cell.split_seed):
-        raise ValueError(f"{directory} has other seeds than {cell.name}; move it away")
+def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[float]]]:
+    """Epochs that all seeds have had, and after each the metric on validation of all of them."""
+    length = min(len(found["validation"]) for found in findings)
+    epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
+    return epochs, [[found["validation"][epoch] for found in findings] for epoch in range(length)]
 
 
 def answered_right(directory: Path) -> np.ndarray:
@@ -120,7 +139,7 @@ def digest(document: Mapping[str, Any]) -> str:
 class Ledger:
     """The files of finished cells in a directory.
 
-    What is half-written, edited by hand, or no file of a cell, is left out and named in `aside`.
+    What is half-written, edited by hand, or no file of a cell of the suite, is left out and named in `aside`.
     """
 
     def __init__(self, directory: Path):
@@ -135,20 +154,39 @@ class Ledger:
                 continue
             self.findings[found["cell"]] = found
 
+    def path(self, cell: str) -> Path:
+        """Of a cell's file."""
+        return self.directory / "cells" / f"{cell}.json"
+
+    def unlike(self) -> dict[str, str]:
+        """The cells whose configuration says something else today than when they were trained, and what."""
+        there = ((name, suite.EVERY[name].differing(found["knobs"])) for name, found in self.findings.items())
+        return {name: what for name, what in there if what}
+
+    def grouped(self, tier: str) -> dict[str, list[Finding]]:
+        """The findings of a tier whose seeds vary together, by model, in the order of the suite."""
+        found = {model.name: [] for model in suite.MODELS[tier]}
+        for cell in suite.cells(tier):
+            if cell.seed == cell.split_seed and cell.name in self.findings:
+                found[cell.model].append(self.findings[cell.name])
+        return {model: findings for model, findings in found.items() if findings}
+
     def put_aside(self) -> list[str]:
         """Renames the files that cannot be used, so that their cells can be trained; says what it did."""
         said = []
         for path, why in self.aside.items():
-            kept = path.with_name(f"{path.name}.aside")
+            names = (path.with_name(f"{path.name}.aside{i or ''}") for i in itertools.count())
+            kept = next(name for name in names if not name.exists())
             path.replace(kept)
             said.append(f"{path} {why}; it is now {kept.name}")
         self.aside = {}
         return said
 
     def write(self, found: Finding) -> Path:
-        """Keeps what a cell has found."""
-        path = self.directory / "cells" / f"{found['cell']}.json"
-        found = json.loads(json.dumps(found))
+        """Keeps what a cell has found. Raises: ValueError where its file says something else."""
+        path, found = self.path(found["cell"]), json.loads(json.dumps(found))
+        if path.exists() and read(path)["sha256"] != digest(found):
+            raise ValueError(f"{path} is of another run; move one of them away")
         provenance.write(path, found | {"sha256": digest(found)})
         self.findings[found["cell"]] = found
         return path
@@ -166,4 +204,6 @@ def read(path: Path) -> Finding:
         raise ValueError("was changed after it was written (its hash is another)")
     if found["cell"] != path.stem:
         raise ValueError(f"belongs to the cell {found['cell']}")
+    if found["cell"] not in suite.EVERY:
+        raise ValueError("is of no cell of the suite")
     return found

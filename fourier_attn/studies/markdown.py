@@ -23,16 +23,7 @@ class Results:
 
         Raises: ValueError where it is missing or damaged.
         """
-        path = self.root / "results" / f"{name}.json"
-        try:
-            document = json.loads(path.read_text())
-            return document if "rows" in document else _damaged(path, "it has no rows")
-        except FileNotFoundError as error:
-            raise ValueError(
-                f"results/{path.name} is missing; run the command that writes it, or remove the table"
-            ) from error
-        except json.JSONDecodeError as error:
-            return _damaged(path, error)
+        return read_document(self.root / "results" / f"{name}.json")
 
     def runs(self, name: str) -> dict[str, dict[str, Any]]:
         """The file by its name; none where nothing has been run yet."""
@@ -67,6 +58,19 @@ class Results:
         file, _, argument = (config or "").partition(":")
         variants = self.variants().get(file, ())
         return f"{file}:{argument or 'reviews'}-{variants[0]}" if variants and "-" not in argument else config
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A file of results. Raises: ValueError where it is missing or damaged."""
+    try:
+        document = json.loads(path.read_text())
+        return document if "rows" in document else _damaged(path, "it has no rows")
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"results/{path.name} is missing; run the command that writes it, or remove the table"
+        ) from error
+    except json.JSONDecodeError as error:
+        return _damaged(path, error)
 
 
 def _damaged(path: Path, why: object) -> Any:

@@ -4,9 +4,7 @@ report.md and its figures, from the files of finished cells alone. Cells that ar
 trained by different code, are an error unless --partial is given; the report then says so.
 """
 
-import json
 import math
-import runpy
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,8 +19,8 @@ from fourier_attn import atomic, command, style
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
 from fourier_attn.studies.glue_report import glue_table
-from fourier_attn.studies.ledger import Finding, Ledger, core_hours, interval, score, unpack
-from fourier_attn.studies.markdown import Row, machine, table
+from fourier_attn.studies.ledger import Finding, Ledger, core_hours, interval, score, scored, unpack
+from fourier_attn.studies.markdown import Row, machine, read_document, table
 from fourier_attn.studies.projection import Options, example_joules
 from fourier_attn.studies.trained import by_bits
 
@@ -64,16 +62,25 @@ def main() -> None:
         raise ValueError(
             f"results={directory} has no finished cell; python -m fourier_attn.studies.imdb makes them"
         )
-    notes = list(missing(ledger)) + list(mixed(ledger.findings.values()))
-    notes += [f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()]
+    notes = cautions(ledger)
     if notes and not flags.FLAGS.partial:
         raise ValueError(f"{notes[0]} --partial reports on what there is, and says so")
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    atomic.write(directory / "report.md", "\n".join(report(ledger, directory, notes)) + "\n")
+    atomic.write(directory / "report.md", report(ledger))
     for name, draw in pictures(ledger).items():
         style.save(draw(), directory / name)
     print(f"written to {directory / 'report.md'}")
+
+
+def cautions(ledger: Ledger) -> list[str]:
+    """What a reader has to know beforehand."""
+    return [
+        *missing(ledger),
+        *mixed(ledger.findings.values()),
+        *(f"`{name}` was trained with other knobs: {what}." for name, what in ledger.unlike().items()),
+        *(f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()),
+    ]
 
 
 def missing(ledger: Ledger) -> Iterator[str]:
@@ -87,32 +94,32 @@ def missing(ledger: Ledger) -> Iterator[str]:
 
 
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
-    """That cells of a tier were trained by different code, and which."""
-    codes: dict[str, dict[str, list[str]]] = {}
+    """Which cells of a tier were trained by other code, or judged on other rows than they should have been.
+
+    Test rows are the same where task, split and knobs of the data are: words are numbered as the training
+    reviews have them. Which cells went on with something else than they had begun with is said, too.
+    """
+    alike: dict[tuple[str, str], dict[str, list[str]]] = {}
     for found in findings:
-        facts = found["fingerprints"].get("code", {})
-        code = ", ".join(f"{name} {value}" for name, value in sorted(facts.items()))
-        codes.setdefault(found["tier"], {}).setdefault(code, []).append(found["cell"])
-    for tier, versions in codes.items():
+        facts, tier = found["fingerprints"], f"Tier {found['tier']}"
+        code = ", ".join(f"{name} {value}" for name, value in sorted(facts.get("code", {}).items()))
+        alike.setdefault((tier, "versions of the code"), {}).setdefault(code, []).append(found["cell"])
+        knobs = ", ".join(f"{name}={value}" for name, value in found["knobs"].items() if "data." in name)
+        read = f"{found['task']}, split {found['split_seed']}, {knobs or 'as by default'}"
+        rows = facts.get("data", {}).get("test", "unknown")
+        alike.setdefault((tier, f"test sets of {read}"), {}).setdefault(rows, []).append(found["cell"])
+        if drifted := sorted({what for entry in found["allowed_drift"] for what in entry["what"]}):
+            yield f"`{found['cell']}` went on with other {', '.join(drifted)}."
+    for (tier, kind), versions in alike.items():
         if len(versions) > 1:
-            listed = "; ".join(f"{', '.join(cells)}: {code}" for code, cells in versions.items())
-            yield f"Tier {tier} was trained by {len(versions)} versions of the code ({listed})."
+            listed = "; ".join(f"{', '.join(cells)}: {version}" for version, cells in versions.items())
+            yield f"{tier} has {len(versions)} {kind} ({listed})."
 
 
 def tiers(ledger: Ledger) -> list[str]:
     """Those with a finished cell, in the order of the suite."""
     there = {found["tier"] for found in ledger.findings.values()}
     return [tier for tier in suite.MODELS if tier in there]
-
-
-def grouped(ledger: Ledger, tier: str) -> dict[str, list[Finding]]:
-    """The findings of a tier whose seeds vary together, by model, in the order of the suite."""
-    groups: dict[str, list[Finding]] = {}
-    for cell in suite.cells(tier):
-        found = ledger.findings.get(cell.name)
-        if found and cell.seed == cell.split_seed:
-            groups.setdefault(cell.model, []).append(found)
-    return {model.name: groups[model.name] for model in suite.MODELS[tier] if model.name in groups}
 
 
 def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
@@ -124,13 +131,17 @@ def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
     }
 
 
-def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[str]:
-    """The lines of report.md."""
+def report(ledger: Ledger) -> str:
+    """The text of report.md."""
+    return "\n".join(report_lines(ledger)) + "\n"
+
+
+def report_lines(ledger: Ledger) -> Iterator[str]:
     yield "# Networks with seeds\n"
     yield "Made by `python -m fourier_attn.studies.report` from the files in `cells/`; no number is typed.\n"
-    yield from (f"- {note}" for note in notes)
+    yield from (f"- {note}" for note in cautions(ledger))
     for tier in tiers(ledger):
-        groups = grouped(ledger, tier)
+        groups = ledger.grouped(tier)
         yield f"\n## {TITLES[tier]}\n"
         if tier == "settings":
             yield settings_table(groups)
@@ -150,7 +161,7 @@ def report(ledger: Ledger, directory: Path, notes: Sequence[str]) -> Iterator[st
             yield comparison_table(verdicts)
             yield f"![differences with 95 % intervals](forest-{tier}.png)\n"
         if tier == "1":
-            yield from swept(directory)
+            yield from swept(ledger.directory)
             yield "\nAll have the rate and the dropout that FNet's trials chose; others may prefer others.\n"
         yield from components(ledger, groups, tier)
 
@@ -159,7 +170,7 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
     """What draws the figures of report.md, by the names of their files."""
     found = {}
     for tier in tiers(ledger):
-        groups = grouped(ledger, tier)
+        groups = ledger.grouped(tier)
         if tier == "settings":
             found["expected-best.png"] = partial(report_figures.expected, groups)
         elif tier != "glue":
@@ -172,13 +183,14 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
 
 def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     """A line for each model, the best first."""
+    metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
     lines = []
     for name, findings in sorted(groups.items(), key=lambda item: -mean_score(item[1])):
         values, (low, high) = [100 * score(found) for found in findings], interval(findings)
         tests = [found["test"] for found in findings]
         lines.append(
             [
-                f"`{name}`",
+                f"`{name}`" + (f", {scored(findings[0])}" if len(metrics) > 1 else ""),
                 ", ".join(f"{value:.2f}" for value in values),
                 f"{np.mean(values):.2f}",
                 f"{statistics.spread(values):.2f}" if len(values) > 1 else "",
@@ -189,8 +201,8 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
             ]
         )
-    split = "test" if next(iter(groups.values()))[0]["right"] else "validation"
-    head = ["model", f"{split} accuracy of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
+    metric = next(iter(metrics)) if len(metrics) == 1 else "score"
+    head = ["model", f"{metric} of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
     return table([*head, "validation, best epoch", "last epoch", "the articles (validation)"], lines)
 
 
@@ -222,7 +234,7 @@ def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0
 def swept(directory: Path) -> Iterator[str]:
     """What sweeps over bits, noise and devices have found, where there are files of studies.robustness."""
     for path in sorted(directory.glob("robustness-*.json")):
-        document = json.loads(path.read_text())
+        document = read_document(path)
         yield f"\n### Accuracy over bits and noise: {path.stem.removeprefix('robustness-')}\n"
         yield f"Mean over devices, by `{document['command']}`:\n"
         yield by_bits(document["rows"])
@@ -238,7 +250,7 @@ def devices(rows: Sequence[Row]) -> Iterator[str]:
             statistics.spread([100 * row["accuracy"] for row in mine if row["bits"] == bits])
             for bits in sorted({row["bits"] for row in mine})
         ]
-        if each:
+        if each and not np.isnan(each).any():
             yield f"- SD over devices and noise, `{run}`: {np.mean(each):.2f} points, in the mean over bits."
 
 
@@ -248,9 +260,7 @@ def mean_score(findings: Sequence[Finding]) -> float:
 
 def joules(found: Finding) -> str:
     """What the engine takes for an example, typically and with parts at their best and worst: an estimate."""
-    file, _, argument = found["config"].partition(":")
-    get_config = runpy.run_path(file)["get_config"]
-    spent = example_joules(get_config(*[argument] if argument else []), Options())
+    spent = example_joules(suite.EVERY[found["cell"]].read(), Options())
     return f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else ""
 
 
@@ -323,7 +333,7 @@ def components(ledger: Ledger, groups: Mapping[str, Sequence[Finding]], tier: st
     accuracy = mean_score(groups[model])
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield f"\n### What varies, of `{model}`\n"
-    yield table(["what differs", "networks", "SD of test accuracy, points"], lines)
+    yield table(["what differs", "networks", f"SD of {scored(groups[model][0])}, points"], lines)
     yield f"\nOne standard error of {examples:,} test reviews, the same for all, is {error:.2f} points.\n"
 
 

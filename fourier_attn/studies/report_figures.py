@@ -10,7 +10,7 @@ from fourier_attn import style
 from fourier_attn.studies import statistics
 from fourier_attn.studies.bands import draw_band
 from fourier_attn.studies.comparisons import MARGIN, Verdict
-from fourier_attn.studies.ledger import Finding, core_hours, interval, score
+from fourier_attn.studies.ledger import NAMES, Finding, core_hours, interval, score, scored, validation
 
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]
@@ -18,12 +18,15 @@ Groups = Mapping[str, Sequence[Finding]]
 
 @style.styled()
 def curves(groups: Groups) -> Figure:
-    """Validation accuracy over epochs with bands over seeds: each model in a panel, the others in grey."""
+    """The metric on validation over epochs with bands over seeds: each model in a panel, the others in grey.
+
+    What is seen is where the seeds are; wider bands are cut.
+    """
     across = min(ACROSS, len(groups))
     lines = -(-len(groups) // across)
     figure = style.figure(height=1.4 * lines + 0.4)
     panels = figure.subplots(lines, across, sharex=True, sharey=True, squeeze=False).ravel()
-    found = {name: _validation(findings) for name, findings in groups.items()}
+    found = {name: validation(findings) for name, findings in groups.items()}
     for axes, (name, (epochs, values)) in zip(panels, found.items(), strict=False):
         for other, (places, numbers) in found.items():
             if other != name:
@@ -31,41 +34,54 @@ def curves(groups: Groups) -> Figure:
         draw_band(axes, epochs, values, color=style.BLUE, marker="o")
         axes.set_title(f"{name} ({len(groups[name])})", fontsize=style.SMALL)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    every = [100 * value for _, values in found.values() for each in values for value in each]
+    panels[0].set_ylim(*limits(every))  # of all, which share it
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
     for axes in panels[max(len(groups) - across, 0) : len(groups)]:
         axes.xaxis.set_tick_params(labelbottom=True)
     figure.supxlabel("epoch", fontsize=style.SMALL + 1)
-    figure.supylabel("validation accuracy, %", fontsize=style.SMALL + 1)
+    metrics = {findings[0]["metric"] for findings in groups.values()}
+    metric = metrics.pop() if len(metrics) == 1 else "score"
+    figure.supylabel(f"validation {NAMES.get(metric, metric)}, %", fontsize=style.SMALL + 1)
     return figure
 
 
-def _validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[float]]]:
-    """Epochs, and the accuracies of all seeds after each."""
-    length = min(len(found["validation"]) for found in findings)
-    epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
-    return epochs, [[found["validation"][epoch] for found in findings] for epoch in range(length)]
+def limits(values: Sequence[float]) -> tuple[float, float]:
+    """Of an axis in percent on which all values are seen."""
+    low, high = min(values), max(values)
+    room = max(0.15 * (high - low), 0.5)
+    return max(low - room, 0.0), min(high + room, 100.0)
 
 
 @style.styled()
 def costs(groups: Groups) -> Figure:
-    """Test accuracy with 95 % intervals, core-hours and parameters of each model, the best on top."""
-    order = sorted(groups, key=lambda name: float(np.mean([score(found) for found in groups[name]])))
+    """Score, core-hours and parameters of each model, the best on top.
+
+    The score of each seed, small, their mean, and its 95 % interval, cut where no seed is any more.
+    """
+    seeds = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
+    order = sorted(groups, key=lambda name: float(np.mean(seeds[name])))
     figure = style.figure(height=0.2 * len(order) + 0.7)
-    accuracy, hours, parameters = figure.subplots(1, 3, sharey=True)
+    scores, hours, parameters = figure.subplots(1, 3, sharey=True)
     for row, name in enumerate(order):
-        findings = groups[name]
+        findings, mean = groups[name], np.mean(seeds[name])
         low, high = interval(findings)
-        mean = 100 * np.mean([score(found) for found in findings])
-        bars = [[mean - 100 * low], [100 * high - mean]]
-        accuracy.errorbar([mean], [row], xerr=bars, fmt="o", color=style.BLUE)
+        scores.errorbar(
+            [mean], [row], xerr=[[mean - 100 * low], [100 * high - mean]], fmt="o", color=style.BLUE
+        )
+        scores.plot(seeds[name], [row] * len(findings), "|", color=style.VERMILION, markersize=6)
         spent = [taken for found in findings if (taken := core_hours(found))]
         hours.plot([np.mean(spent) if spent else np.nan], [row], "o", color=style.BLUE)
         parameters.plot([findings[0]["parameters"] / 1e6], [row], "o", color=style.BLUE)
-    for axes in (accuracy, hours, parameters):
+    for axes in (scores, hours, parameters):
+        axes.margins(x=0.1)
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    accuracy.set_yticks(range(len(order)), order)
-    accuracy.set_xlabel("test accuracy, %, with 95 %")
+    metrics = {scored(findings[0]) for findings in groups.values()}
+    title = metrics.pop() if len(metrics) == 1 else "score"
+    scores.set(xlabel=f"{title}, %: seeds, 95 %", xlim=limits([x for each in seeds.values() for x in each]))
+    scores.set_yticks(range(len(order)), order)
+    scores.set_ylim(-0.5, len(order) - 0.5)
     hours.set(xlabel="core-hours of a seed", xlim=(0, None))
     parameters.set(xlabel="parameters, millions", xlim=(0, None))
     return figure

@@ -30,46 +30,45 @@ class Difference:
 
 
 def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) -> Difference:
-    """The multi-bootstrap of a difference: seeds and examples are drawn again, both, with replacement.
+    """The multi-bootstrap of a difference: examples are drawn again, with replacement, and seeds are, too.
 
-        a - b + g sum_s (u_s A_s - v_s B_s) + f sum_i w_i (a_i - b_i)
+        a - b + T sqrt(s_a^2 / S_a + s_b^2 / S_b) + f sum_i w_i (a_i - b_i)
 
-    u, v, w are how much more often than once a seed or an example was drawn, as shares; A_s is the accuracy
-    of seed s, a_i that of example i over the seeds. Examples are the same for both, seeds are not.
+    w is how much more often than once an example was drawn, as a share; a_i is the accuracy of example i over
+    the seeds, s_a the deviation over the S_a seeds. Examples are the same for both, seeds are not.
 
-    So few seeds say little of their own spread: g = sqrt(S / (S - 1)) t_{.975, nu} / z_{.975}, with Welch's
-    degrees of freedom nu, makes their part as wide as Student's distribution asks. What a seed does to single
-    examples is in both sums, and f^2 = 1 - (its share of the variance of a_i - b_i) takes it out of one.
+    Three seeds, drawn with replacement, never lie further out than the worst of them, however small the level
+    of the test is. Their part is therefore drawn as Student's T, with Welch's degrees of freedom. What a seed
+    does to single examples is in both parts, and f^2 = 1 - (its share of the variance of a_i - b_i) takes it
+    out of one.
 
     Args:
       a, b: whether each answer is right (bool), seeds x examples.
     Raises: ValueError for a model with fewer than two seeds.
-    Source: Sellam et al., The MultiBERTs, arXiv 2106.16163 (without f and g).
+    Source: Sellam et al., The MultiBERTs, arXiv 2106.16163 (without T and f).
     """
     for right in (a, b):
         if len(right) < 2:
             raise ValueError(f"{len(right)} seed tells nothing of the spread over seeds; train another one")
     rng = np.random.default_rng(seed)
-    widened = t.ppf(0.975, welch(a.mean(1), b.mean(1))) / norm.ppf(0.975)
-    moved = widened * (seeds_drawn(a.mean(1), rng, draws) - seeds_drawn(b.mean(1), rng, draws))
+    moved = seeds_drawn(a.mean(1), b.mean(1), rng, draws)
     paired = a.mean(0) - b.mean(0)
     alone = interaction(a) / len(a) + interaction(b) / len(b)
-    shared = math.sqrt(max(0.0, 1 - alone / paired.var())) if paired.any() else 0.0
+    shared = math.sqrt(max(0.0, 1 - alone / paired.var())) if paired.var() else 0.0
     moved += shared * examples_drawn(paired, rng, draws)
     mean = float(a.mean() - b.mean())
     low, high = mean + np.quantile(moved, [0.025, 0.975])
     return Difference(mean, float(low), float(high), moved)
 
 
-def seeds_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
-    """By how much the mean over seeds moves when they are drawn again, with n - 1 in the variance."""
-    n = len(values)
-    counts = rng.multinomial(n, np.full(n, 1 / n), size=draws)
-    return math.sqrt(n / (n - 1)) * (counts / n - 1 / n) @ values
+def seeds_drawn(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
+    """By how much the difference of two means over seeds moves with other seeds (Student, Welch)."""
+    scale = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+    return scale * rng.standard_t(welch(a, b), draws)
 
 
 def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
-    """Likewise for the mean over examples; equal ones are drawn together."""
+    """By how much the mean over examples moves when they are drawn again; equal ones are drawn together."""
     distinct, counts = np.unique(values, return_counts=True)
     n = len(values)
     drawn = rng.multinomial(n, counts / n, size=draws)
@@ -107,26 +106,24 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def mean_interval(right: np.ndarray) -> tuple[float, float]:
-    """95 % interval of a model's accuracy over seeds and examples, or over examples alone for one seed.
+    """95 % interval of a model's accuracy over seeds and examples.
 
     r -+ sqrt(t^2 s^2 / S + z^2 (v - q / S) / N), with the variance s^2 over seeds, v that of the examples'
-    means, q the `interaction`, and the quantiles t_{.975, S - 1} and z_{.975}.
+    means, q the `interaction`, and the quantiles t_{.975, S - 1} and z_{.975}. No accuracy is below 0 or
+    above 1, and no end of the interval is.
 
     Args:
-      right: seeds x examples (bool).
+      right: at least two seeds x examples (bool).
     """
     (seeds, examples), mean, quantile = right.shape, float(right.mean()), float(norm.ppf(0.975))
-    if seeds == 1:
-        half = quantile * math.sqrt(mean * (1 - mean) / examples)
-        return mean - half, mean + half
     of_examples = max(0.0, right.mean(0).var() - interaction(right) / seeds) / examples
     of_seeds = right.mean(1).var(ddof=1) / seeds
     half = math.sqrt(float(t.ppf(0.975, seeds - 1)) ** 2 * of_seeds + quantile**2 * of_examples)
-    return mean - half, mean + half
+    return max(0.0, mean - half), min(1.0, mean + half)
 
 
 def expected_best(values: Sequence[float]) -> np.ndarray:
-    """The best of the first n = 1, 2, ... of so many trials, expected over their order.
+    """The best of n = 1, 2, ... trials, expected where each is drawn from these, with replacement.
 
         E[max of n] = sum_i v_(i) ((i / N)^n - ((i - 1) / N)^n)
 

@@ -3,8 +3,17 @@
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fourier_attn import command
+from fourier_attn.config import Config
+from fourier_attn.studies import collect
+from launch import grid
 
 SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
+FITTED = {"model.mixer.grid", "model.mixer.length"}  # to images, by their runs
 SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
 
 
@@ -46,6 +55,35 @@ class Cell:
 
     def __str__(self) -> str:
         return shlex.join(("python", "-m", "fourier_attn.main", *self.words))
+
+    def read(self) -> Config:
+        """Its configuration as the file has it today."""
+        return _read(self.config, self.knobs)
+
+    def differing(self, knobs: Mapping[str, Any]) -> str:
+        """Which knobs its configuration sets otherwise today than its run has had; "" for none.
+
+        What the run fits to its images, and what weights bring that it goes on from, is not looked at.
+        """
+        today = collect.differing(collect.plain(self.read()))
+        keys = sorted(today.keys() | knobs.keys() - (FITTED - today.keys()))
+        if self.start:
+            keys = [key for key in keys if key.startswith(("optim.", "train."))]
+        unlike = [key for key in keys if knobs.get(key) != today.get(key)]
+        return "; ".join(
+            f"{key} {_said(knobs, key)} there, {_said(today, key)} in {self.config}" for key in unlike[:3]
+        ) + (f" and {len(unlike) - 3} more" if len(unlike) > 3 else "")
+
+
+@cache
+def _read(config: str, knobs: tuple[tuple[str, str], ...]) -> Config:
+    file, colon, argument = config.partition(":")
+    path = f"{command.configs() / Path(file).name}{colon}{argument}"
+    return grid.read((f"--config={path}", *(f"--config.{name}={value}" for name, value in knobs)))
+
+
+def _said(knobs: Mapping[str, Any], key: str) -> str:
+    return repr(knobs[key]) if key in knobs else "as by default"
 
 
 @dataclass(frozen=True)
@@ -220,3 +258,6 @@ def _every(tier: str) -> Iterator[Cell]:
         for seed, split in (*pairs, *(apart if model.name == name else ())):
             facts = (model.core_hours, model.knobs, model.task, model.start)
             yield Cell(tier, model.name, model.config, seed, split, *facts)
+
+
+EVERY: Mapping[str, Cell] = {cell.name: cell for tier in MODELS for cell in _every(tier)}

@@ -36,11 +36,10 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
       twins: only those on engines and their exact twins, which have sizes of their own; or only the others.
     """
     every = [model.name for model in suite.MODELS[tier]]
-    found = {model: [] for model in every if twins is None or model.endswith(TWINS) == twins}
-    ledger = Ledger(results.root / "results" / name)
-    for cell in suite.cells(tier):
-        if cell.model in found and cell.seed == cell.split_seed and cell.name in ledger.findings:
-            found[cell.model].append(ledger.findings[cell.name])
+    groups = Ledger(results.root / "results" / name).grouped(tier)
+    found = {
+        model: groups.get(model, []) for model in every if twins is None or model.endswith(TWINS) == twins
+    }
 
     def mean(model: str) -> float:
         return statistics.mean(map(score, found[model])) if found[model] else 0.0
