@@ -1,12 +1,14 @@
-"""Three measured numbers for those who have just come: README's table."""
+"""A few measured numbers for those who have just come: README's table."""
 
 import statistics
 
 from fourier_attn.studies import frontier
+from fourier_attn.studies.ledger import Ledger, score
 from fourier_attn.studies.markdown import NOT_RUN, Results, significant, table
 from fourier_attn.studies.trained import accuracies, in_words
 
 FLAGSHIP = "configs/fnet.py:imdb"
+SMALL = ("fnet", "attention", "identity")
 
 
 def door(results: Results) -> str:
@@ -16,6 +18,11 @@ def door(results: Results) -> str:
             f"accuracy of `{FLAGSHIP}` on IMDb's test set, %",
             _flagship(results),
             "[file](results/imdb.json), [page](docs/mixers.md)",
+        ],
+        [
+            f"small networks on IMDb, %: {', '.join(f'`{model}`' for model in SMALL)}",
+            _small(results),
+            "[report](results/imdb/report.md), [page](docs/evidence.md)",
         ],
         [
             "attention, forward and backward: times as fast as PyTorch's, over sizes, on a CPU",
@@ -41,6 +48,12 @@ def _flagship(results: Results) -> str:
     rows = [row for document in results.runs("imdb").values() for row in document["rows"]]
     values = [value for row in rows if row["config"] == FLAGSHIP for value in accuracies(row)]
     return in_words([100 * value for value in values])
+
+
+def _small(results: Results) -> str:
+    """Mean, deviation and number of seeds of models of tier 1."""
+    groups = Ledger(results.root / "results" / "imdb").grouped("1")
+    return ", ".join(in_words([100 * score(found) for found in groups.get(model, [])]) for model in SMALL)
 
 
 def _attention(results: Results) -> str:
