@@ -107,7 +107,7 @@ RECIPES: dict[str, Mapping[str, Any]] = {
 }
 
 # What tables and weights were made for: of weights to start from, they stay.
-IMAGES = ("image", "pixel_mean", "pixel_deviation")
+PIXELS = ("pixel_mean", "pixel_deviation")  # statistics, which stay those that weights were trained with
 # Knobs that had another name, or values that had, in configurations of earlier runs.
 RENAMED = {"init": "init_from", "merge": "combine_heads"}
 RENAMED_VALUES = {("method", "merged"): "fused"}
@@ -298,11 +298,17 @@ def fitted(config: Config, splits: data.Splits) -> Config:
                 f"init_from={config.init_from} is for images with {config.model.image[2]} channels, "
                 f"and those of data.task={config.data.task} have {found['image'][2]}"
             )
-        found = {name: value for name, value in found.items() if name not in IMAGES}
+        found = {name: value for name, value in found.items() if name not in PIXELS}
     config.model.update(found)
     (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
     if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
         raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
+    labelled = splits.spec["label"][0]
+    if config.model.head == "tokens" and labelled != (tokens(config),):
+        raise ValueError(
+            f"data.task={config.data.task} has labels for {math.prod(labelled)} patches, and the "
+            f"network {tokens(config)} of them; change model.patch and model.stride"
+        )
     config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
     fit_grid(config)

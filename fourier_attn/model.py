@@ -243,6 +243,8 @@ def _check_image(config: Any) -> None:
     if len(config["image"]) != 3:
         raise ValueError(f"model.image={config['image']!r} must be rows, columns and channels")
     grid(config)
+    if config["pooling"] == "class" and not config["class_token"]:
+        raise ValueError("model.pooling='class' needs model.class_token=True; 'mean' is that of the patches")
     if config["class_token"] and config["head"] == "tokens":
         raise ValueError("model.class_token=True has no label among those of the patches; use False")
     for name in ("pixel_mean", "pixel_deviation"):

@@ -14,8 +14,9 @@ from conftest import normal
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
+from fourier_attn.layers.encoder import Block
 from fourier_attn.layers.heads import mean
-from fourier_attn.layers.tokens import Linear, TokenConvolution
+from fourier_attn.layers.tokens import Identity, Linear, TokenConvolution
 from fourier_attn.layers.weights import attention_weights
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.patches import patches
@@ -79,6 +80,20 @@ def test_eq_1_7_to_1_15_a_per_token_mlp_is_a_cnn_with_kernels_of_size_one() -> N
     for b, i in np.ndindex(2, 6):  # eq. 1.10-1.12
         a = np.asarray(x[b, i], np.float64) @ p["w1"] + p["b1"]
         np.testing.assert_allclose(apply(x)[b, i], np.maximum(a, 0) @ p["w2"] + p["b2"], atol=1e-5)
+
+
+def test_eq_1_7_to_1_15_so_is_that_of_a_block() -> None:
+    block, x = Block(mixer=Identity, mlp=16, norm_position="pre"), normal(2, 6, 4)
+    params, _ = made(block, x)
+    _, seen = block.apply(params, x, capture_intermediates=True, mutable=["intermediates"])
+    found = {
+        name: values["__call__"][0] for name, values in seen["intermediates"].items() if name != "__call__"
+    }
+    hidden = jax.nn.relu(found["mlp_in"])
+    for name, tokens in (("mlp_in", found["mlp_norm"]), ("mlp_out", hidden)):
+        p = params["params"][name]
+        weights = {"kernel": p["kernel"][None], "bias": p["bias"]}
+        np.testing.assert_allclose(found[name], convolution(1).apply(weights, tokens), atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -216,13 +231,17 @@ def test_eq_1_32_split_heads_have_k_m1_equal_to_m2(heads: int, d: int) -> None:
     assert full[0] * full[1] == heads * d
 
 
-@pytest.fixture(scope="module")
-def transformer() -> tuple[model.Model, dict]:
+def transformer_with(positions: str) -> model.Model:
     """A whole one: embedding, two blocks of attention and MLP, mean, head."""
     c = config.default("attention").model
-    c.update({"vocab": 20, "positions": 6, "depth": 2, "d": 8, "mlp": 16})
+    c.update({"vocab": 20, "positions": 6, "depth": 2, "d": 8, "mlp": 16, "positions_kind": positions})
     c.mixer.heads = 2
-    network = model.build(c)
+    return model.build(c)
+
+
+@pytest.fixture(scope="module")
+def transformer() -> tuple[model.Model, dict]:
+    network = transformer_with("learned")
     params = jax.jit(network.init)(jax.random.key(0), jnp.zeros((1, 6), jnp.int32))["params"]
     encoder = params["encoder"]
     # Of the size that trained ones have; at the start they are small.
@@ -237,7 +256,9 @@ def test_section_1_5_2_the_transformer_commutes_with_permutations_unless_positio
     """Without positions: the output of its blocks is permuted with the tokens, and its answer is the same."""
     network, params = transformer
     if positions == "none":
-        params = params | {"encoder": params["encoder"] | {"positions": jnp.zeros((6, 8))}}
+        network = transformer_with("none")
+        rest = {name: value for name, value in params["encoder"].items() if name != "positions"}
+        params = params | {"encoder": rest}
     ids = jnp.array([[3, 1, 4, 1, 5, 9]])
     blocks, answer = [], []
     for tokens in (ids, ids[:, ORDER]):

@@ -8,11 +8,13 @@ from conftest import normal
 from scipy.signal import convolve2d
 
 from fourier_attn import config, model
+from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.layers.tokens import TokenConvolution
 from fourier_attn.model import MIXERS
+from fourier_attn.ops import positions
 from fourier_attn.ops.fourier import fourier_mix_grid
 from fourier_attn.ops.patches import scan_order
 from fourier_attn.ops.tokens import token_convolve
@@ -67,12 +69,21 @@ def test_long_convolution_along_a_scan(scan: str) -> None:
 def test_another_resolution(name: str) -> None:
     """The same weights take an image twice as large; proportions that differ are refused."""
     x, larger = normal(1, 16, 8), normal(1, 64, 8)
-    layer = MIXERS[name](grid=(4, 4), **({"length": 64} if name == "long_conv" else {}))
+    options = {"long_conv": {"length": 64}, "attention": {"rotary": True, "heads": 2}}
+    layer = MIXERS[name](grid=(4, 4), **options.get(name, {}))
     params = jax.jit(layer.init)(jax.random.key(0), x)
     assert jax.eval_shape(layer.apply, params, larger).shape == larger.shape
-    if name != "attention":  # which asks for places only where it rotates
-        with pytest.raises(ValueError, match="fill no grid of its proportions"):
-            jax.eval_shape(layer.apply, params, larger[:, :60])
+    with pytest.raises(ValueError, match="fill no grid of its proportions"):
+        jax.eval_shape(layer.apply, params, larger[:, :60])
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["patches", "class token"])
+def test_rotations_at_another_resolution_are_those_of_its_grid(first: int) -> None:
+    small, large = Attention(heads=2, rotary=True, grid=(2, 3)), Attention(heads=2, rotary=True, grid=(4, 6))
+    x = normal(1, 24 + first, 8)
+    params = jax.jit(large.init)(jax.random.key(0), x)
+    np.testing.assert_array_equal(small.apply(params, x), large.apply(params, x))
+    np.testing.assert_array_equal(small.places(6 + first), positions.places(6 + first, (2, 3)))
 
 
 def test_a_global_filter_of_an_even_image_at_another_resolution() -> None:

@@ -7,6 +7,7 @@ from conftest import normal
 
 from fourier_attn.layers.embed import PatchEmbedding
 from fourier_attn.ops.patches import fold, grid_of_patches, patches, same_proportions, scan_order
+from fourier_attn.ops.positions import sines, sinusoids
 
 SIZES = [  # image, patch, stride, pad
     ((8, 12), 4, 0, False),
@@ -83,6 +84,26 @@ def test_the_class_token_stands_first_and_has_its_own_position() -> None:
     x, _ = layer.apply(params, pixels)
     assert (x.shape, p["positions"].shape) == ((2, 5, 3), (5, 3))
     np.testing.assert_allclose(x[:, 0], np.tile(p["class_token"] + p["positions"][0], (2, 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["patches", "class token"])
+@pytest.mark.parametrize("kind", ["sinusoidal", "concatenated"])
+def test_patches_get_the_codes_of_their_rows_and_columns(kind: str, first: bool) -> None:
+    layer = PatchEmbedding(
+        d=16, image=(4, 6, 1), patch=2, positions_kind=kind, position_width=8, class_token=first
+    )
+    images = jnp.ones((1, 4, 6, 1), jnp.uint8)
+    params = jax.tree.map(jnp.zeros_like, jax.jit(layer.init)(jax.random.key(0), images))
+    where = np.array([[0, 0]] * first + [[row, col] for row in range(2) for col in range(3)])
+    codes = sinusoids(where, 16) if kind == "sinusoidal" else np.pad(sines(where, 8), ((0, 0), (8, 0)))
+    np.testing.assert_array_equal(layer.apply(params, images)[0][0], codes)
+
+
+def test_an_image_that_mixers_would_take_for_another_one_is_refused() -> None:
+    layer = PatchEmbedding(d=4, image=(8, 8, 1), patch=2)
+    params = jax.jit(layer.init)(jax.random.key(0), jnp.zeros((1, 8, 8, 1), jnp.uint8))
+    with pytest.raises(ValueError, match="2 x 8 patches would be taken for 4 x 4, since"):
+        layer.apply(params, jnp.zeros((1, 4, 16, 1), jnp.uint8))
 
 
 def test_another_resolution_has_its_table_interpolated() -> None:

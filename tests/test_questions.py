@@ -297,6 +297,13 @@ def test_labels_of_patches(few: str, picture: str, tmp_path: Path) -> None:
     assert "leave --text out" in error
 
 
+def test_labels_of_other_patches_are_refused(few: str, tmp_path: Path) -> None:
+    c = small(few, "segmentation")
+    c.model.patch = 4
+    with pytest.raises(ValueError, match="has labels for 25 patches, and the network 100 of them"):
+        train.run(c, tmp_path / "run")
+
+
 def test_mean_iou_is_the_mean_jaccard_index() -> None:
     random = np.random.default_rng(0)
     label, prediction = random.integers(0, 4, (2, 6, 25))
@@ -381,6 +388,28 @@ def test_the_patches_that_are_asked_about() -> None:
     labels = np.array([[0, 2, 1, 2], [1, 1, 0, 3], [4, 3, 0, 0]])
     expected = [[0, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 0]]
     np.testing.assert_array_equal(attended.asked_patches(questions, labels), expected)
+
+
+def test_weights_on_the_asked_shapes_are_told_from_others(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two made-up heads: all weight on shapes of the asked kind, as they were drawn, or of the next one."""
+    drawn = {each.image.tobytes(): each for each in shapes.examples("test", 20)}
+
+    def weights(network: Any, params: Any, test: Any) -> np.ndarray:
+        images = [image for i in range(len(test)) for image in test[i]["inputs"]][: len(test.labels)]
+        found = [drawn[image.tobytes()] for image in images]
+        heads = np.array(
+            [[each.labels.ravel() == 1 + (each.question + k) % 4 for k in (0, 1)] for each in found]
+        )
+        return heads / heads.sum(-1, keepdims=True)
+
+    monkeypatch.setattr(attended, "_weights", weights)
+    out = tmp_path / "attended.json"
+    code, _, error = run_here(attended, f"--workdir={asked}", f"--out={out}")
+    assert code == 0, error
+    for row in json.loads(out.read_text())["rows"]:
+        assert (row["share"], row["best_head"]) == pytest.approx((0.5, 1.0))
 
 
 def test_where_questions_look_is_measured(asked: Path, tmp_path: Path) -> None:

@@ -333,6 +333,11 @@ def _load_images(config: Any, directory: Path, seed: int, epochs: int) -> Splits
     task = task_of(dict(config) | knobs)
     train = examples.pop("train")
     ways = Augmentation(config["flip"], config["crop"], config["mix"])
+    if ways.crop >= min(train.images.shape[1:3]):
+        raise ValueError(
+            f"data.crop={ways.crop} would leave nothing of images of {train.images.shape[1]} x "
+            f"{train.images.shape[2]} pixels; make it smaller"
+        )
     tokenizer = _tokenizer(config, directory, train.questions.tolist()) if task.question else None
 
     def batches(part: Pictures, **order: Any) -> ImageBatches:

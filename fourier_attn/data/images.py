@@ -24,6 +24,7 @@ class Augmentation(NamedTuple):
 
 
 NONE = Augmentation()
+ORDER, AUGMENTATION = 1, 2  # streams of random numbers; a split is drawn from the seed alone, which is 0
 
 
 class ImageBatches:
@@ -79,7 +80,7 @@ class ImageBatches:
         members = np.concatenate([members, np.repeat(members[:1], self.batch - len(members))])
         batch = {"inputs": self.rows[members], "label": self.labels[members]}
         if self.seed is not None:
-            random = np.random.default_rng((self.seed, epoch, place))
+            random = np.random.default_rng((self.seed, AUGMENTATION, epoch, place))
             batch = augment(batch["inputs"], batch["label"], random, self.augmentation)
         if self.questions is not None:
             batch["question"] = self.questions[members]
@@ -90,7 +91,7 @@ class ImageBatches:
             return np.arange(len(self.rows))
         number, order = self.cached
         if number != epoch:
-            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.rows))
+            order = np.random.default_rng((self.seed, ORDER, epoch)).permutation(len(self.rows))
             self.cached = (epoch, order)
         return order
 
@@ -192,7 +193,9 @@ def _scaled(opened: Image.Image, image: tuple[int, ...]) -> np.ndarray:
     rows, cols, channels = image
     if channels not in COLOURS:
         raise ValueError(f"the network takes images with {channels} channels, which no file has")
-    plain = opened.convert("RGB") if opened.mode == "P" and "transparency" not in opened.info else opened
+    if "transparency" in opened.info:
+        raise ValueError("it is transparent: convert it first")
+    plain = opened.convert("RGB") if opened.mode == "P" else opened
     if plain.mode not in COLOURS.values() or (plain.mode == "RGB" and channels == 1):
         raise ValueError(
             f"its pixels are {plain.mode}, and the network takes {COLOURS[channels]}: convert it first"

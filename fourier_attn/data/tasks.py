@@ -333,7 +333,10 @@ def _check_effect(config: Any) -> None:
     task = TASKS[config["task"]]
     augmentations = () if task.images else ("flip", "crop", "mix")
     columns = ("text", "text_pair", "label") if config["task"] == "image_files" else ()
-    if idle := [name for name in (*augmentations, *columns) if config[name]]:
+    of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
+    usual = {name: task.defaults.get(f"data.{name}", KNOBS[name].default) for name in of_texts}
+    idle = [name for name in (*augmentations, *columns) if config[name]]
+    if idle := idle + [name for name in of_texts if config[name] != usual[name]]:
         raise ValueError(
             f"data.{idle[0]}={config[idle[0]]!r} does nothing for task {config['task']!r}; leave it out"
         )

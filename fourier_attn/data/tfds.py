@@ -142,7 +142,7 @@ def read_pictures(builder: Any, split: str, label: str = "label", question: str 
       label, question: the features with them; without a name there are no questions.
     Raises: ValueError for a split that is not there or cannot be read.
     """
-    _check_split(builder, split, ("image", label, *([question] if question else [])))
+    _check_split(builder, split, ("image", label, *([question] if question else [])), "images")
     shape = builder.info.features["image"].shape
     try:
         decoders = {"image": tfds.decode.SkipDecoding()}  # which would be TensorFlow's, or slow
@@ -176,7 +176,7 @@ def _unreadable(builder: Any, split: str, error: Exception) -> str:
     )
 
 
-def _check_split(builder: Any, split: str, features: tuple[str, ...]) -> None:
+def _check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) -> None:
     """Raises: ValueError for a split, or features, that are not there."""
     if split not in builder.info.splits:
         raise ValueError(
@@ -186,7 +186,7 @@ def _check_split(builder: Any, split: str, features: tuple[str, ...]) -> None:
     if missing := set(features) - set(builder.info.features):
         raise ValueError(
             f"the data set in {builder.data_path} has no feature {', '.join(sorted(missing))}; it has "
-            f"{', '.join(builder.info.features)}: name a data set with texts there"
+            f"{', '.join(builder.info.features)}: name a data set with {kind} there"
         )
 
 
@@ -210,7 +210,7 @@ def read_split(
 
     Raises: ValueError for a split that is not there or cannot be read.
     """
-    _check_split(builder, split, texts)
+    _check_split(builder, split, texts, "texts")
     try:
         expected = builder.info.splits[split].num_examples
         source = builder.as_data_source(split)

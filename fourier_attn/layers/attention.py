@@ -1,14 +1,18 @@
 """Multi-head attention: of tokens to each other, or to other tokens."""
 
+import contextlib
+import math
 from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers import initial
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.positions import places, rotate
 
 
@@ -94,7 +98,7 @@ class Attention(nn.Module):
 
         query, key, value = (part(z) for part, z in zip(projections, (x, source, source), strict=True))
         if self.rotary:
-            where = places(t, tuple(self.grid))
+            where = self.places(t)
             query, key = rotate(query, where), rotate(key, where)
         if asked:
             self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask))
@@ -113,6 +117,18 @@ class Attention(nn.Module):
     def fusible(self) -> bool:
         """Whether nothing stands between projections and products."""
         return not (self.bias or self.rotary) and self.implementation == "xla"
+
+    def places(self, t: int) -> np.ndarray:
+        """Where the tokens stand; an image of another resolution has a grid of the same proportions.
+
+        Raises: ValueError for other proportions.
+        """
+        grid = tuple(self.grid)
+        if grid and t != math.prod(grid) + 1:  # which are the patches and a class token
+            with contextlib.suppress(ValueError):
+                return places(t, same_proportions(t, grid))
+            grid = same_proportions(t - 1, grid)
+        return places(t, grid)
 
     def check(self, x: Array, source: Array) -> None:
         """Raises: ValueError, see there."""

@@ -1,5 +1,6 @@
 """From what a batch holds to vectors: the one place that knows whether inputs are ids of tokens or images."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float, Int, UInt8
 from fourier_attn.layers import initial
 from fourier_attn.ops import positions as codes
 from fourier_attn.ops.dense import matrix_dot_general
-from fourier_attn.ops.patches import grid_of_patches, patches
+from fourier_attn.ops.patches import grid_of_patches, patches, same_proportions
 
 POSITIONS = ("learned", "sinusoidal", "concatenated", "rotary", "none")
 
@@ -135,6 +136,21 @@ class TokenEmbedding(nn.Module):
         return x, words.embedding
 
 
+def check_proportions(grid: tuple[int, int], stored: tuple[int, int]) -> None:
+    """Checks that mixers, which see the number of patches alone, would not take their grid for another one.
+
+    Raises: ValueError for as many patches as an image of the stored proportions has, in other ones.
+    """
+    taken = grid
+    with contextlib.suppress(ValueError):
+        taken = same_proportions(math.prod(grid), stored)
+    if taken != grid:
+        raise ValueError(
+            f"{grid[0]} x {grid[1]} patches would be taken for {taken[0]} x {taken[1]}, since the network "
+            f"was made for {stored[0]} x {stored[1]}; use images of these proportions"
+        )
+
+
 class PatchEmbedding(nn.Module):
     """An image to the vectors of its patches, by one product, with their positions.
 
@@ -159,7 +175,8 @@ class PatchEmbedding(nn.Module):
       token_dropout: rate at which whole patches are zeroed in training, before positions are added.
       dtype: of the computation; parameters are float32.
     Returns: the vectors, and None, since there is no table of tokens.
-    Raises: ValueError for an image that patches do not divide, or with other channels.
+    Raises: ValueError for an image that patches do not divide, with other channels, or see
+      `check_proportions`.
     Source: Dosovitskiy et al., arXiv 2010.11929; the chapter's 1.3.3.
     """
 
@@ -198,6 +215,7 @@ class PatchEmbedding(nn.Module):
             raise ValueError(f"an image has {c} channels, and the network takes {self.image[2]}; convert it")
         cutting = (self.patch, self.stride, self.pad_image)
         stored, grid = (grid_of_patches(tuple(image), *cutting) for image in (self.image, size))
+        check_proportions(grid, stored)
         kind, init = self.positions_kind, initial.table(self.initializer)
         dense = nn.DenseGeneral(
             content_width(self.d, kind, self.position_width),

@@ -126,6 +126,16 @@ def _settings(
     found = "classes" if "classifier.weight" in arrays else "features"
     if head not in (None, found):
         raise ValueError(f"head={head!r} contradicts its parameters, which are of {found!r}")
+    size = told.get("image_size", rows * patch)
+    if size not in (rows * patch, [rows * patch] * 2):
+        raise ValueError(f"image_size={size} has not {places} patches of {patch} x {patch} pixels")
+    if f"{prefix}pooler.dense.weight" in arrays and told.get("pooler_act", "tanh") != "tanh":
+        raise ValueError(f"pooler_act={told['pooler_act']!r} is not known, only 'tanh'")
+    for key, taken in (("hidden_act", "gelu"), ("layer_norm_eps", 1e-12)):
+        if key not in told:
+            notes.append(f"{key}: nothing says which; taken for {taken}, as published")
+    if not seen:
+        notes.append("pixels: no preprocessor_config.json; taken from -1 to 1, as published")
     if "num_attention_heads" not in told:
         notes.append(f"heads: nothing says how many; taken for d / {HEAD_WIDTH} = {d // HEAD_WIDTH}")
     settings = config.default("attention").model
@@ -155,6 +165,7 @@ def _settings(
     mixer = settings.mixer
     mixer.heads = int(told.get("num_attention_heads", d // HEAD_WIDTH))
     mixer.head_width, mixer.grid = "split", (rows, rows)
+    mixer.dropout = float(told.get("attention_probs_dropout_prob", 0.0))
     mixer.bias = f"{prefix}encoder.layer.0.attention.attention.query.bias" in arrays
     return settings
 

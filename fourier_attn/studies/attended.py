@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, data, predict, provenance
+from fourier_attn import command, data, model, predict, provenance
 from fourier_attn.data.batches import Split
 from fourier_attn.data.reading import read_images
 from fourier_attn.data.sources import shapes
@@ -37,8 +37,12 @@ def main() -> None:
     [directory] = runs.directories()
     config, network, params = predict.restore(directory)
     task = data.TASKS[config.data.task]
-    if not task.question:
+    if config.data.task != "shapes":
         raise ValueError(f"workdir={directory} is a run on {config.data.task!r}; name one on shapes")
+    if model.grid(config.model) != (shapes.GRID,) * 2 or config.model.class_token:
+        raise ValueError(
+            f"workdir={directory} has other tokens than the {shapes.GRID} x {shapes.GRID} cells of shapes"
+        )
     test = predict.load(config, directory, flags.FLAGS.data_dir).test
     seeds = config.train.seeds
     eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)

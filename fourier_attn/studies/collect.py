@@ -19,6 +19,7 @@ from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
 
+USUAL = ("train", "validation", "test")  # splits
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
 
 
@@ -27,7 +28,7 @@ def row(directory: Path) -> dict[str, Any]:
 
     Returns:
       `knobs` are those that differ from the defaults of its mixer and task; `validation` has the metric that
-      chose the best weights, after each epoch.
+      chose the best weights, after each epoch; `extra_evals` the metrics of further splits, by name.
 
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
@@ -53,7 +54,8 @@ def row(directory: Path) -> dict[str, Any]:
         "epochs": test.pop("epoch"),
         "seconds": test.pop("seconds", None),
         "parameters": test.pop("parameters", None),
-        "test": {name: value for name, value in test.items() if name not in ("split", "step")},
+        "test": measured(test),
+        "extra_evals": {entry["split"]: measured(entry) for entry in lines if entry["split"] not in USUAL},
         "validation": [entry[metric] for entry in lines if entry["split"] == "validation"],
         "command": line,
         "commit": facts.get("commit"),
@@ -62,6 +64,11 @@ def row(directory: Path) -> dict[str, Any]:
         "date": facts.get("date"),
         "allowed_drift": facts.get("allowed_drift", []),
     }
+
+
+def measured(line: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a line."""
+    return {name: value for name, value in line.items() if name not in ("split", "step", "epoch")}
 
 
 def config_name(line: str | None) -> str | None:

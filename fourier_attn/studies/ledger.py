@@ -50,7 +50,7 @@ def finding(cell: Cell, directory: Path) -> Finding:
         "tier": cell.tier,
         "model": cell.model,
         **{key: row[key] for key in ("config", "task", "metric", "mixer", "knobs", "seed", "split_seed")},
-        **{key: row[key] for key in ("parameters", "seconds", "test", "validation")},
+        **{key: row[key] for key in ("parameters", "seconds", "test", "extra_evals", "validation")},
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
         "right": pack(answered_right(directory)) if known else None,
         **usage(directory),

@@ -8,7 +8,7 @@ from typing import Any
 
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import Ledger, core_hours, score
+from fourier_attn.studies.ledger import Finding, Ledger, core_hours, score
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
 
 TWINS = ("-exact", "-engine")
@@ -51,10 +51,19 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
         size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
         memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
         taken = [cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
-        lines.append([f"`{model}`", in_words([100 * score(each) for each in found[model]]), *taken])
+        scores = in_words([100 * score(each) for each in found[model]])
+        lines.append([f"`{model}`", scores, further(found[model]), *taken])
     metric = "test score, %" if whole else "test accuracy, %"
-    head = ["model", metric, "core-hours a seed", "parameters", "peak memory, MiB"]
+    head = ["model", metric, "on further splits, %", "core-hours a seed", "parameters", "peak memory, MiB"]
     return table(head, lines)
+
+
+def further(findings: list[Finding]) -> str:
+    """The scores on further splits, such as CIFAR-10's fifth batch."""
+    splits = findings[0].get("extra_evals", {}) if findings else {}
+    metric = findings[0]["metric"] if findings else ""
+    scores = {name: [100 * each["extra_evals"][name][metric] for each in findings] for name in splits}
+    return ", ".join(f"`{name}` {in_words(values)}" for name, values in scores.items())
 
 
 def in_words(values: list[float]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
@@ -13,6 +14,7 @@ from fourier_attn import config, data, model, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
+from fourier_attn.ops import positions
 from fourier_attn.train import memory, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.losses import OBJECTIVES
@@ -88,6 +90,19 @@ def load(settings: Config, directory: Path) -> Start:
     params, head = _with_head(settings, part, params, task, labels)
     tokenizer = None if given or images else tokenizer_file(source)
     return Start(adopt(settings, part.to_dict()), params, (*notes, head), tokenizer)
+
+
+def at_resolution(params: Any, then: Config, now: Config) -> Any:
+    """The parameters for images of another size: their table of positions interpolated, once.
+
+    Args:
+      then, now: the `model` part of the weights, and of the run.
+    """
+    grids = model.grid(then), model.grid(now)
+    if not params or grids[0] == grids[1] or "positions" not in params["encoder"]:
+        return params
+    table = np.asarray(positions.interpolate(jnp.asarray(params["encoder"]["positions"]), *grids))
+    return params | {"encoder": params["encoder"] | {"positions": table}}
 
 
 def _with_head(

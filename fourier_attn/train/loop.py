@@ -98,7 +98,8 @@ class Run:
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(directory)
-        self.state, self.keys, name = self.begin(start.params, allow_drift)
+        params = init_from.at_resolution(start.params, config.model, self.config.model)
+        self.state, self.keys, name = self.begin(params, allow_drift)
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
         self.stale = self.is_stale(self.state)

@@ -1,6 +1,7 @@
 """CIFAR-10 in its official binary form, or as differences of neighbouring pixels, packed."""
 
 import io
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,10 @@ def _labels(path: Path, folder: Path) -> dict[str, np.ndarray]:
     with files.open_regular(path, folder) as file:
         contents = file.read(files.TEXT)
     try:
+        with zipfile.ZipFile(io.BytesIO(contents)) as members:
+            size = sum(member.file_size for member in members.infolist())
+        if size > files.SMALL:
+            raise ValueError(f"it unpacks to {size:,} bytes")
         with np.load(io.BytesIO(contents), allow_pickle=False) as archive:
             found = {name: archive[name] for name in ("train", "test_first1000")}
     except Exception as error:  # a zip archive from strangers fails in many ways
