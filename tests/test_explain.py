@@ -17,7 +17,7 @@ from fourier_attn.layers.inside import attention_maps, look
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.tokens import Random
 from fourier_attn.ops.circular import circular_correlate
-from fourier_attn.studies.explain import draw
+from fourier_attn.studies.explain import draw, lit
 
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 
@@ -125,13 +125,23 @@ def test_the_map_does_not_depend_on_padding() -> None:
 def test_the_picture_shows_the_image_under_the_map() -> None:
     random = np.random.default_rng(0)
     pixels, maps = random.integers(0, 256, (8, 12, 3), np.uint8), random.random((2, 2, 3), np.float32)
-    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pixels)
+    cut = {"patch": 4, "stride": 0, "pad_image": False}
+    pictures = lit(pixels, maps.mean(axis=0).ravel(), cut)
+    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pictures)
     image, bright, *heads = [axes.images[0] for axes in figure.axes if axes.images]
     np.testing.assert_array_equal(image.get_array(), pixels)
     mean = maps.mean(axis=0).astype(np.float64)
     expected = pixels * np.kron(mean, np.ones((4, 4)))[..., None] / mean.max()
     np.testing.assert_allclose(bright.get_array(), expected, atol=1)  # bytes
     np.testing.assert_allclose([head.get_array() for head in heads], maps, rtol=1e-6)
+
+
+def test_light_falls_where_patches_lie_that_overlap_or_reach_over_the_edge() -> None:
+    pixels = np.full((1, 5, 1), 200, np.uint8)
+    for stride, expected in ((0, [0, 0, 0, 0, 200]), (1, [0, 100, 100, 100, 200])):
+        cut = {"patch": 4, "stride": stride, "pad_image": True}
+        _, bright = lit(pixels, np.array([0.0, 1.0], np.float32), cut)
+        assert bright[0, :, 0].tolist() == expected
 
 
 @pytest.mark.usefixtures("standard_promotion")

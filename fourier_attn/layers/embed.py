@@ -1,4 +1,4 @@
-"""From what a batch holds to vectors: the one place that knows whether inputs are ids of tokens or images."""
+"""From ids of tokens, or images, to vectors: the one part of a network that knows which of them it has."""
 
 import contextlib
 import math

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ from matplotlib.figure import Figure
 from fourier_attn import atomic, provenance, style
 from fourier_attn.layers.inside import Inside, attention_maps, look
 from fourier_attn.model import grid
+from fourier_attn.ops.patches import fold
 from fourier_attn.predict import Predictor
 from fourier_attn.train.step import model_inputs
 
@@ -42,7 +44,7 @@ def explain(
     if predictor.config.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
     blocks = look(predictor.network, params, batch["inputs"], **model_inputs(batch))
-    pixels, maps = _over_image(predictor, params, batch)
+    pictures, maps = _over_image(predictor, params, batch)
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
@@ -55,7 +57,7 @@ def explain(
         "map": _digits(maps),
         "blocks": [_plain(block) for block in blocks],
     }
-    picture = style.png(draw(document, pixels))
+    picture = style.png(draw(document, pictures))
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
     for path, contents in zip(
         files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
@@ -81,13 +83,34 @@ def _batch(
 
 def _over_image(
     predictor: Predictor, params: Any, batch: dict[str, Any]
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """An image, and where each head looks for the answer (h, rows, cols); of a text neither."""
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """An image without and with light, and where each head looks for the answer (h, rows, cols).
+
+    Of a text there is neither.
+    """
     if not predictor.task.images:
-        return None, np.zeros((0, 0, 0), np.float32)
-    rows, columns = grid(predictor.config.model)
-    weights = attention_maps(predictor.network, params, batch["inputs"], **model_inputs(batch))[0]
-    return batch["inputs"][0], weights[:, -rows * columns :].reshape(-1, rows, columns)
+        return [], np.zeros((0, 0, 0), np.float32)
+    settings = predictor.config.model
+    rows, columns = grid(settings)
+    maps = attention_maps(predictor.network, params, batch["inputs"], **model_inputs(batch))[0]
+    maps = maps[:, -rows * columns :]
+    pictures = lit(batch["inputs"][0], maps.mean(axis=0), settings) if len(maps) else []
+    return pictures, maps.reshape(-1, rows, columns)
+
+
+def lit(pixels: np.ndarray, weights: np.ndarray, settings: Any) -> list[np.ndarray]:
+    """The image in colour, and the same as bright as the weights of its patches.
+
+    Args:
+      pixels: (rows, cols, channels), bytes.
+      weights: of each patch, row by row.
+      settings: how patches are cut, see `fourier_attn.ops.patches.fold`.
+    """
+    k = settings["patch"]
+    patches = jnp.broadcast_to(jnp.asarray(weights)[:, None, None, None], (len(weights), k, k, 1))
+    light = np.asarray(fold(patches, pixels.shape, k, settings["stride"], settings["pad_image"]))
+    coloured = pixels if pixels.shape[2] == 3 else pixels.repeat(3, axis=2)
+    return [coloured, (coloured * (light / light.max())).astype(np.uint8)]
 
 
 def _answer(
@@ -113,13 +136,13 @@ def _digits(array: np.ndarray | None) -> list[Any]:
 
 
 @style.styled()
-def draw(document: dict[str, Any], pixels: np.ndarray | None = None) -> Figure:
+def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figure:
     """A row of maps for each block and kind: a map for each head, or filter, the first ones.
 
     Above them where the heads of the answer look, if they do, and the image.
 
     Args:
-      pixels: of the image that was looked at, (rows, cols, channels), bytes.
+      pictures: of the image that was looked at, see `lit`.
     """
     tokens, maps = document["tokens"], np.array(document.get("map", []))
     rows = [
@@ -129,7 +152,7 @@ def draw(document: dict[str, Any], pixels: np.ndarray | None = None) -> Figure:
         if kind != "mixer" and len(array)
     ]
     above, shown = int(len(maps) > 0), maps[:MOST]
-    first = above * (len(shown) + 2 * (pixels is not None))
+    first = above * (len(shown) + len(pictures))
     wide = max([first, *(len(array[:MOST]) for _, _, array in rows)])
     named = 0 < len(tokens) <= NAMED
     side = 2.4 if named else 1.8
@@ -138,7 +161,7 @@ def draw(document: dict[str, Any], pixels: np.ndarray | None = None) -> Figure:
     parts = figure.subfigures(high, squeeze=False)[:, 0]
     if above:
         parts[0].suptitle(f"where each head looks for the answer, 0 to {maps.max():.2g}")
-        _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pixels, maps)
+        _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pictures, maps)
     for part, (title, kind, array) in zip(parts[above:], rows, strict=True):
         most = float(np.abs(array).max())
         least = -most if array.min() < 0 else 0.0
@@ -155,21 +178,12 @@ def draw(document: dict[str, Any], pixels: np.ndarray | None = None) -> Figure:
     return figure
 
 
-def _over(row: Sequence[Axes], pixels: np.ndarray | None, maps: np.ndarray) -> None:
-    """The image, the image as bright as the mean of the maps, if it is given, and maps of the first heads."""
-    images = [] if pixels is None else [*_lit(pixels, maps.mean(axis=0))]
+def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray) -> None:
+    """The pictures, and maps of the first heads."""
     for axes in row:
         axes.set_axis_off()
-    for axes, image in zip(row, (*images, *maps[:MOST]), strict=False):
+    for axes, image in zip(row, (*pictures, *maps[:MOST]), strict=False):
         axes.imshow(image, cmap=style.SEQUENTIAL, vmin=0, vmax=maps.max())  # colours have no range
-
-
-def _lit(pixels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The image in colour, and the same as bright as the weights of its patches."""
-    high, broad, channels = pixels.shape
-    coloured = pixels if channels == 3 else pixels.repeat(3, axis=2)
-    r, c = (np.arange(n) * m // n for n, m in zip((high, broad), weights.shape, strict=True))
-    return coloured, (coloured * (weights / weights.max())[r][:, c, None]).astype(np.uint8)
 
 
 def _map(axes: Axes, values: np.ndarray, least: float, most: float) -> None:
