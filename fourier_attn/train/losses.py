@@ -53,6 +53,7 @@ def class_sums(
 
 
 def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
+    """Of images that are two images the loss is that of both labels, the accuracy that of the first."""
     loss, accuracy = class_sums(logits, batch["label"], batch["weight"])
     if "second_label" in batch:  # of images that are two images, each with its share
         share = batch["share"]
