@@ -139,6 +139,8 @@ class TokenEmbedding(nn.Module):
 def check_proportions(grid: tuple[int, int], stored: tuple[int, int]) -> None:
     """Checks that mixers, which see the number of patches alone, would not take their grid for another one.
 
+        >>> check_proportions((8, 8), (4, 4))  # twice as large; (2, 8) would be taken for (4, 4)
+
     Raises: ValueError for as many patches as an image of the stored proportions has, in other ones.
     """
     taken = grid
