@@ -102,6 +102,15 @@ def known(knob: str) -> bool:
     return False
 
 
+def test_every_page_is_in_the_contents() -> None:
+    """What the site would warn of, found before the site is built; pages that are made list themselves."""
+    index = ROOT / "docs" / "index.md"
+    contents = re.findall(r"^```\{toctree\}\n([^`]*)```$", index.read_text(), flags=re.MULTILINE)
+    listed = {(index.parent / line).resolve() for block in contents for line in block.split()}
+    written = [*ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("results/**/*.md")]
+    assert {page.with_suffix("") for page in written} <= listed | {index.with_suffix("")}
+
+
 def test_the_map_and_the_tree_agree() -> None:
     listed = README.read_text().split("## The map", 1)[1].split("\n## ", 1)[0]
     listed = "\n".join(line for line in listed.splitlines() if line.startswith("    "))
