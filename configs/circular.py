@@ -22,8 +22,7 @@ VARIANTS = ("1d", "2d", "11x11", "3x3")
 
 
 def get_config(argument: str = "reviews") -> Config:
-    task, _, variant = argument.partition("-")
-    variant = variant or VARIANTS[0]
+    task, variant = [*argument.split("-", 1), VARIANTS[0]][:2]
     if variant not in VARIANTS:
         raise ValueError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
     imdb = task == "imdb"

@@ -17,8 +17,7 @@ VARIANTS = ("all", "space", "hybrid")
 
 
 def get_config(argument: str = "fashion_mnist") -> Config:
-    task, _, variant = argument.partition("-")
-    variant = variant or VARIANTS[0]
+    task, variant = [*argument.split("-", 1), VARIANTS[0]][:2]
     if variant not in VARIANTS:
         raise ValueError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
     hybrid = variant == "hybrid"

@@ -10,10 +10,10 @@ from fourier_attn.config import Config, default
 
 
 def get_config(argument: str = "fashion_mnist") -> Config:
-    task, _, context = argument.partition("-")
-    if context and not context.isdecimal():
+    task, context = [*argument.split("-", 1), "3"][:2]
+    if not context.isdecimal():
         raise ValueError(f"context={context!r} must be a whole number")
     config = default("lambda", task)
     config.model.mixer.heads = 4
-    config.model.mixer.context = int(context or 3)
+    config.model.mixer.context = int(context)
     return config

@@ -16,8 +16,8 @@ from fourier_attn.family import family
 
 
 def get_config(name: str = "fnet-mini") -> Config:
-    architecture, _, size = name.partition("-")
-    config = family(architecture, size or "mini", "pretraining")
+    architecture, size = [*name.split("-", 1), "mini"][:2]
+    config = family(architecture, size, "pretraining")
     config.data.corpora = ("imdb_reviews:unsupervised", "wikitext2")
     config.data.exclude = ("imdb_reviews:test",)
     config.data.fit_examples = 20_000

@@ -199,6 +199,7 @@ MODELS["listops"] = tuple(
     }.items()
 )
 # Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
+IMAGE_EPOCHS = {"fashion_mnist": "5", "cifar10": "10"}
 IMAGES = {
     "identity": ("identity.py:{task}", 0.2),
     "fourier": ("fnet_vit.py:{task}-all", 0.25),
@@ -209,10 +210,10 @@ IMAGES = {
     "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
     "attention": ("vit.py:{task}", 0.45),
 }
-IMAGE_EPOCHS = (("train.epochs", "10"),)
-for _task in ("fashion_mnist", "cifar10"):
+for _task, _epochs in IMAGE_EPOCHS.items():
+    _knobs = (("train.epochs", _epochs),)
     MODELS[_task] = tuple(
-        Model(name, core_hours, f"configs/{file.format(task=_task)}", knobs=IMAGE_EPOCHS, task=_task)
+        Model(name, core_hours, f"configs/{file.format(task=_task)}", knobs=_knobs, task=_task)
         for name, (file, core_hours) in IMAGES.items()
     )
 MODELS["shapes"] = tuple(
