@@ -110,7 +110,7 @@ RECIPES: dict[str, Mapping[str, Any]] = {
 PIXELS = ("pixel_mean", "pixel_deviation")  # statistics, which stay those that weights were trained with
 # Knobs that had another name, or values that had, in configurations of earlier runs.
 RENAMED = {"init": "init_from", "merge": "combine_heads"}
-RENAMED_VALUES = {("method", "merged"): "fused"}
+RENAMED_VALUES = {("method", "merged"): "fused", ("positions_kind", "concatenated"): "sines_appended"}
 
 
 def default(

@@ -86,11 +86,11 @@ KNOBS = {
     "positions": Knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1)),
     "positions_kind": Knob(
         "learned",
-        'codes of positions: "learned", "sinusoidal" (added), "concatenated" (the chapter\'s sines, '
-        'appended), "rotary" (in attention), or "none"',
+        'codes of positions: "learned", "sinusoidal" or "sines" (added), "sinusoidal_appended" or '
+        '"sines_appended" (the chapter\'s), "rotary" (in attention), or "none"',
         one_of(*POSITIONS),
     ),
-    "position_width": Knob(16, 'features of the codes of "concatenated", which are part of d', at_least(1)),
+    "position_width": Knob(16, "features of codes that are appended, which are part of d", at_least(1)),
     "image": Knob(
         (), "rows, columns and channels of an image; a run sets its data's, unless weights have one", sizes
     ),

@@ -87,7 +87,7 @@ def test_the_class_token_stands_first_and_has_its_own_position() -> None:
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["patches", "class token"])
-@pytest.mark.parametrize("kind", ["sinusoidal", "concatenated"])
+@pytest.mark.parametrize("kind", ["sinusoidal", "sines", "sinusoidal_appended", "sines_appended"])
 def test_patches_get_the_codes_of_their_rows_and_columns(kind: str, first: bool) -> None:
     layer = PatchEmbedding(
         d=16, image=(4, 6, 1), patch=2, positions_kind=kind, position_width=8, class_token=first
@@ -95,7 +95,8 @@ def test_patches_get_the_codes_of_their_rows_and_columns(kind: str, first: bool)
     images = jnp.ones((1, 4, 6, 1), jnp.uint8)
     params = jax.tree.map(jnp.zeros_like, jax.jit(layer.init)(jax.random.key(0), images))
     where = np.array([[0, 0]] * first + [[row, col] for row in range(2) for col in range(3)])
-    codes = sinusoids(where, 16) if kind == "sinusoidal" else np.pad(sines(where, 8), ((0, 0), (8, 0)))
+    code, appended = sinusoids if kind.startswith("sinusoidal") else sines, kind.endswith("appended")
+    codes = np.pad(code(where, 8), ((0, 0), (8, 0))) if appended else code(where, 16)
     np.testing.assert_array_equal(layer.apply(params, images)[0][0], codes)
 
 

@@ -6,6 +6,7 @@ from conftest import normal
 
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.embed import POSITIONS
 from fourier_attn.ops.positions import interpolate, places, rotate, sines, sinusoids
 
 
@@ -91,7 +92,7 @@ def test_interpolated_tables() -> None:
         interpolate(table[:3], (2, 3), (4, 6))
 
 
-@pytest.mark.parametrize("kind", ["learned", "sinusoidal", "concatenated", "rotary", "none"])
+@pytest.mark.parametrize("kind", POSITIONS)
 def test_every_kind_in_the_model(kind: str) -> None:
     """With "none" attention and the mean do not know the order of tokens; with any other kind they do."""
     settings = config.default("attention").model

@@ -17,7 +17,9 @@ from fourier_attn.ops import positions as codes
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.patches import grid_of_patches, patches, same_proportions
 
-POSITIONS = ("learned", "sinusoidal", "concatenated", "rotary", "none")
+CODES = {"sinusoidal": codes.sinusoids, "sines": codes.sines}
+APPENDED = "_appended"
+POSITIONS = ("learned", *CODES, *(name + APPENDED for name in CODES), "rotary", "none")
 
 
 def with_positions(
@@ -26,8 +28,9 @@ def with_positions(
     """The vectors with codes of their places.
 
     Args:
-      kind: "learned" adds a table, "sinusoidal" adds sines and cosines, "concatenated" appends the chapter's
-        sines; "rotary", which is attention's own affair, and "none" do nothing.
+      kind: "learned" adds a table, "sinusoidal" adds sines and cosines, "sines" adds the chapter's sines;
+        "sinusoidal_appended" and "sines_appended" append them (the chapter); "rotary", which is attention's
+        own affair, and "none" do nothing.
       width: of the codes that are appended.
       where: (t, axes), see `fourier_attn.ops.positions.places`.
       table: makes the learned table for these places.
@@ -37,21 +40,21 @@ def with_positions(
         raise ValueError(f"positions_kind={kind!r} is unknown; choose one of {', '.join(POSITIONS)}")
     if kind == "learned":
         return x + table()[None].astype(x.dtype)
-    if kind == "sinusoidal":
-        return x + jnp.asarray(codes.sinusoids(where, x.shape[-1]), x.dtype)[None]
-    if kind == "concatenated":
-        code = jnp.asarray(codes.sines(where, width), x.dtype)[None]
-        return jnp.concatenate([x, jnp.broadcast_to(code, (x.shape[0], *code.shape[1:]))], axis=-1)
+    if code := CODES.get(kind):
+        return x + jnp.asarray(code(where, x.shape[-1]), x.dtype)[None]
+    if code := CODES.get(kind.removesuffix(APPENDED)):
+        appended = jnp.asarray(code(where, width), x.dtype)[None]
+        return jnp.concatenate([x, jnp.broadcast_to(appended, (x.shape[0], *appended.shape[1:]))], axis=-1)
     return x
 
 
 def content_width(whole: int, kind: str, width: int) -> int:
-    """Features that are left beside the codes of positions. Raises: ValueError where there are none.
+    """Features that are left beside codes that are appended. Raises: ValueError where there are none.
 
-    >>> content_width(32, "concatenated", 8), content_width(32, "learned", 8)
+    >>> content_width(32, "sines_appended", 8), content_width(32, "learned", 8)
     (24, 32)
     """
-    left = whole - width * (kind == "concatenated")
+    left = whole - width * kind.endswith(APPENDED)
     if left < 1:
         raise ValueError(
             f"model.position_width={width} leaves nothing of a width of {whole}; make it smaller"
