@@ -1,12 +1,14 @@
-"""FNet-base against Hugging Face's in PyTorch, same weights and batch, each side in a process of its own.
+"""FNet-base and ViT-base against Hugging Face's in PyTorch: same weights and batch, each in its own process.
 
 `python -m benchmarks.peer_huggingface [--quick]` needs torch and transformers, which are no dependencies.
-Before the forward passes are timed both sides are held equal. Training is a step of AdamW with dropout 0.1;
-ours computes the language model at the masked positions only.
+Before the forward passes are timed both sides are held equal; `difference` is the largest one of any number
+that they return, whose deviation is `deviation`. Training is a step of AdamW with dropout 0.1; ours computes
+the language model at the masked positions only.
 """
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_init, make_keys, make_train_step
 
+Maker = Callable[[str], Step]
 B, T, P = 4, 512, 77
+IMAGES = (8, 224, 224, 3)
 
 
 def batch() -> dict[str, np.ndarray]:
@@ -73,6 +77,40 @@ def our_forward(folder: str) -> Step:
     return lambda: [jax.block_until_ready(apply(params, tokens, types))["mlm"]]
 
 
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, IMAGES, np.uint8)
+
+
+def torch_vit(folder: str) -> Step:
+    """The last block's vectors, normalised, from pixels that have been brought from -1 to 1 before."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(provenance.cores())
+    torch.manual_seed(0)
+    network = transformers.ViTModel(transformers.ViTConfig(), add_pooling_layer=False).eval()
+    with torch.no_grad():
+        for weights in network.parameters():  # random initial biases and scales would hide much
+            weights += 0.02 * torch.randn_like(weights)
+    network.save_pretrained(folder)
+    given = torch.tensor(images() / 127.5 - 1, dtype=torch.float32).permute(0, 3, 1, 2).contiguous()
+
+    def run() -> list[Any]:
+        with torch.inference_mode():
+            return [network(pixel_values=given).last_hidden_state]
+
+    return run
+
+
+def our_vit(folder: str) -> Step:
+    """The same from bytes, with the folder's weights."""
+    settings, params = pretrained.load(Path(folder))
+    network = model.build(settings)
+    params, given = jax.tree.map(jnp.asarray, params), jnp.asarray(images())
+    apply = jax.jit(lambda p, x: network.apply({"params": p}, x))
+    return lambda: [jax.block_until_ready(apply(params, given))["hidden"]]
+
+
 def torch_training(folder: str) -> Step:
     import torch
 
@@ -117,15 +155,19 @@ def our_training(folder: str) -> Step:
     return run
 
 
-def forward(rounds: int) -> dict[str, Any]:
+def forward(what: str, size: str, theirs: Maker, ours: Maker, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        makers = {"torch": partial(torch_forward, folder), "ours": partial(our_forward, folder)}
+        makers = {"torch": partial(theirs, folder), "ours": partial(ours, folder)}
         with started(makers) as sides:  # theirs first, since ours reads its weights
-            (mine,), (theirs,) = sides["ours"].result, sides["torch"].result
-            np.testing.assert_allclose(mine, theirs, atol=1e-3, rtol=0)
+            (mine,), (other,) = sides["ours"].result, sides["torch"].result
+            np.testing.assert_allclose(mine, other, atol=1e-3, rtol=0)
             seconds = race(sides, rounds)
-    row = {"what": "FNet-base, all logits / Hugging Face", "size": f"b{B} t{T}", "pass": "forward"}
-    return row | {"rounds": rounds} | compare(seconds, "ours", "torch")
+    row = {"what": f"{what} / Hugging Face", "size": size, "pass": "forward", "rounds": rounds}
+    equal = {
+        "difference": float(f"{np.abs(mine - other).max():.1e}"),
+        "deviation": round(float(other.std()), 2),
+    }
+    return row | compare(seconds, "ours", "torch") | equal
 
 
 def training(rounds: int) -> dict[str, Any]:
@@ -142,7 +184,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rounds, to see it work")
     quick = parser.parse_args().quick
-    rows = [forward(2 if quick else 7), training(2 if quick else 5)]
+    few, rounds = (2, 2) if quick else (5, 7)
+    rows = [
+        forward("FNet-base, all logits", f"b{B} t{T}", torch_forward, our_forward, rounds),
+        training(few),
+        forward("ViT-base, all vectors", "b{} {}x{}x{}".format(*IMAGES), torch_vit, our_vit, rounds),
+    ]
     name = f"peer-huggingface{'-quick' if quick else ''}"
     report(name, rows, peers=("torch", "transformers"), setting=SETTING)
 

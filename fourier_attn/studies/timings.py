@@ -11,10 +11,13 @@ SIDES = ("kept", "given back")
 
 
 def speed(results: Results, *names: str) -> str:
-    """All comparisons of some files: what is timed against what, and how many times faster the first is."""
+    """All comparisons of some files: what is timed against what, and how many times faster the first is.
+
+    A difference of the two sides' results is beside the deviation of these.
+    """
     documents = {name: results.document(name) for name in names}
     head = ["what / against what", "size", "pass", "ms", "other's ms"]
-    head += ["times faster (lowest to highest)", "temporary memory"]
+    head += ["times faster (lowest to highest)", "temporary memory", "largest difference"]
     lines = [
         [
             row["what"],
@@ -24,6 +27,7 @@ def speed(results: Results, *names: str) -> str:
             significant(row["other_ms"]) if "other_ms" in row else "",
             times_faster(row),
             times(row["temporary_memory"]) if "temporary_memory" in row else "",
+            f"{row['difference']} of {row['deviation']}" if "difference" in row else "",
         ]
         for document in documents.values()
         for row in document["rows"]
