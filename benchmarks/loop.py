@@ -97,10 +97,10 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     return rows, run
 
 
-def images() -> list[dict[str, Any]]:
+def images(mix: str) -> list[dict[str, Any]]:
     """How long the cheapest network on images waits for those that are augmented."""
     config = identity.get_config("cifar10")
-    config.data.dir, config.data.train_examples, config.data.mix = DATA_DIR.value, IMAGES, "cutmix"
+    config.data.dir, config.data.train_examples, config.data.mix = DATA_DIR.value, IMAGES, mix
     config.data.eval_examples = config.data.test_examples = 128
     config.train.epochs = EPOCHS.value
     with tempfile.TemporaryDirectory() as directory:
@@ -109,7 +109,7 @@ def images() -> list[dict[str, Any]]:
         run.close()
         lines = [line for line in read_lines(Path(directory)) if line["split"] == "train"]
     waits = [line["data_wait"] for line in lines if line["epoch"] > 1]
-    return [percent("the same of images, flipped, cropped and mixed (cutmix), mixer identity", waits)]
+    return [percent(f"the same of images, flipped, cropped and mixed ({mix}), mixer identity", waits)]
 
 
 def percent(what: str, shares: list[float]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def watch(run: Run) -> list[dict[str, Any]]:
 def main(argv: list[str]) -> None:
     del argv
     rows, run = loop()
-    report("loop", rows[:2] + images() + rows[2:] + buckets(run) + watch(run))
+    report("loop", rows[:2] + images("cutmix") + images("mixup") + rows[2:] + buckets(run) + watch(run))
 
 
 if __name__ == "__main__":

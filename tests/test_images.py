@@ -422,6 +422,7 @@ def test_weights_at_another_resolution(tmp_path: Path) -> None:
             pixels = np.random.default_rng((size, number)).integers(0, 50, (42, 42)) + 200 * (number % 2)
             Image.fromarray(pixels.astype(np.uint8)).save(path)
     c = small("")
+    c.model.positions_kind = "learned"  # the one kind with a table
     c.data.update({"task": "image_files", "dir": "", "batch": 8, "image_size": 28})
     c.data.update({name: str(tmp_path / name) for name in ("train", "test")})
     train.run(c, tmp_path / "first")

@@ -410,6 +410,7 @@ def test_weights_on_the_asked_shapes_are_told_from_others(
     assert code == 0, error
     for row in json.loads(out.read_text())["rows"]:
         assert (row["share"], row["best_head"]) == pytest.approx((0.5, 1.0))
+        assert row["pointing"] == 1
 
 
 def test_where_questions_look_is_measured(asked: Path, tmp_path: Path) -> None:
@@ -423,4 +424,5 @@ def test_where_questions_look_is_measured(asked: Path, tmp_path: Path) -> None:
         assert 0 < row["chance"] < 0.2
         assert row["share"] == pytest.approx(row["chance"], abs=0.1)
         assert row["best_head"] >= row["share"]
+        assert 0 <= row["pointing"] < 0.6
     assert "of the weight on the right patches" in said

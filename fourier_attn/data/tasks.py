@@ -115,18 +115,19 @@ class Task:
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
     """A task on images: of which class is it?"""
     defaults = {
-        "data.batch": 128,
+        "data.batch": 64,
         "data.holdout": 0.1,
         "data.flip": dataset != "mnist",
         "data.crop": 2 if image[2] == 1 else 4,
         "model.inputs": "patches",
         "model.image": image,
+        "model.positions_kind": "sinusoidal",  # known from the first step; a learned table needs epochs
         "model.depth": 4,
         "model.mlp": 256,
         "model.activation": "gelu",
         "model.norm_position": "pre",
-        "optim.learning_rate": 1e-3,
-        "optim.warmup_steps": 500,
+        "optim.learning_rate": 2e-3,
+        "optim.warmup_steps": 200,
         "optim.weight_decay": 0.05,
         "train.epochs": 20,
         "train.patience": 0,

@@ -1,10 +1,12 @@
-"""Where questions look: python -m fourier_attn.studies.attended --workdir=runs/NAME
+"""Where questions look: python -m fourier_attn.studies.attended --workdir=runs/NAME,runs/OTHER
 
-Of a run on the task `shapes`: the share of the question token's weights that lies on the patches with the
-shape that is asked about, over the test images, in the mean over heads and of the head that has most,
-beside the share of those patches in the image, which weights that know nothing would have.
+Of runs on the task `shapes`, over the test images: the share of the question token's weights that lies on
+the patches with the shape that is asked about, in the mean over heads and of the head that has most, and how
+often that head's largest weight is on one of them (the pointing game; Zhang et al., arXiv 1608.00507). Beside
+them the share of those patches in the image, which weights that know nothing would have.
 """
 
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,27 @@ from fourier_attn.train.step import make_eval_step, model_inputs
 
 
 def define_flags() -> None:
-    runs.define_flags()
+    runs.define_flags(several=True)
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now; default: where the run says")
     flags.DEFINE_string("out", "results/attended.json", "file that gets the numbers")
 
 
 def main() -> None:
-    [directory] = runs.directories()
+    directories, rows, commands = runs.directories(), [], []
+    for directory in directories:
+        rows += look(directory)
+        facts = workdir.record(directory)
+        commands.append(f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}")
+    setting = f"synthetic_shapes; the networks by {'; '.join(commands)}"
+    provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
+    print(f"written to {flags.FLAGS.out}")
+
+
+def look(directory: Path) -> list[dict[str, Any]]:
+    """Of one run, a row for each kind of question.
+
+    Raises: ValueError for a run on another task, or with other tokens than the cells of the images.
+    """
     config, network, params = predict.restore(directory)
     task = data.TASKS[config.data.task]
     if config.data.task != "shapes":
@@ -60,26 +76,26 @@ def main() -> None:
     rows = []
     for kind, chosen in (("a colour", colour), ("a number", ~colour)):
         share, chance, accuracy = (np.mean(x[chosen]) for x in (shares, asked.mean(axis=1), right))
-        best = shares[chosen].mean(axis=0).max()
+        of_heads = shares[chosen].mean(axis=0)
+        head = weights[chosen, of_heads.argmax()]  # (n, t)
+        pointing = np.take_along_axis(asked[chosen], head.argmax(axis=-1)[:, None], axis=1).mean()
+        best = of_heads.max()
         rows.append(
             {
+                "network": f"{config.model.depth} blocks of {config.model.mixer.name}",
+                "run": directory.name,
                 "asked": kind,
                 "examples": int(chosen.sum()),
                 "share": float(share),
                 "best_head": float(best),
+                "pointing": float(pointing),
                 "chance": float(chance),
                 "accuracy": float(accuracy),
             }
         )
         looks = f"{share:.3f} of the weight on the right patches (best head {best:.3f}, chance {chance:.3f})"
-        print(f"{kind}: {looks}, {accuracy:.2%} right")
-    facts = workdir.record(directory)
-    setting = (
-        f"{task.dataset}, {config.model.depth} blocks of {config.model.mixer.name}; the network by "
-        f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}"
-    )
-    provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
-    print(f"written to {flags.FLAGS.out}")
+        print(f"{directory.name}, {kind}: {looks}, largest on one {pointing:.3f}, {accuracy:.2%} right")
+    return rows
 
 
 def _weights(network: Any, params: Any, test: Split) -> np.ndarray:
@@ -96,22 +112,25 @@ def asked_patches(questions: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def attended(results: Results, name: str) -> str:
-    """The table of the shares."""
+    """The table of the shares: mean and deviation over the runs of one kind."""
     documents = results.runs(name)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for document in documents.values():
+        for row in document["rows"]:
+            groups.setdefault((row["network"], row["asked"]), []).append(row)
+    columns = ("accuracy", "share", "best_head", "pointing", "chance")
     lines = [
-        [
-            row["asked"],
-            f"{row['examples']:,}",
-            f"{100 * row['accuracy']:.2f}",
-            f"{100 * row['share']:.1f}",
-            f"{100 * row['best_head']:.1f}",
-            f"{100 * row['chance']:.1f}",
-        ]
-        for document in documents.values()
-        for row in document["rows"]
+        [*key, str(len(rows)), *(in_percent([row[column] for row in rows]) for column in columns)]
+        for key, rows in groups.items()
     ]
-    head = ["asked for", "test questions", "right, %", "weight on the asked shape, %", "of the best head"]
-    return table([*head, "its patches, %"], lines or [[NOT_RUN, *[""] * 5]]) + notes(documents)
+    head = ["network", "asked for", "seeds", "right, %", "weight on the asked shape, %", "of the best head"]
+    head += ["its largest weight is there", "patches of that shape, %"]
+    return table(head, lines or [[NOT_RUN, *[""] * 7]]) + notes(documents)
+
+
+def in_percent(values: list[float]) -> str:
+    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.1f}{deviation}"
 
 
 if __name__ == "__main__":

@@ -198,8 +198,12 @@ MODELS["listops"] = tuple(
         "attention": 1.5,
     }.items()
 )
-# Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
-IMAGE_EPOCHS = {"fashion_mnist": "5", "cifar10": "10"}
+# Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for; five are too few
+# for crops.
+IMAGE_KNOBS = {
+    "fashion_mnist": (("train.epochs", "5"), ("data.crop", "0")),
+    "cifar10": (("train.epochs", "10"),),
+}
 IMAGES = {
     "identity": ("identity.py:{task}", 0.2),
     "fourier": ("fnet_vit.py:{task}-all", 0.25),
@@ -210,8 +214,7 @@ IMAGES = {
     "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
     "attention": ("vit.py:{task}", 0.45),
 }
-for _task, _epochs in IMAGE_EPOCHS.items():
-    _knobs = (("train.epochs", _epochs),)
+for _task, _knobs in IMAGE_KNOBS.items():
     MODELS[_task] = tuple(
         Model(name, core_hours, f"configs/{file.format(task=_task)}", knobs=_knobs, task=_task)
         for name, (file, core_hours) in IMAGES.items()
