@@ -93,7 +93,8 @@ def cores() -> int:
 
 def _portable(word: str) -> str:
     option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    return f"{option}{equals}.../{Path(value).name}" if value.startswith("/") else word
+    values = (f".../{Path(part).name}" if part.startswith("/") else part for part in value.split(","))
+    return f"{option}{equals}{','.join(values)}"
 
 
 def write(path: Path, document: dict[str, Any]) -> None:

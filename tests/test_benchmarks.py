@@ -71,6 +71,7 @@ def test_the_commit_says_whether_sources_changed(tmp_path: Path, monkeypatch: py
 def test_a_command_names_no_place_of_this_machine() -> None:
     words = ["/usr/bin/python3", "-m", "a.b", "--dir=/home/x/data", "/tmp/runs/one", "--n=3", "a b"]
     assert provenance.command(words) == "python -m a.b --dir=.../data .../one --n=3 'a b'"
+    assert provenance.command([*words[:3], "--to=/a/b,/c/d,e"]) == "python -m a.b --to=.../b,.../d,e"
 
 
 # Races
