@@ -2,7 +2,8 @@
 
 Four layers of width 64, the same dropout and optimiser for all. Long Range Arena's own have 500 to 2,000.
 
-Not yet run.
+`python -m fourier_attn.main --config=configs/listops.py:fnet`: 33.5 % of the test lists, one seed, in 10
+minutes on one core; docs/evidence.md has the others.
 """
 
 from fourier_attn.config import Config, default, fit_length

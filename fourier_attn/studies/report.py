@@ -37,7 +37,7 @@ TITLES = {
     "1": "Tier 1: small networks, alike in all but their mixer",
     "2": "Tier 2: the articles' network, trained for fewer epochs",
     "toy": "A rehearsal on synthetic reviews: these numbers say nothing",
-    "sst2": "SST-2: accuracy on validation after the last epoch, which nothing was chosen on",
+    "sst2": "SST-2, after the last epoch: nothing was chosen on any split",
     "pretrain": "Pre-training: accuracy on masked tokens",
     "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
     "listops": "ListOps, shortened to at most 512 tokens",

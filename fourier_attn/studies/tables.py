@@ -52,6 +52,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "evidence": partial(evidence, name="imdb", tier="1", twins=False),
     "twins": partial(evidence, name="imdb", tier="1", twins=True),
     "articles": partial(evidence, name="imdb", tier="2", whole=True),
+    "sst2": partial(evidence, name="imdb", tier="sst2", whole=True),
+    "listops": partial(evidence, name="imdb", tier="listops", whole=True),
     "claims": partial(claims, name="imdb", tier="1"),
     "starts": partial(starts, name="imdb", tier="1"),
     "query-keys": partial(query_keys, name="imdb"),
