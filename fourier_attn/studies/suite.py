@@ -221,7 +221,7 @@ for _task, _knobs in IMAGE_KNOBS.items():
     )
 MODELS["shapes"] = tuple(
     Model(name, 0.1, f"configs/shapes.py:{name}", task=task)
-    for name, task in {"answers": "shapes", "segmentation": "shapes_patches"}.items()
+    for name, task in {"answers": "shapes", "separate": "shapes", "segmentation": "shapes_patches"}.items()
 )
 MODELS["pixels"] = tuple(
     Model(name, core_hours, f"configs/pixels.py:{name}", 1, task="pixels")
