@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cells import finding
 from conftest import ROOT, run_here
 
 from configs import imdb_small
@@ -64,12 +65,10 @@ def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
 
 
 def written(directory: Path, name: str = "toy-fnet-0", **more: object) -> Path:
-    cell = next(cell for cell in suite.cells("toy") if cell.name == name)
-    facts = {"cell": name, "tier": "toy", "model": cell.model, "metric": "accuracy", "cpu_seconds": 18.0}
-    facts |= {"knobs": collect.differing(collect.plain(cell.read())), "counted": 1, "processes": 1}
-    facts |= {"epochs": [], "test": {"accuracy": 0.5}, "fingerprints": {}, "date": ""}
-    facts |= {"task": cell.task, "split_seed": cell.split_seed, "allowed_drift": [], **more}
-    return Ledger(directory).write(facts)
+    cell = suite.EVERY[name]
+    knobs = collect.differing(collect.plain(cell.read()))
+    facts = finding(name, knobs=knobs, test={"accuracy": 0.5}, cpu_seconds=18.0)
+    return Ledger(directory).write(facts | more)
 
 
 def test_a_file_that_was_edited_is_noticed_and_put_aside(tmp_path: Path) -> None:
@@ -167,6 +166,21 @@ def test_half_written_and_foreign_files_are_named(text: str, why: str, tmp_path:
     there = Ledger(tmp_path)
     assert list(there.findings) == ["toy-identity-0"]
     assert why in there.aside[path]
+
+
+def test_a_foreign_file_with_a_hash_of_its_own_is_put_aside(tmp_path: Path) -> None:
+    """What lacks a single fact is no finding, before somebody asks for this fact."""
+    path = written(tmp_path)
+    whole = json.loads(path.read_text())
+    for key in whole.keys() - {"sha256"}:
+        rest = {name: value for name, value in whole.items() if name not in (key, "sha256")}
+        path.write_text(json.dumps(rest | {"sha256": digest(rest)}))
+        there = Ledger(tmp_path)
+        assert not there.findings
+        assert there.aside == {path: f"is no file of a finished cell (it has no {key})"}
+    few = {"cell": "toy-fnet-0", "test": {}, "epochs": []}
+    path.write_text(json.dumps(few | {"sha256": digest(few)}))
+    assert "(it has no tier, model, config and " in Ledger(tmp_path).aside[path]
 
 
 def test_a_file_under_another_name_is_no_finding(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells import finding
 from conftest import ROOT, run_here
 from PIL import Image
 
@@ -288,11 +289,9 @@ def test_the_evidence_has_every_model_of_the_tier(root: Path) -> None:
         ("1-fnet-0-split1", 0.5),
         ("1-linear-0", 0.9),
     ):
-        facts = {"cell": cell, "metric": "accuracy", "validation": [0.5], "epochs": []}
         killed = cell == "1-fnet-1"  # its first process, of which nobody knows what it took
-        facts |= {"cpu_seconds": 36.0 if killed else 360.0, "processes": 1 + killed, "counted": 1}
-        facts |= {"peak_memory_mib": 100}
-        ledger.write(facts | {"test": {"accuracy": accuracy}})
+        facts = finding(cell, cpu_seconds=36.0 if killed else 360.0, processes=1 + killed)
+        ledger.write(facts | {"peak_memory_mib": 100, "validation": [0.5], "test": {"accuracy": accuracy}})
     lines = tables.TABLES["evidence"](Results(root)).splitlines()
     assert lines[2:4] == ["| `linear` | 90.00 (1) | 0.10 |", "| `fnet` | 87.00 ± 1.41 (2) | 0.10 |"]
     assert len(lines) == 2 + 11
@@ -305,9 +304,8 @@ def test_a_claim_is_judged_when_all_its_networks_are_there(root: Path) -> None:
     rng = np.random.default_rng(0)
 
     def write(model: str, seed: int, share: float) -> None:
-        facts = {"cell": f"1-{model}-{seed}", "metric": "accuracy", "validation": [0.5, share], "epochs": []}
-        right = pack(rng.random(4000) < share)
-        ledger.write(facts | {"right": right, "test": {"accuracy": share}})
+        facts = finding(f"1-{model}-{seed}", validation=[0.5, share], test={"accuracy": share})
+        ledger.write(facts | {"right": pack(rng.random(4000) < share)})
 
     for seed in range(3):
         write("circular-1d", seed, 0.9)

@@ -21,6 +21,13 @@ from fourier_attn.train.writer import read_lines
 Finding = dict[str, Any]
 HOUR = 3600.0
 NAMES = {"mean_iou": "mean IoU", "mlm_accuracy": "accuracy on masked tokens"}  # of metrics, in words
+# What every file of a cell says. Later ones say more, which is asked for by `get`.
+FACTS = (
+    *("cell", "tier", "model", "config", "task", "metric", "mixer", "knobs", "seed", "split_seed"),
+    *("parameters", "seconds", "test", "validation", "epochs", "right"),
+    *("processes", "counted", "cpu_seconds", "peak_memory_mib"),
+    *("command", "commit", "hardware", "versions", "date", "allowed_drift", "fingerprints"),
+)
 RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
 
 
@@ -198,9 +205,12 @@ def read(path: Path) -> Finding:
         found = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot be read ({error})") from error
-    if not isinstance(found, dict) or not {"cell", "sha256", "test", "epochs"} <= found.keys():
+    if not isinstance(found, dict):
         raise ValueError("is no file of a finished cell")
-    if found["sha256"] != digest(found):
+    if lacking := [key for key in FACTS if key not in found]:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise ValueError(f"is no file of a finished cell (it has no {', '.join(lacking[:3])}{more})")
+    if found.get("sha256") != digest(found):
         raise ValueError("was changed after it was written (its hash is another)")
     if found["cell"] != path.stem:
         raise ValueError(f"belongs to the cell {found['cell']}")
