@@ -46,6 +46,26 @@ def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
         suite.cells("1", only=["nobody"])
 
 
+def test_every_tier_has_a_title_and_a_line_of_the_page() -> None:
+    page = (ROOT / "docs" / "evidence.md").read_text()
+    for tier in suite.MODELS:
+        assert tier in report.TITLES
+        assert f"`{tier}`" in page or tier in images.TASKS
+
+
+def test_the_articles_listing_is_a_tier_of_its_own(tmp_path: Path) -> None:
+    """Their recipe: one seed each of the networks that wait for a machine that is fast enough."""
+    code, out, error = run_here(imdb, "--tier=listing", "--list", f"--results={tmp_path}")
+    assert (code, error) == (0, "")
+    left = [line.split() for line in out.splitlines() if line.startswith("left")]
+    cells = [(line[1], line[-1]) for line in left]
+    assert cells == [("8.00", "listing-lambda-0"), ("8.00", "listing-fnet-0")]
+    for cell in suite.cells("listing"):
+        c = cell.read()
+        assert (c.data.tokenizer, c.data.batch, c.train.epochs) == ("whitespace", 4, 20)
+        config.check(c)
+
+
 def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
     """Their configurations have their task, and the one command lists all that are not done."""
     for task in images.TASKS:

@@ -40,6 +40,7 @@ TITLES = {
     "sst2": "SST-2, after the last epoch: nothing was chosen on any split",
     "pretrain": "Pre-training: accuracy on masked tokens",
     "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
+    "listing": "The articles' network by the recipe of their listing",
     "listops": "ListOps, shortened to at most 512 tokens",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
     "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks alike in all but their mixer",
