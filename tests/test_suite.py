@@ -103,6 +103,15 @@ def test_a_file_that_was_edited_is_noticed_and_put_aside(tmp_path: Path) -> None
     assert not Ledger(tmp_path).aside
 
 
+def test_a_report_names_first_what_cannot_be_used(tmp_path: Path) -> None:
+    written(tmp_path)
+    path = written(tmp_path, "toy-identity-0")
+    path.write_text(path.read_text().replace("0.5", "0.9"))
+    first, second = report.cautions(Ledger(tmp_path))
+    assert first.startswith("`toy-identity-0.json` was changed after it was written")
+    assert second.startswith("Tier toy is not complete")
+
+
 def test_what_was_put_aside_before_stays(tmp_path: Path) -> None:
     for content in ("first", "second", "third"):
         path = written(tmp_path)
@@ -268,6 +277,23 @@ def test_a_report_does_not_pass_over_different_code() -> None:
     assert "2 test sets of imdb, split 0, data.vocab=9 (a: z; b: other)" in said
     (said,) = report.mixed([found("a", "x", drift=("device",))])
     assert said == "`a` went on with other device."
+
+
+def test_only_cells_of_the_same_start_have_the_same_rows() -> None:
+    """Weights bring their tokenizer, so that rows of ids are others than from scratch."""
+
+    def found(cell: str, rows: str, start: str = "", weights: str | None = None) -> ledger.Finding:
+        facts = {"cell": cell, "tier": "glue", "task": "rte", "split_seed": 0, "allowed_drift": []}
+        knobs = {"data.vocab": 8000} | ({"init_from": start} if start else {})
+        prints = {"code": {"source": "x"}, "data": {"test": rows}}
+        return facts | {"knobs": knobs, "fingerprints": prints, "weights": weights}
+
+    scratch, first = found("a", "own"), found("b", "theirs", "pretrain", "0a")
+    assert not list(report.mixed([scratch, first]))
+    (said,) = report.mixed([scratch, first, found("c", "other", "pretrain", "0a")])
+    assert "2 test sets of rte from pretrain, split 0, data.vocab=8000 (b: theirs; c: other)" in said
+    (said,) = report.mixed([scratch, first, found("c", "theirs", "pretrain", "0b")])
+    assert said == "Tier glue has 2 weights of pretrain (b: 0a; c: 0b)."
 
 
 def test_comparisons_are_written_down() -> None:

@@ -77,10 +77,10 @@ def main() -> None:
 def cautions(ledger: Ledger) -> list[str]:
     """What a reader has to know beforehand."""
     return [
+        *(f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()),
         *missing(ledger),
         *mixed(ledger.findings.values()),
         *(f"`{name}` was trained with other knobs: {what}." for name, what in ledger.unlike().items()),
-        *(f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()),
     ]
 
 
@@ -97,8 +97,9 @@ def missing(ledger: Ledger) -> Iterator[str]:
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
     """Which cells of a tier were trained by other code, or judged on other rows than they should have been.
 
-    Test rows are the same where task, split and knobs of the data are: words are numbered as the training
-    reviews have them. Which cells went on with something else than they had begun with is said, too.
+    Test rows are the same where task, split, knobs of the data and start are: words are numbered as the
+    training reviews, or the tokenizer of the weights, have them. Which cells began with other weights than
+    those beside them, or went on with something else than they had begun with, is said, too.
     """
     alike: dict[tuple[str, str], dict[str, list[str]]] = {}
     for found in findings:
@@ -106,7 +107,12 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
         code = ", ".join(f"{name} {value}" for name, value in sorted(facts.get("code", {}).items()))
         alike.setdefault((tier, "versions of the code"), {}).setdefault(code, []).append(found["cell"])
         knobs = ", ".join(f"{name}={value}" for name, value in found["knobs"].items() if "data." in name)
-        read = f"{found['task']}, split {found['split_seed']}, {knobs or 'as by default'}"
+        start = found["knobs"].get("init_from", "")
+        if start:
+            given = found.get("weights") or "unknown"
+            alike.setdefault((tier, f"weights of {start}"), {}).setdefault(given, []).append(found["cell"])
+        task = f"{found['task']} from {start}" if start else found["task"]
+        read = f"{task}, split {found['split_seed']}, {knobs or 'as by default'}"
         rows = facts.get("data", {}).get("test", "unknown")
         alike.setdefault((tier, f"test sets of {read}"), {}).setdefault(rows, []).append(found["cell"])
         if drifted := sorted({what for entry in found["allowed_drift"] for what in entry["what"]}):
