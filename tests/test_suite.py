@@ -231,6 +231,23 @@ def test_a_budget_below_the_cheapest_cell(tmp_path: Path) -> None:
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("scale", [1.0, 1.49, 1.5, 30.123])
+def test_the_budget_that_is_asked_for_is_enough(scale: float) -> None:
+    left = suite.cells("1")
+    with pytest.raises(ValueError, match="give at least that") as said:
+        imdb.check_budget(left, scale, 1e-3)
+    enough = float(str(said.value).partition("some ")[2].split()[0])
+    imdb.check_budget(left, scale, enough)
+    assert enough == pytest.approx(0.01 * scale, abs=0.01)
+
+
+def test_a_budget_that_is_no_number(tmp_path: Path) -> None:
+    code, _, error = run_here(imdb, "--tier=toy", "--budget_hours=nan", f"--results={tmp_path}")
+    assert code == 2
+    assert "budget_hours=nan is no number of hours" in error
+    imdb.check_budget(suite.cells("toy"), 1.0, math.inf)
+
+
 def test_an_affordable_suite_stays_within_its_budget(tmp_path: Path) -> None:
     runs = [imdb.CellRun(cell, tmp_path, Ledger(tmp_path), ()) for cell in suite.cells("1")]
     chosen = list(imdb.affordable(runs, 2.0, 1.0))

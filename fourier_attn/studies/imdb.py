@@ -150,14 +150,19 @@ def pace(cells: Sequence[Cell], ledger: Ledger) -> float:
 
 
 def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> None:
-    """Checks that the budget is enough for one cell. Raises: ValueError."""
-    if budget is None or not left:
+    """Checks that the budget is a number, and enough for one cell. Raises: ValueError."""
+    if budget is None:
+        return
+    if math.isnan(budget):  # which nothing would exceed
+        raise ValueError("budget_hours=nan is no number of hours; give one, or leave it out for no limit")
+    if not left:
         return
     cheapest = min(left, key=lambda cell: cell.core_hours)
-    if scale * cheapest.core_hours > budget:
+    needed = scale * cheapest.core_hours
+    if needed > budget:
         raise ValueError(
             f"budget_hours={budget:g} is less than the cheapest cell left needs: {cheapest.name}, some "
-            f"{scale * cheapest.core_hours:.2f} core-hours; give at least that"
+            f"{math.ceil(100 * needed) / 100:.2f} core-hours; give at least that"
         )
 
 
