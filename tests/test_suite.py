@@ -264,6 +264,34 @@ def test_data_that_are_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_texts_of_pre_training_that_are_not_there(tmp_path: Path) -> None:
+    """One line, and nothing is begun; of the cell's own texts each is looked for."""
+    words = ["--tier=pretrain", f"--results={tmp_path / 'a'}", f"--data_dir={tmp_path / 'none'}"]
+    code, out, error = run_here(imdb, *words, f"--runs={tmp_path / 'runs'}")
+    assert (code, out) == (2, "")
+    assert "python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("corpora", "exclude", "message"),
+    [
+        (("synthetic_reviews:train", "wikitext2"), (), "wikitext2 is not in .* --dataset=wikitext2"),
+        (("synthetic_reviews:unsupervised",), (), "has no split 'unsupervised'; it has train, validation, test"),
+        (("synthetic_reviews",), ("synthetic_reviews:tests",), "has no split 'tests'"),
+        ((), (), r"data.corpora=\(\) names no texts"),
+    ],
+)
+def test_each_text_of_pre_training_is_looked_for(
+    corpora: tuple[str, ...], exclude: tuple[str, ...], message: str, few_reviews: str
+) -> None:
+    c = suite.EVERY[suite.PRETRAINED].read()
+    c.data.corpora, c.data.exclude = corpora, exclude
+    with pytest.raises(ValueError, match=message):
+        imdb.check_texts(c.data, few_reviews)
+
+
 def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
         imdb.check_start(tmp_path / suite.PRETRAINED)

@@ -17,6 +17,8 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import command, data
+from fourier_attn.config import Config
+from fourier_attn.data.corpus import BUILDERS, check_corpora
 from fourier_attn.data.tfds import prepared
 from fourier_attn.studies import suite
 from fourier_attn.studies.ledger import Finding, Ledger, core_hours, finding, score, scored
@@ -93,8 +95,11 @@ def train(*tiers: str) -> int:
     left = [cell for cell in chosen if cell.name not in ledger.findings]
     check_budget(left, scale, options.budget_hours)
     for row in {cell.task: data.TASKS[cell.task] for cell in left}.values():
-        if row.dataset:  # pre-training has several, of which the run speaks
+        if row.dataset:
             prepared(row.dataset, options.data_dir, row.builder)
+    for cell in left:
+        if not data.TASKS[cell.task].dataset:  # pre-training, which has several
+            check_texts(cell.read().data, options.data_dir)
     for start in sorted({cell.start for cell in left if cell.start}):
         check_start(runs / start)
     for line in ledger.put_aside():
@@ -121,6 +126,24 @@ def check_knobs(cells: Sequence[Cell], ledger: Ledger) -> None:
             raise ValueError(
                 f"{ledger.path(cell.name)} was trained with other knobs ({unlike[cell.name]}); restore the "
                 "configuration, or move the file and its run away"
+            )
+
+
+def check_texts(part: Config, data_dir: str | None) -> None:
+    """Checks that the data sets of pre-training, and those kept out of it, are there.
+
+    Args:
+      part: the `data` part of a configuration, which names TFDS data sets alone.
+    Raises: ValueError.
+    """
+    check_corpora(part)
+    for entry in (*part.corpora, *part.exclude):
+        dataset, _, split = entry.partition(":")
+        builder = prepared(dataset, data_dir, BUILDERS.get(dataset))
+        if (split or "train") not in builder.info.splits:
+            raise ValueError(
+                f"the data set in {builder.data_path} has no split {split or 'train'!r}; it has "
+                f"{', '.join(builder.info.splits)}: move that folder away and prepare it again"
             )
 
 
