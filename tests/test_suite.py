@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import runpy
 import signal
 import subprocess
@@ -278,7 +279,11 @@ def test_texts_of_pre_training_that_are_not_there(tmp_path: Path) -> None:
     ("corpora", "exclude", "message"),
     [
         (("synthetic_reviews:train", "wikitext2"), (), "wikitext2 is not in .* --dataset=wikitext2"),
-        (("synthetic_reviews:unsupervised",), (), "has no split 'unsupervised'; it has train, validation, test"),
+        (
+            ("synthetic_reviews:unsupervised",),
+            (),
+            "has no split 'unsupervised'; it has train, validation, test",
+        ),
         (("synthetic_reviews",), ("synthetic_reviews:tests",), "has no split 'tests'"),
         ((), (), r"data.corpora=\(\) names no texts"),
     ],
@@ -293,8 +298,16 @@ def test_each_text_of_pre_training_is_looked_for(
 
 
 def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
+    there = Ledger(tmp_path)
     with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
-        imdb.check_start(tmp_path / suite.PRETRAINED)
+        imdb.check_start(tmp_path / suite.PRETRAINED, there)
+    path = written(tmp_path, suite.PRETRAINED)
+    message = (
+        f"{path} says that these weights are trained, but they are not in {tmp_path / suite.PRETRAINED}; "
+        "bring the directory of that run there, or move the file away so that --tier=pretrain trains it again"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        imdb.check_start(tmp_path / suite.PRETRAINED, Ledger(tmp_path))
     assert {cell.start for cell in suite.cells("glue")} == {"", suite.PRETRAINED}
     assert suite.PRETRAINED in {cell.name for cell in suite.cells("pretrain")}
 

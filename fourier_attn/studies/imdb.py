@@ -101,7 +101,7 @@ def train(*tiers: str) -> int:
         if not data.TASKS[cell.task].dataset:  # pre-training, which has several
             check_texts(cell.read().data, options.data_dir)
     for start in sorted({cell.start for cell in left if cell.start}):
-        check_start(runs / start)
+        check_start(runs / start, ledger)
     for line in ledger.put_aside():
         print(f"aside       {line}", flush=True)
     words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
@@ -147,14 +147,21 @@ def check_texts(part: Config, data_dir: str | None) -> None:
             )
 
 
-def check_start(directory: Path) -> None:
+def check_start(directory: Path, ledger: Ledger) -> None:
     """Checks that the run from which others go on is finished. Raises: ValueError."""
-    if not (directory / "config.json").exists() or finished(directory) is None:
-        tier = directory.name.partition("-")[0]
+    if (directory / "config.json").exists() and finished(directory) is not None:
+        return
+    tier = directory.name.partition("-")[0]
+    if directory.name in ledger.findings:  # so that its tier would not train it
         raise ValueError(
-            f"{directory} is not finished, from whose weights these cells go on; run --tier={tier} first, "
-            "with the same --runs"
+            f"{ledger.path(directory.name)} says that these weights are trained, but they are not in "
+            f"{directory}; bring the directory of that run there, or move the file away so that "
+            f"--tier={tier} trains it again"
         )
+    raise ValueError(
+        f"{directory} is not finished, from whose weights these cells go on; run --tier={tier} first, "
+        "with the same --runs"
+    )
 
 
 def collected(run: CellRun) -> bool:
