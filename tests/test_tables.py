@@ -1,6 +1,7 @@
 """Runs as rows of results, and the tables that README shows."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from conftest import ROOT, run_here
 from PIL import Image
 
 from fourier_attn import config
-from fourier_attn.studies import collect, markdown, tables
+from fourier_attn.studies import collect, markdown, report, tables
 from fourier_attn.studies.ledger import Ledger, pack
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.tables import fill
@@ -348,6 +349,33 @@ def test_what_networks_found_about_queries_and_noise(root: Path) -> None:
     save(root, "imdb/robustness-a", rows)
     line = tables.TABLES["noise"](Results(root)).splitlines()[2]
     assert line == "| exact | 80.00 | not yet run | 65.00 | not yet run |"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            '{"rows": [{"run": "exact", "accuracy": 0.8}]}',
+            "neither it nor each row has command, commit",
+        ),
+        ('{"rows": []}', "neither it nor each row has command, commit"),
+        ('{"rows": {"a": 1}}', "it has no rows"),
+        ('{"rows": [1]}', "it has no rows"),
+        ("[]", "it has no rows"),
+        ("7", "it has no rows"),
+        ('{"rows"', "Expecting"),
+        ('"\xff"', "can't decode"),
+    ],
+)
+def test_a_damaged_file_of_results_is_named_by_its_path(text: str, why: str, root: Path) -> None:
+    path = root / "results" / "imdb" / "robustness-a.json"
+    path.parent.mkdir()
+    path.write_bytes(text.encode("latin-1"))
+    message = rf"^{re.escape(str(path))} is damaged \(.*{why}.*\); write it again$"
+    with pytest.raises(ValueError, match=message):
+        list(report.swept(path.parent))
+    with pytest.raises(ValueError, match=message):
+        tables.TABLES["noise"](Results(root))
 
 
 def test_what_was_compiled_and_not_run(root: Path) -> None:

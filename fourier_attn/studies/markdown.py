@@ -8,6 +8,7 @@ from typing import Any
 from fourier_attn.studies import collect
 
 Row = dict[str, Any]
+ORIGIN = ("command", "commit", "hardware", "versions", "date")  # where a number comes from
 NOT_RUN = "not yet run"
 BAR = "\\|"
 
@@ -61,20 +62,27 @@ class Results:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """A file of results. Raises: ValueError where it is missing or damaged."""
+    """A file of results, which says where all of it comes from, or where each of its rows does.
+
+    Raises: ValueError where it is missing or damaged.
+    """
     try:
         document = json.loads(path.read_text())
-        return document if "rows" in document else _damaged(path, "it has no rows")
     except FileNotFoundError as error:
-        raise ValueError(
-            f"results/{path.name} is missing; run the command that writes it, or remove the table"
-        ) from error
-    except json.JSONDecodeError as error:
-        return _damaged(path, error)
+        raise ValueError(f"{path} is missing; run the command that writes it, or remove the table") from error
+    except ValueError as error:  # no JSON, or no text
+        raise _damaged(path, error) from error
+    rows = document.get("rows") if isinstance(document, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _damaged(path, "it has no rows")
+    whose = [document] if "hardware" in document or not rows else rows
+    if lacking := [key for key in ORIGIN if not all(key in each for each in whose)]:
+        raise _damaged(path, f"neither it nor each row has {', '.join(lacking)}")
+    return document
 
 
-def _damaged(path: Path, why: object) -> Any:
-    raise ValueError(f"results/{path.name} is damaged ({why}); write it again")
+def _damaged(path: Path, why: object) -> ValueError:
+    return ValueError(f"{path} is damaged ({why}); write it again")
 
 
 def table(head: list[str], lines: list[list[str]]) -> str:
