@@ -1,15 +1,18 @@
 """The suite of networks: its cells, the files of what they found, and all of it once on synthetic reviews."""
 
+import dataclasses
 import json
 import math
 import re
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from cells import finding
@@ -18,10 +21,11 @@ from conftest import ROOT, run_here
 from configs import imdb_small
 from fourier_attn import config
 from fourier_attn.optics import components, cost, plan, presets
-from fourier_attn.studies import collect, images, imdb, ledger, projection, report, suite
+from fourier_attn.studies import collect, images, imdb, ledger, projection, report, suite, weights
 from fourier_attn.studies.comparisons import COMPARISONS
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
+from fourier_attn.train import init_from
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -121,6 +125,73 @@ def test_what_was_put_aside_before_stays(tmp_path: Path) -> None:
     kept = {path.name: path.read_text() for path in (tmp_path / "cells").iterdir()}
     names = [f"toy-fnet-0.json.aside{i}" for i in ("", "1", "2")]
     assert kept == dict(zip(names, ("first", "second", "third"), strict=True))
+
+
+def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring() -> None:
+    cell, weights = suite.EVERY["glue-rte-pretrained-0"], suite.EVERY[suite.PRETRAINED].read()
+    settings = init_from.adopt(cell.read(), weights.model.to_dict())
+    settings.init_from = f"/elsewhere/runs/{suite.PRETRAINED}"
+    knobs = collect.differing(collect.plain(settings))
+    assert cell.differing(knobs) == ""
+    assert cell.differing(knobs | {"init_from": suite.PRETRAINED}) == ""  # as its file has it
+    assert cell.differing(knobs | {"model.d": 8, "data.vocab": 60, "model.others.attention.heads": 2}) == ""
+    assert cell.differing(knobs | {"data.length": 96}).startswith("data.length 96 there, as by default in")
+    for knob in ("model.dropout", "model.mixer.method", "data.train_examples", "train.epochs"):
+        assert knob in cell.differing(knobs | {knob: 7})
+    told = f"init_from as by default there, {suite.PRETRAINED!r} in configs/finetune.py:rte"
+    assert cell.differing({key: value for key, value in knobs.items() if key != "init_from"}) == told
+    assert "init_from 'other' there" in cell.differing(knobs | {"init_from": "runs/other"})
+
+
+def test_weights_have_a_digest(toy_run: Path, tmp_path: Path) -> None:
+    """That of what another run would start with; the same of a copy elsewhere, another of other numbers."""
+    _, _, params = init_from.restore(toy_run)
+    found = weights.digest(toy_run)
+    assert re.fullmatch("[0-9a-f]{16}", found)
+    assert found == weights.digest_of(params)
+    shutil.copytree(toy_run, tmp_path / "copy")
+    assert found == weights.digest(tmp_path / "copy")
+    assert found != weights.digest_of(jax.tree.map(lambda p: p + 1, params))
+
+
+def test_a_run_keeps_which_weights_it_began_with(tmp_path: Path) -> None:
+    """Noted before it begins, and from then on it does not go on from others."""
+    cell = dataclasses.replace(suite.EVERY["toy-fnet-0"], start="start")
+    run = imdb.CellRun(cell, tmp_path, Ledger(tmp_path), (), "0a")
+    directory = run.program.workdir
+    assert weights.noted(directory) is None
+    assert list(imdb.affordable([run], 1.0, None)) == [run]
+    assert weights.noted(directory) == "0a"
+    weights.check(directory, "0b")  # of a run that has not begun there may be others
+    weights.note(directory, "0b")
+    directory.mkdir()
+    (directory / "config.json").touch()
+    weights.check(directory, "0b")
+    with pytest.raises(ValueError, match=r"toy-fnet-0 began with the weights 0b, and those there now are 0a"):
+        weights.check(directory, "0a")
+    weights.note(directory, "0a")
+    assert weights.noted(directory) == "0b"
+
+
+def test_a_finding_names_its_start_and_its_weights(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By name, since a path means nothing on another machine."""
+    cell = dataclasses.replace(suite.EVERY["toy-fnet-0"], start="start")
+    directory = tmp_path / cell.name
+    weights.note(directory, "0a")
+    shutil.copytree(toy_run, directory)
+    monkeypatch.setattr(suite.Cell, "differing", lambda *_: "")
+    row = collect.row(directory)
+    monkeypatch.setattr(
+        collect, "row", lambda _: row | {"knobs": {"init_from": str(tmp_path / "start"), "data.length": 9}}
+    )
+    found = ledger.finding(cell, directory)
+    assert found["knobs"] == {"init_from": "start", "data.length": 9}
+    assert found["weights"] == "0a"
+    assert found.keys() >= set(ledger.FACTS)
+    alone = dataclasses.replace(cell, start="")
+    assert ledger.finding(alone, directory)["weights"] is None
 
 
 def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
@@ -282,7 +353,7 @@ def test_texts_of_pre_training_that_are_not_there(tmp_path: Path) -> None:
         (
             ("synthetic_reviews:unsupervised",),
             (),
-            "has no split 'unsupervised'; it has train, validation, test",
+            "has no split 'unsupervised'; it has train, ",
         ),
         (("synthetic_reviews",), ("synthetic_reviews:tests",), "has no split 'tests'"),
         ((), (), r"data.corpora=\(\) names no texts"),

@@ -20,7 +20,7 @@ from fourier_attn import command, data
 from fourier_attn.config import Config
 from fourier_attn.data.corpus import BUILDERS, check_corpora
 from fourier_attn.data.tfds import prepared
-from fourier_attn.studies import suite
+from fourier_attn.studies import suite, weights
 from fourier_attn.studies.ledger import Finding, Ledger, core_hours, finding, score, scored
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
@@ -53,14 +53,18 @@ def define_suite_flags() -> None:
 
 
 class CellRun(sweep.Run):
-    """A cell's run; what it has found is kept as soon as it is done."""
+    """A cell's run; what it has found is kept as soon as it is done.
 
-    def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str]):
+    Args:
+      start: the digest of the weights it goes on from, if there are any.
+    """
+
+    def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str], start: str = ""):
         directory = runs / cell.name
-        start = (f"--config.init_from={runs / cell.start}",) if cell.start else ()
-        line = (sys.executable, "-m", TRAINING, *cell.words, *start, *words, f"--workdir={directory}")
+        source = (f"--config.init_from={runs / cell.start}",) if cell.start else ()
+        line = (sys.executable, "-m", TRAINING, *cell.words, *source, *words, f"--workdir={directory}")
         super().__init__(Program(line, directory))
-        self.cell, self.ledger = cell, ledger
+        self.cell, self.ledger, self.start = cell, ledger, start
 
     def announce(self) -> None:
         if not self.code:
@@ -94,18 +98,12 @@ def train(*tiers: str) -> int:
     check_knobs(chosen, ledger)
     left = [cell for cell in chosen if cell.name not in ledger.findings]
     check_budget(left, scale, options.budget_hours)
-    for row in {cell.task: data.TASKS[cell.task] for cell in left}.values():
-        if row.dataset:
-            prepared(row.dataset, options.data_dir, row.builder)
-    for cell in left:
-        if not data.TASKS[cell.task].dataset:  # pre-training, which has several
-            check_texts(cell.read().data, options.data_dir)
-    for start in sorted({cell.start for cell in left if cell.start}):
-        check_start(runs / start, ledger)
+    check_data(left, options.data_dir)
+    starts = check_starts(left, runs, ledger)
     for line in ledger.put_aside():
         print(f"aside       {line}", flush=True)
     words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
-    cell_runs = [CellRun(cell, runs, ledger, words) for cell in left]
+    cell_runs = [CellRun(cell, runs, ledger, words, starts.get(cell.start, "")) for cell in left]
     waiting = affordable([run for run in cell_runs if not collected(run)], scale, options.budget_hours)
     if options.executor == "slurm":
         cluster.check()
@@ -129,6 +127,16 @@ def check_knobs(cells: Sequence[Cell], ledger: Ledger) -> None:
             )
 
 
+def check_data(cells: Sequence[Cell], data_dir: str | None) -> None:
+    """Checks that the data of cells are there, or downloads them. Raises: ValueError."""
+    for row in {cell.task: data.TASKS[cell.task] for cell in cells}.values():
+        if row.dataset:
+            prepared(row.dataset, data_dir, row.builder)
+    for cell in cells:
+        if not data.TASKS[cell.task].dataset:  # pre-training, which has several
+            check_texts(cell.read().data, data_dir)
+
+
 def check_texts(part: Config, data_dir: str | None) -> None:
     """Checks that the data sets of pre-training, and those kept out of it, are there.
 
@@ -145,6 +153,21 @@ def check_texts(part: Config, data_dir: str | None) -> None:
                 f"the data set in {builder.data_path} has no split {split or 'train'!r}; it has "
                 f"{', '.join(builder.info.splits)}: move that folder away and prepare it again"
             )
+
+
+def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str, str]:
+    """Digests of the weights that cells go on from, by the names of the cells that have them.
+
+    Raises: ValueError where they are not there, or a cell's run has begun with others.
+    """
+    starts = sorted({cell.start for cell in cells if cell.start})
+    for start in starts:
+        check_start(runs / start, ledger)
+    digests = {start: weights.digest(runs / start) for start in starts}
+    for cell in cells:
+        if cell.start:
+            weights.check(runs / cell.name, digests[cell.start])
+    return digests
 
 
 def check_start(directory: Path, ledger: Ledger) -> None:
@@ -210,6 +233,8 @@ def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> I
             continue
         spent += cost
         print(f"cell        {run.cell}", flush=True)
+        if run.start:
+            weights.note(run.program.workdir, run.start)
         yield run
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import provenance
-from fourier_attn.studies import collect, statistics, suite
+from fourier_attn.studies import collect, statistics, suite, weights
 from fourier_attn.studies.bands import band
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
@@ -36,8 +36,9 @@ def finding(cell: Cell, directory: Path) -> Finding:
 
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
       the answer to each test example is right, packed, or None where that is not public, or the metric is
-      no accuracy; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as they
-      could tell (`counted` of `processes`).
+      no accuracy; `weights`, a digest of those that the run began with, or None where there were none, or
+      it was not noted; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as
+      they could tell (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
     row, lines = collect.row(directory), read_lines(directory)
@@ -45,6 +46,8 @@ def finding(cell: Cell, directory: Path) -> Finding:
         raise ValueError(f"{directory} has other seeds than {cell.name}; move it away")
     if unlike := cell.differing(row["knobs"]):
         raise ValueError(f"{directory} was trained with other knobs ({unlike}); move it away")
+    if start := row["knobs"].get("init_from"):  # a path means nothing on another machine
+        row["knobs"] = row["knobs"] | {"init_from": Path(start).name}
     facts = workdir.record(directory)
     epochs: dict[int, dict[str, Any]] = {}
     for line in lines:
@@ -60,6 +63,7 @@ def finding(cell: Cell, directory: Path) -> Finding:
         **{key: row[key] for key in ("parameters", "seconds", "test", "extra_evals", "validation")},
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
         "right": pack(answered_right(directory)) if known else None,
+        "weights": weights.noted(directory) if cell.start else None,
         **usage(directory),
         **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
         "fingerprints": facts["fingerprints"],

@@ -10,6 +10,7 @@ from typing import Any
 from fourier_attn import command
 from fourier_attn.config import Config
 from fourier_attn.studies import collect
+from fourier_attn.train import init_from
 from launch import grid
 
 SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
@@ -63,16 +64,24 @@ class Cell:
     def differing(self, knobs: Mapping[str, Any]) -> str:
         """Which knobs its configuration sets otherwise today than its run has had; "" for none.
 
-        What the run fits to its images, and what weights bring that it goes on from, is not looked at.
+        What the run fits to its images, and what weights bring that it goes on from, is not looked at;
+        these are to be of today's cell.
         """
         today = collect.differing(collect.plain(self.read()))
+        if "init_from" in knobs:
+            knobs = {**knobs, "init_from": Path(knobs["init_from"]).name}
         keys = sorted(today.keys() | knobs.keys() - (FITTED - today.keys()))
         if self.start:
-            keys = [key for key in keys if key.startswith(("optim.", "train."))]
+            today["init_from"] = self.start
+            keys = sorted({key for key in keys if not _brought(key)} | {"init_from"})
         unlike = [key for key in keys if knobs.get(key) != today.get(key)]
         return "; ".join(
             f"{key} {_said(knobs, key)} there, {_said(today, key)} in {self.config}" for key in unlike[:3]
         ) + (f" and {len(unlike) - 3} more" if len(unlike) > 3 else "")
+
+
+# What says how one is fitted; weights bring theirs.
+TOKENIZER = ("data.tokenizer", "data.vocab", "data.fit_examples")
 
 
 @cache
@@ -84,6 +93,13 @@ def _read(config: str, knobs: tuple[tuple[str, str], ...]) -> Config:
 
 def _said(knobs: Mapping[str, Any], key: str) -> str:
     return repr(knobs[key]) if key in knobs else "as by default"
+
+
+def _brought(key: str) -> bool:
+    """Whether weights bring a knob: their architecture, but for how it is computed, and their tokenizer."""
+    part, *others = key.split(".")
+    own = (*init_from.COMPUTE_KEYS, *init_from.ENGINES) if len(others) > 1 else init_from.TASK_KEYS
+    return key in TOKENIZER or (part == "model" and not set(others) & set(own))
 
 
 @dataclass(frozen=True)

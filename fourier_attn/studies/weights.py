@@ -1,0 +1,61 @@
+"""Which weights a cell's run began with: noted beside it, so that it goes on with no others."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fourier_attn import atomic
+from fourier_attn.train import init_from
+
+FILE = "weights"  # in the folder with the run's output
+
+
+def digest(directory: Path) -> str:
+    """Of the weights that others get from a run: the same wherever it lies."""
+    _, _, _, state = init_from.restore_state(directory, on_device=False)
+    validated = np.isfinite(state.best_score).all()
+    return digest_of(state.best_params if validated else state.params)
+
+
+def digest_of(params: Any) -> str:
+    """Of each parameter's name, form and numbers."""
+    found = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        array = np.ascontiguousarray(leaf)
+        found.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()[:16]
+
+
+def noted(directory: Path) -> str | None:
+    """The digest of what the run in `directory` began with; None where it was not noted."""
+    file = _file(directory)
+    return file.read_text().strip() if file.exists() else None
+
+
+def note(directory: Path, now: str) -> None:
+    """Notes with which weights a run begins; of one that has begun the note stays as it is."""
+    if not _begun(directory):
+        _file(directory).parent.mkdir(parents=True, exist_ok=True)
+        atomic.write(_file(directory), f"{now}\n")
+
+
+def check(directory: Path, now: str) -> None:
+    """Checks that a run that has begun did so with the weights that are there now. Raises: ValueError."""
+    before = noted(directory)
+    if _begun(directory) and before not in (None, now):
+        raise ValueError(
+            f"{directory} began with the weights {before}, and those there now are {now}; bring the former "
+            "back, or move that directory away so that it begins anew"
+        )
+
+
+def _begun(directory: Path) -> bool:
+    return (directory / "config.json").exists()
+
+
+def _file(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.launch") / FILE
