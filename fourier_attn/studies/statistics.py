@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.optimize import root_scalar
+from scipy.stats import chi2, norm, t
 
 DRAWS = 10_000
 
@@ -55,7 +55,7 @@ class Difference:
         def excess(error: float) -> float:
             return float(t.cdf((error - self.examples) / self.scale, self.freedom).mean()) - share
 
-        return float(brentq(excess, least, most))
+        return root_scalar(excess, bracket=(least, most)).root
 
 
 def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) -> Difference:
@@ -67,8 +67,8 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
     the seeds, s_a the deviation over the S_a seeds. Examples are the same for both, seeds are not.
 
     Three seeds, drawn with replacement, never lie further out than the worst of them, however small the level
-    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, whose distribution is
-    known and needs no draws. What a seed does to single examples is in both parts, and
+    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, and needs no draws.
+    What a seed does to single examples is in both parts, and
     f^2 = 1 - (its share of the variance of a_i - b_i) takes it out of one.
 
     Args:
@@ -159,3 +159,17 @@ def expected_best(values: Sequence[float]) -> np.ndarray:
 def spread(values: Sequence[float]) -> float:
     """Standard deviation of a sample; NaN for one value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+
+def deviation(groups: Sequence[Sequence[float] | np.ndarray]) -> tuple[int, float, float, float]:
+    """Standard deviation within groups, whose means may differ, and its 95 % interval for normal values.
+
+    s^2 = sum_g sum_i (x_gi - x_g)^2 / v with v = sum_g (n_g - 1), between s sqrt(v / chi^2_{.975, v}) and
+    s sqrt(v / chi^2_{.025, v}).
+
+    Returns: v, s, and the interval's ends.
+    """
+    freedom = sum(len(values) - 1 for values in groups)
+    pooled = math.sqrt(sum((len(values) - 1) * np.var(values, ddof=1) for values in groups) / freedom)
+    low, high = (pooled * math.sqrt(freedom / float(chi2.ppf(share, freedom))) for share in (0.975, 0.025))
+    return freedom, pooled, low, high
