@@ -1,7 +1,7 @@
 """The small networks of `configs/imdb_small.py` on SST-2: `configs/sst2_small.py:MODEL`, see `MODELS`.
 
-What counts is the accuracy on the 1,821 test sentences where their labels are there (those of the original SST;
-GLUE itself hides them), with the weights of the epoch that is the best on validation; else that on validation
+What counts is the accuracy on the 1,821 test sentences where their labels are there (those of the original
+SST; GLUE itself hides them), with the weights of the epoch that is the best on validation; else that on validation
 after the last epoch.
 
 `python -m fourier_attn.main --config=configs/sst2_small.py:attention`. Measured over three seeds by

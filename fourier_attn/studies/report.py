@@ -355,9 +355,8 @@ def comparison_table(verdicts: Sequence[Verdict]) -> str:
         ]
         for v in verdicts
     ]
-    return table(
-        ["claim", "hypothesis, written down beforehand", "difference, points", "95 %", "p", "p (Holm)", "verdict"], lines
-    )
+    head = ["claim", "hypothesis, written down beforehand", "difference, points", "95 %"]
+    return table([*head, "p", "p (Holm)", "verdict"], lines)
 
 
 def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
