@@ -8,7 +8,8 @@ first is the default:
     space    rows and columns only
     hybrid   as "all", with attention in the last two blocks
 
-`python -m fourier_attn.main --config=configs/fnet_vit.py`. Not yet run.
+`python -m fourier_attn.main --config=configs/fnet_vit.py`. Its 20 epochs are not yet
+run; what fewer reach: docs/images.md.
 """
 
 from fourier_attn.config import Config, default

@@ -1,8 +1,8 @@
 """The small networks of `configs/imdb_small.py` on SST-2: `configs/sst2_small.py:MODEL`, see `MODELS`.
 
-What counts is the accuracy after the last epoch, so that nothing is chosen on any split: on the 1,821 test
-sentences where their labels are there (those of the original SST; GLUE itself hides them), else on
-validation.
+What counts is the accuracy on the 1,821 test sentences where their labels are there (those of the original
+SST; GLUE itself hides them), with the weights of the epoch that is the best on validation; else that on
+validation after the last epoch.
 
 `python -m fourier_attn.main --config=configs/sst2_small.py:attention`. Measured over three seeds by
 `python -m fourier_attn.studies.imdb --tier=sst2`: docs/evidence.md has the table. One to three minutes each

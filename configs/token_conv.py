@@ -2,7 +2,8 @@
 
 The string argument is the task: fashion_mnist, mnist or cifar10.
 
-`python -m fourier_attn.main --config=configs/token_conv.py:cifar10`. Not yet run.
+`python -m fourier_attn.main --config=configs/token_conv.py:cifar10`. Its 20 epochs are not yet
+run; what fewer reach: docs/images.md.
 """
 
 from fourier_attn.config import Config, default

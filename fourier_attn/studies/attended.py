@@ -1,9 +1,10 @@
 """Where questions look: python -m fourier_attn.studies.attended --workdir=runs/NAME,runs/OTHER
 
 Of runs on the task `shapes`, over the test images: the share of the question token's weights that lies on
-the patches with the shape that is asked about, in the mean over heads and of the head that has most, and how
-often that head's largest weight is on one of them (the pointing game; Zhang et al., arXiv 1608.00507). Beside
-them the share of those patches in the image, which weights that know nothing would have.
+the patches with the shape that is asked about, in the mean over heads and of the head that has most on
+validation, and how often that head's largest weight is on one of them (the pointing game; Zhang et al.,
+arXiv 1608.00507). Beside them the share of those patches in the image, which weights that know nothing would
+have.
 """
 
 import statistics
@@ -59,27 +60,30 @@ def look(directory: Path) -> list[dict[str, Any]]:
         raise ValueError(
             f"workdir={directory} has other tokens than the {shapes.GRID} x {shapes.GRID} cells of shapes"
         )
-    test = predict.load(config, directory, flags.FLAGS.data_dir).test
-    seeds = config.train.seeds
+    splits = predict.load(config, directory, flags.FLAGS.data_dir)
+    test, seeds = splits.test, config.train.seeds
     eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)
     _, answers = evaluate_split(eval_step, params, test)
     right = (answers.argmax(axis=-1) == test.labels).reshape(-1, len(test.labels)).mean(axis=0)
     networks = [params] if seeds == 1 else [jax.tree.map(lambda p, i=i: p[i], params) for i in range(seeds)]
-    weights = np.mean([_weights(network, one, test) for one in networks], axis=0)
-    # the same split in the same order
-    questions = read_images(config.data)[0]["test"].questions
-    builder = prepared(task.dataset, config.data.dir or None, task.builder)
-    labels = read_pictures(builder, "test", "patches").labels[: len(questions)]
-    asked = asked_patches(questions, labels)
-    shares = np.sum(weights * asked[:, None], axis=-1)  # (n, h)
-    colour = np.array([question.startswith("what colour") for question in questions])
+
+    def seen(split: Split) -> np.ndarray:
+        return np.mean([_weights(network, one, split) for one in networks], axis=0)
+
+    asked_before, colour_before = _asked(config.data, "validation")
+    asked, colour = _asked(config.data, "test")
+    chances, weights = asked.mean(axis=1), seen(test)
+    shares_before = np.sum(seen(splits.validation) * asked_before[:, None], axis=-1)  # (n, h)
+    shares = np.sum(weights * asked[:, None], axis=-1)
     rows = []
-    for kind, chosen in (("a colour", colour), ("a number", ~colour)):
-        share, chance, accuracy = (np.mean(x[chosen]) for x in (shares, asked.mean(axis=1), right))
-        of_heads = shares[chosen].mean(axis=0)
-        head = weights[chosen, of_heads.argmax()]  # (n, t)
-        pointing = np.take_along_axis(asked[chosen], head.argmax(axis=-1)[:, None], axis=1).mean()
-        best = of_heads.max()
+    for kind, chosen, before in (
+        ("a colour", colour, colour_before),
+        ("a number", ~colour, ~colour_before),
+    ):
+        share, chance, accuracy = (np.mean(x[chosen]) for x in (shares, chances, right))
+        head = shares_before[before].mean(axis=0).argmax()
+        best, largest = shares[chosen, head].mean(), weights[chosen, head].argmax(axis=-1)
+        pointing = np.take_along_axis(asked[chosen], largest[:, None], axis=1).mean()
         rows.append(
             {
                 "network": f"{config.model.depth} blocks of {config.model.mixer.name}",
@@ -96,6 +100,16 @@ def look(directory: Path) -> list[dict[str, Any]]:
         looks = f"{share:.3f} of the weight on the right patches (best head {best:.3f}, chance {chance:.3f})"
         print(f"{directory.name}, {kind}: {looks}, largest on one {pointing:.3f}, {accuracy:.2%} right")
     return rows
+
+
+def _asked(settings: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Of a split, in its order: which patches are asked about (n, t), and whether for a colour (n,)."""
+    task = data.task_of(settings)
+    questions = read_images(settings)[0][split].questions
+    builder = prepared(task.dataset, settings.dir or None, task.builder)
+    labels = read_pictures(builder, split, "patches").labels[: len(questions)]
+    colour = np.array([question.startswith("what colour") for question in questions])
+    return asked_patches(questions, labels), colour
 
 
 def _weights(network: Any, params: Any, test: Split) -> np.ndarray:

@@ -131,6 +131,21 @@ def core_hours(found: Finding) -> float | None:
     return found["cpu_seconds"] / HOUR
 
 
+def least_core_hours(findings: Sequence[Finding]) -> float | None:
+    """What the seed took that took the least.
+
+    The same training takes up to three times as many CPU seconds where the machine has other work, or is
+    another one of its kind: a mean would compare days, not models.
+    """
+    return min((hours for found in findings if (hours := core_hours(found))), default=None)
+
+
+def examples_per_s(findings: Sequence[Finding]) -> float | None:
+    """Of the epoch of training that was the fastest, for the same reason."""
+    speeds = (entry["train"].get("examples_per_s") for found in findings for entry in found["epochs"])
+    return max((speed for speed in speeds if speed), default=None)
+
+
 def pack(bits: np.ndarray) -> dict[str, Any]:
     """Booleans as text, eight to a byte."""
     return {"examples": len(bits), "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}

@@ -19,25 +19,56 @@ from fourier_attn import atomic, command, style
 from fourier_attn.studies import report_figures, statistics, suite
 from fourier_attn.studies.comparisons import COMPARISONS, Verdict, judge
 from fourier_attn.studies.glue_report import glue_table
-from fourier_attn.studies.ledger import Finding, Ledger, core_hours, interval, score, scored, unpack
-from fourier_attn.studies.markdown import Row, machine, read_document, table
+from fourier_attn.studies.ledger import (
+    Finding,
+    Ledger,
+    core_hours,
+    examples_per_s,
+    interval,
+    least_core_hours,
+    score,
+    scored,
+    unpack,
+)
+from fourier_attn.studies.markdown import machine, read_document, table
 from fourier_attn.studies.projection import Options, example_joules
 from fourier_attn.studies.trained import by_bits
+from fourier_attn.studies.variance import components
 
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
 PUBLISHED = {
     "attention": "83",
     "circular-1d": "84",
     "circular-16x8": "very close to 1-D",
-    "circular-11x11": "very close to 1-D",
+    "circular-11x11": "very close to 16 x 8",
+    "circular-16x4": "16 x 8: very close to 1-D",
+    "circular-8x8": "11 x 11: very close to 16 x 8",
     "circular-3x3": "a bit above 84, on their engine",
+    "circular-3x3-engine": "a bit above 84",
     "lambda": "a bit above 84, on their engine",
+    "lambda-engine": "a bit above 84",
 }
+# By tier, what each of the articles' five figures compares; 16 x 4 and 8 x 8 stand for 16 x 8 and 11 x 11.
+PAIRS = {
+    "1": (
+        ("attention", "circular-1d"),
+        ("attention", "circular-16x4"),
+        ("circular-16x4", "circular-8x8"),
+        ("circular-3x3-exact", "circular-3x3-engine"),
+        ("lambda-exact", "lambda-engine"),
+    ),
+    "2": (
+        ("attention", "circular-1d"),
+        ("attention", "circular-16x8"),
+        ("circular-16x8", "circular-11x11"),
+    ),
+}
+ENGINES = "On emulated engines, and the same computed exactly"
 TITLES = {
     "1": "Tier 1: small networks, alike in all but their mixer",
-    "2": "Tier 2: the articles' network, trained for fewer epochs",
+    "2": "Tier 2: the articles' network with norms first, by another recipe than theirs, for two epochs",
     "toy": "A rehearsal on synthetic reviews: these numbers say nothing",
-    "sst2": "SST-2, after the last epoch: nothing was chosen on any split",
+    "sst2": "SST-2, with the weights of the best epoch on validation",
     "pretrain": "Pre-training: accuracy on masked tokens",
     "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
     "listing": "The articles' network by the recipe of their listing",
@@ -47,8 +78,14 @@ TITLES = {
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks alike in all but their mixer",
     "shapes": "Synthetic shapes: questions, and labels of patches",
     "pixels": "CIFAR-10 as 1,024 grey values, 1,000 steps",
-    "settings": "Settings tried, on validation reviews that no cell holds out",
+    "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
 }
+READING = """\
+Curves are means over seeds, of which there are as many as the brackets say; bands are 95 % (Student), cut at
+the ends of axes, and grey curves the other models of the figure. One seed has no interval, and wide ones are
+cut. Core-hours are those of the seed that took the least, since other work beside makes the same training
+dearer; a core-hour is 3,600 seconds on one core. They are not known where a process of each seed was killed.
+"""
 
 
 def define_flags() -> None:
@@ -151,26 +188,43 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
         groups = ledger.grouped(tier)
         yield f"\n## {TITLES[tier]}\n"
         if tier == "settings":
-            yield settings_table(groups)
-            yield "![expected best validation accuracy over hours](expected-best.png)\n"
+            yield from settings(groups)
             continue
         if tier == "glue":
             yield glue_table(groups)
             yield provenance_line(groups)
             continue
-        yield accuracy_table(groups)
-        yield f"\n{cost_table(groups)}"
+        for part, models in parts(groups).items():
+            yield f"\n### {ENGINES}\n" if part else ""
+            yield accuracy_table(models)
+            yield f"\n{cost_table(models)}"
+            yield f"![validation accuracy over epochs](curves-{tier}{part}.png)\n"
+            yield f"![accuracy and cost](costs-{tier}{part}.png)\n"
+        if couples := pairs(tier, groups):
+            yield f"\n### As the articles' figures have them, {len(couples)} of 5\n"
+            yield f"![accuracy over epochs, two models in a panel](pairs-{tier}.png)\n"
+        yield READING
         yield provenance_line(groups)
-        yield f"![validation accuracy over epochs](curves-{tier}.png)\n"
-        yield f"![accuracy and cost](costs-{tier}.png)\n"
         if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
             yield "\n### Comparisons\n"
             yield comparison_table(verdicts)
             yield f"![differences with 95 % intervals](forest-{tier}.png)\n"
         if tier == "1":
             yield from swept(ledger.directory)
-            yield "\nAll have the rate and the dropout that FNet's trials chose; others may prefer others.\n"
-        yield from components(ledger, groups, tier)
+        yield from components(ledger, tier)
+
+
+def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequence[Finding]]]:
+    """What can be compared: models alike in size, and "-engines", those on engines with their exact twins."""
+    found = {"": {}, "-engines": {}}
+    for name, findings in groups.items():
+        found["-engines" if name.endswith(suite.TWINS) else ""][name] = findings
+    return {part: models for part, models in found.items() if models}
+
+
+def pairs(tier: str, groups: Mapping[str, Sequence[Finding]]) -> list[tuple[str, str]]:
+    """The articles' pairs of which both are there."""
+    return [couple for couple in PAIRS.get(tier, ()) if groups.keys() >= set(couple)]
 
 
 def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
@@ -181,8 +235,13 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
         if tier == "settings":
             found["expected-best.png"] = partial(report_figures.expected, groups)
         elif tier != "glue":
-            found[f"curves-{tier}.png"] = partial(report_figures.curves, groups)
-            found[f"costs-{tier}.png"] = partial(report_figures.costs, groups)
+            for part, models in parts(groups).items():
+                energies = {name: joules(findings[0]) for name, findings in models.items()}
+                spent = {name: energy["typical"] for name, energy in energies.items() if energy}
+                found[f"curves-{tier}{part}.png"] = partial(report_figures.curves, models)
+                found[f"costs-{tier}{part}.png"] = partial(report_figures.costs, models, spent)
+            if couples := pairs(tier, groups):
+                found[f"pairs-{tier}.png"] = partial(report_figures.pairs, groups, couples)
             if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
                 found[f"forest-{tier}.png"] = partial(report_figures.forest, verdicts)
     return found
@@ -192,7 +251,8 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     """A line for each model, the best first."""
     metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
     lines = []
-    for name, findings in sorted(groups.items(), key=lambda item: -mean_score(item[1])):
+    means = {name: np.mean([score(found) for found in findings]) for name, findings in groups.items()}
+    for name, findings in sorted(groups.items(), key=lambda item: -means[item[0]]):
         values, (low, high) = [100 * score(found) for found in findings], interval(findings)
         tests = [found["test"] for found in findings]
         lines.append(
@@ -205,31 +265,33 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
                 averaged([max(found["validation"]) for found in findings], "{:.2f}", 100.0),
                 averaged([found["validation"][-1] for found in findings], "{:.2f}", 100.0),
-                PUBLISHED.get(name, "") if findings[0]["tier"] == "2" else "",
+                PUBLISHED.get(name, "") if findings[0]["tier"] in PAIRS else "",
             ]
         )
     metric = next(iter(metrics)) if len(metrics) == 1 else "score"
     head = ["model", f"{metric} of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
-    return table([*head, "validation, best epoch", "last epoch", "the articles (validation)"], lines)
+    head += ["validation, best epoch", "last epoch", "the articles' own network (validation)"]
+    return table(head, lines)
 
 
 def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """What each model takes; means over seeds."""
+    """What each model takes."""
     lines = []
     for name, findings in groups.items():
-        speed = [entry["train"].get("examples_per_s") for found in findings for entry in found["epochs"]]
+        hours, speed, spent = least_core_hours(findings), examples_per_s(findings), joules(findings[0])
         lines.append(
             [
                 f"`{name}`",
                 f"{findings[0]['parameters']:,}",
-                averaged([core_hours(found) for found in findings], "{:.2f}"),
-                averaged(speed, "{:.0f}"),
+                "not known" if hours is None else f"{hours:.2f}",
+                f"{speed:,.0f}" if speed else "",
                 averaged([found["peak_memory_mib"] for found in findings], "{:,.0f}"),
-                joules(findings[0]),
+                f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else "",
             ]
         )
-    head = ["model", "parameters", "core-hours a seed", "examples a second in training"]
-    return table([*head, "peak memory, MiB", "engine, J an example (low to high)"], lines)
+    head = ["model", "parameters", "core-hours of a seed, at least"]
+    head += ["examples a second in training, at best", "peak memory, MiB"]
+    return table([*head, "engine, J an example (low to high)"], lines)
 
 
 def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0) -> str:
@@ -246,29 +308,26 @@ def swept(directory: Path) -> Iterator[str]:
         yield f"Mean over devices, by `{document['command']}`:\n"
         yield by_bits(document["rows"])
         yield f"\n![accuracy over bits and noise]({path.stem}.png)\n"
-        yield from devices(document["rows"])
 
 
-def devices(rows: Sequence[Row]) -> Iterator[str]:
-    """By how much devices differ, each with draws of its own, for each run with the engine's noise."""
-    for run in dict.fromkeys(row["run"] for row in rows):
-        mine = [row for row in rows if (row["run"], row.get("noise")) == (run, 1.0)]
-        each = [
-            statistics.spread([100 * row["accuracy"] for row in mine if row["bits"] == bits])
-            for bits in sorted({row["bits"] for row in mine})
-        ]
-        if each and not np.isnan(each).any():
-            yield f"- SD over devices and noise, `{run}`: {np.mean(each):.2f} points, in the mean over bits."
-
-
-def mean_score(findings: Sequence[Finding]) -> float:
-    return float(np.mean([score(found) for found in findings]))
-
-
-def joules(found: Finding) -> str:
+def joules(found: Finding) -> dict[str, float] | None:
     """What the engine takes for an example, typically and with parts at their best and worst: an estimate."""
-    spent = example_joules(suite.EVERY[found["cell"]].read(), Options())
-    return f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else ""
+    return example_joules(suite.EVERY[found["cell"]].read(), Options())
+
+
+def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+    """The trials, and what can be said of them."""
+    yield settings_table(groups)
+    tried = {name.partition("-rate-")[0] for name in groups}
+    others = [model.name for model in suite.MODELS["1"] if model.name not in tried]
+    yield "\nAll models have the rate and the dropout that FNet's trials chose; others may prefer others."
+    yield f"Without trials: {', '.join(f'`{name}`' for name in others)}.\n"
+    yield "![expected best validation accuracy over hours](expected-best.png)\n"
+    found = next(iter(groups.values()))[0]
+    examples = int(found["fingerprints"]["data"]["validation"].split()[0])
+    accuracy = max(found["validation"])
+    error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
+    yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"
 
 
 def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -303,9 +362,8 @@ def comparison_table(verdicts: Sequence[Verdict]) -> str:
         ]
         for v in verdicts
     ]
-    return table(
-        ["claim", "written down beforehand", "difference, points", "95 %", "p", "p (Holm)", "verdict"], lines
-    )
+    head = ["claim", "hypothesis, written down beforehand", "difference, points", "95 %"]
+    return table([*head, "p", "p (Holm)", "verdict"], lines)
 
 
 def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -316,32 +374,6 @@ def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
         for found in findings
     }
     return "".join(f"\n<sub>{origin}</sub>\n" for origin in sorted(origins))
-
-
-def components(ledger: Ledger, groups: Mapping[str, Sequence[Finding]], tier: str) -> Iterator[str]:
-    """Standard deviations over seeds and splits, together and apart, of the model that has both."""
-    if tier not in suite.APART:
-        return
-    model, _ = suite.APART[tier]
-    every = [found for found in ledger.findings.values() if (found["tier"], found["model"]) == (tier, model)]
-    kinds = {
-        "seed and split together": [f for f in every if f["seed"] == f["split_seed"]],
-        "seed alone (split 0)": [f for f in every if f["split_seed"] == 0],
-        "split alone (seed 0)": [f for f in every if f["seed"] == 0],
-    }
-    lines = [
-        [kind, str(len(chosen)), f"{statistics.spread([100 * score(f) for f in chosen]):.2f}"]
-        for kind, chosen in kinds.items()
-        if len(chosen) > 1
-    ]
-    if not lines or model not in groups:
-        return
-    examples = groups[model][0]["test"]["examples"]
-    accuracy = mean_score(groups[model])
-    error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
-    yield f"\n### What varies, of `{model}`\n"
-    yield table(["what differs", "networks", f"SD of {scored(groups[model][0])}, points"], lines)
-    yield f"\nOne standard error of {examples:,} test reviews, the same for all, is {error:.2f} points.\n"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,16 @@ from fourier_attn import style
 from fourier_attn.studies import statistics
 from fourier_attn.studies.bands import draw_band
 from fourier_attn.studies.comparisons import MARGIN, Verdict
-from fourier_attn.studies.ledger import NAMES, Finding, core_hours, interval, score, scored, validation
+from fourier_attn.studies.ledger import (
+    NAMES,
+    Finding,
+    core_hours,
+    interval,
+    least_core_hours,
+    score,
+    scored,
+    validation,
+)
 
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]
@@ -55,35 +64,87 @@ def limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 @style.styled()
-def costs(groups: Groups) -> Figure:
-    """Score, core-hours and parameters of each model, the best on top.
+def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
+    """Accuracy over epochs of two models in a panel: on validation with bands over seeds, in training dashed.
 
-    The score of each seed, small, their mean, and its 95 % interval, cut where no seed is any more.
+    What is seen is where the seeds are; wider bands are cut.
+    """
+    figure = style.figure(height=1.8 * -(-len(couples) // 3))
+    panels = figure.subplots(-(-len(couples) // 3), 3, squeeze=False).ravel()
+    for axes, couple in zip(panels, couples, strict=False):
+        every = []
+        for name, color, marker in zip(couple, style.COLOURS, style.MARKERS, strict=False):
+            epochs, values = validation(groups[name])
+            trained = training(groups[name])[: len(epochs)]
+            label = f"{name} ({len(groups[name])})"
+            draw_band(axes, epochs, values, color=color, marker=marker, label=label)
+            axes.plot(epochs, [100 * np.mean(each) for each in trained], "--", color=color, linewidth=0.8)
+            every += [100 * value for each in (*values, *trained) for value in each]
+        axes.set_ylim(*limits(every))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.legend(loc="lower right")
+    for axes in panels[len(couples) :]:
+        axes.set_axis_off()
+    figure.supxlabel("epoch", fontsize=style.SMALL + 1)
+    figure.supylabel("accuracy, %: validation; dashed: training", fontsize=style.SMALL + 1)
+    return figure
+
+
+def training(findings: Sequence[Finding]) -> list[list[float]]:
+    """After each epoch, the metric in training of all seeds."""
+    metric, length = findings[0]["metric"], min(len(found["epochs"]) for found in findings)
+    return [[found["epochs"][epoch]["train"][metric] for found in findings] for epoch in range(length)]
+
+
+@style.styled()
+def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
+    """The score of each model, the best on top, and over core-hours, parameters and the engine's joules.
+
+    The score of each seed, small, their mean, and its 95 % interval, cut where no seed is any more. In the
+    other panels a model is its number.
+
+    Args:
+      joules: for an example, of models on engines.
     """
     seeds = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
     order = sorted(groups, key=lambda name: float(np.mean(seeds[name])))
-    figure = style.figure(height=0.2 * len(order) + 0.7)
-    scores, hours, parameters = figure.subplots(1, 3, sharey=True)
+    places = {
+        "core-hours of a seed, at least": {name: least_core_hours(groups[name]) for name in order},
+        "parameters, millions": {name: groups[name][0]["parameters"] / 1e6 for name in order},
+        "engine, J an example": joules,
+    }
+    shown = {label: values for label, values in places.items() if any(values.values())}
+    figure = style.figure(height=max(0.2 * len(order) + 0.7, 2.2))
+    scores, *over = figure.subplots(1, 1 + len(shown), width_ratios=[1.2, *[1] * len(shown)])
     for row, name in enumerate(order):
-        findings, mean = groups[name], np.mean(seeds[name])
-        low, high = interval(findings)
+        low, high = interval(groups[name])
+        mean = np.mean(seeds[name])
         scores.errorbar(
             [mean], [row], xerr=[[mean - 100 * low], [100 * high - mean]], fmt="o", color=style.BLUE
         )
-        scores.plot(seeds[name], [row] * len(findings), "|", color=style.VERMILION, markersize=6)
-        spent = [taken for found in findings if (taken := core_hours(found))]
-        hours.plot([np.mean(spent) if spent else np.nan], [row], "o", color=style.BLUE)
-        parameters.plot([findings[0]["parameters"] / 1e6], [row], "o", color=style.BLUE)
-    for axes in (scores, hours, parameters):
-        axes.margins(x=0.1)
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        scores.plot(seeds[name], [row] * len(seeds[name]), "|", color=style.VERMILION, markersize=6)
+        for axes, values in zip(over, shown.values(), strict=True):
+            if values.get(name):
+                marker, size = f"${len(order) - row}$", 5 if len(order) - row < 10 else 8
+                look = {"marker": marker, "markersize": size, "markeredgewidth": 0.3}
+                axes.plot([values[name]], [mean], color=style.BLUE, **look)
     metrics = {scored(findings[0]) for findings in groups.values()}
     title = metrics.pop() if len(metrics) == 1 else "score"
-    scores.set(xlabel=f"{title}, %: seeds, 95 %", xlim=limits([x for each in seeds.values() for x in each]))
-    scores.set_yticks(range(len(order)), order)
-    scores.set_ylim(-0.5, len(order) - 0.5)
-    hours.set(xlabel="core-hours of a seed", xlim=(0, None))
-    parameters.set(xlabel="parameters, millions", xlim=(0, None))
+    ends = limits([x for each in seeds.values() for x in each])
+    means = limits([float(np.mean(each)) for each in seeds.values()])
+    intervals = ": seeds, 95 %" if any(len(each) > 1 for each in seeds.values()) else ""
+    scores.set(xlabel=f"{title}, %{intervals}", xlim=ends, ylim=(-0.5, len(order) - 0.5))
+    scores.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    scores.set_yticks(range(len(order)), [f"{name}  {len(order) - row}" for row, name in enumerate(order)])
+    for axes, label in zip(over, shown, strict=True):
+        axes.set(xlabel=label, ylim=means)
+        if label.startswith("engine"):
+            axes.set_xscale("log")
+            axes.margins(x=0.2)
+        else:
+            axes.set_xlim(0, 1.1 * max(value for value in shown[label].values() if value))
+            axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    over[0].set_ylabel(f"{title}, %")
     return figure
 
 

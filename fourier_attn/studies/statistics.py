@@ -5,28 +5,57 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.optimize import root_scalar
+from scipy.stats import chi2, norm, t
 
 DRAWS = 10_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of the accuracies of two models, a - b.
+    """Of the accuracies of two models, a - b; 95 % interval: `low` to `high`.
+
+    Its error is scale T + e: Student's T with `freedom` degrees of freedom, for the seeds, and one of the
+    draws e for the examples, all of which count alike.
 
     Args:
-      low, high: 95 % interval.
-      draws: of the multi-bootstrap, around 0.
+      examples: the draws e.
+      scale: of T; 0 where seeds do not differ.
     """
 
     mean: float
-    low: float
-    high: float
-    draws: np.ndarray
+    examples: np.ndarray
+    scale: float
+    freedom: float
 
     def above(self, bound: float) -> float:
         """The p-value of "a - b is at most `bound`", one-sided."""
-        return float((1 + np.sum(self.draws >= self.mean - bound)) / (1 + len(self.draws)))
+        rest = self.mean - bound - self.examples
+        if not self.scale:
+            return float((1 + np.sum(rest <= 0)) / (1 + len(rest)))
+        return float(t.sf(rest / self.scale, self.freedom).mean())
+
+    @property
+    def low(self) -> float:
+        return self.mean + self.quantile(0.025)
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.quantile(0.975)
+
+    def quantile(self, share: float) -> float:
+        """Of the error."""
+        if not self.scale:
+            return float(np.quantile(self.examples, share))
+        middle = self.scale * float(t.ppf(share, self.freedom))
+        least, most = middle + self.examples.min(), middle + self.examples.max()
+        if least == most:
+            return least
+
+        def excess(error: float) -> float:
+            return float(t.cdf((error - self.examples) / self.scale, self.freedom).mean()) - share
+
+        return root_scalar(excess, bracket=(least, most)).root
 
 
 def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) -> Difference:
@@ -38,9 +67,9 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
     the seeds, s_a the deviation over the S_a seeds. Examples are the same for both, seeds are not.
 
     Three seeds, drawn with replacement, never lie further out than the worst of them, however small the level
-    of the test is. Their part is therefore drawn as Student's T, with Welch's degrees of freedom. What a seed
-    does to single examples is in both parts, and f^2 = 1 - (its share of the variance of a_i - b_i) takes it
-    out of one.
+    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, and needs no draws.
+    What a seed does to single examples is in both parts, and
+    f^2 = 1 - (its share of the variance of a_i - b_i) takes it out of one.
 
     Args:
       a, b: whether each answer is right (bool), seeds x examples.
@@ -50,21 +79,12 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
     for right in (a, b):
         if len(right) < 2:
             raise ValueError(f"{len(right)} seed tells nothing of the spread over seeds; train another one")
-    rng = np.random.default_rng(seed)
-    moved = seeds_drawn(a.mean(1), b.mean(1), rng, draws)
     paired = a.mean(0) - b.mean(0)
     alone = interaction(a) / len(a) + interaction(b) / len(b)
     shared = math.sqrt(max(0.0, 1 - alone / paired.var())) if paired.var() else 0.0
-    moved += shared * examples_drawn(paired, rng, draws)
-    mean = float(a.mean() - b.mean())
-    low, high = mean + np.quantile(moved, [0.025, 0.975])
-    return Difference(mean, float(low), float(high), moved)
-
-
-def seeds_drawn(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
-    """By how much the difference of two means over seeds moves with other seeds (Student, Welch)."""
-    scale = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-    return scale * rng.standard_t(welch(a, b), draws)
+    moved = shared * examples_drawn(paired, np.random.default_rng(seed), draws)
+    scale, freedom = welch(a.mean(1), b.mean(1))
+    return Difference(float(a.mean() - b.mean()), moved, scale, freedom)
 
 
 def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
@@ -85,12 +105,13 @@ def interaction(right: np.ndarray) -> float:
     return float((rest**2).sum() / ((seeds - 1) * (examples - 1)))
 
 
-def welch(a: np.ndarray, b: np.ndarray) -> float:
-    """Welch's degrees of freedom of the difference of two means."""
+def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """Standard error of the difference of two means, and Welch's degrees of freedom."""
     va, vb = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     if va + vb == 0:
-        return len(a) + len(b) - 2
-    return float((va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1)))
+        return 0.0, len(a) + len(b) - 2
+    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    return math.sqrt(va + vb), float(freedom)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
@@ -138,3 +159,17 @@ def expected_best(values: Sequence[float]) -> np.ndarray:
 def spread(values: Sequence[float]) -> float:
     """Standard deviation of a sample; NaN for one value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+
+def deviation(groups: Sequence[Sequence[float] | np.ndarray]) -> tuple[int, float, float, float]:
+    """Standard deviation within groups, whose means may differ, and its 95 % interval for normal values.
+
+    s^2 = sum_g sum_i (x_gi - x_g)^2 / v with v = sum_g (n_g - 1), between s sqrt(v / chi^2_{.975, v}) and
+    s sqrt(v / chi^2_{.025, v}).
+
+    Returns: v, s, and the interval's ends.
+    """
+    freedom = sum(len(values) - 1 for values in groups)
+    pooled = math.sqrt(sum((len(values) - 1) * np.var(values, ddof=1) for values in groups) / freedom)
+    low, high = (pooled * math.sqrt(freedom / float(chi2.ppf(share, freedom))) for share in (0.975, 0.025))
+    return freedom, pooled, low, high

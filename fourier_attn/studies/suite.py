@@ -16,6 +16,7 @@ from launch import grid
 SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
 FITTED = {"model.mixer.grid", "model.mixer.length"}  # to images, by their runs
 SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
+TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
 
 
 @dataclass(frozen=True)

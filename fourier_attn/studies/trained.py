@@ -8,10 +8,8 @@ from typing import Any
 
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import Finding, Ledger, core_hours, score
+from fourier_attn.studies.ledger import Finding, Ledger, examples_per_s, least_core_hours, score
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
-
-TWINS = ("-exact", "-engine")
 
 
 def runs(results: Results, name: str, task: str) -> str:
@@ -37,24 +35,24 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
     """
     every = [model.name for model in suite.MODELS[tier]]
     groups = Ledger(results.root / "results" / name).grouped(tier)
-    found = {
-        model: groups.get(model, []) for model in every if twins is None or model.endswith(TWINS) == twins
-    }
+    chosen = [model for model in every if twins is None or model.endswith(suite.TWINS) == twins]
+    found = {model: groups.get(model, []) for model in chosen}
 
     def mean(model: str) -> float:
         return statistics.mean(map(score, found[model])) if found[model] else 0.0
 
     lines = []
     for model in sorted(found, key=mean, reverse=True):
-        hours = [taken for each in found[model] if (taken := core_hours(each))]
-        cost = f"{statistics.mean(hours):.2f}" if hours else ""
+        hours, speed = least_core_hours(found[model]), examples_per_s(found[model])
+        cost = ["" if hours is None else f"{hours:.2f}", f"{speed:,.0f}" if speed and whole else ""]
         size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
         memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
-        taken = [cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
+        taken = [*cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
         scores = in_words([100 * score(each) for each in found[model]])
         lines.append([f"`{model}`", scores, further(found[model]), *taken])
     metric = "test score, %" if whole else "test accuracy, %"
-    head = ["model", metric, "on further splits, %", "core-hours a seed", "parameters", "peak memory, MiB"]
+    head = ["model", metric, "on further splits, %", "core-hours of a seed, at least"]
+    head += ["examples a second in training, at best", "parameters", "peak memory, MiB"]
     return table(head, lines)
 
 
