@@ -386,7 +386,12 @@ def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
 def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
     code, _, error = run_here(report, f"--results={tmp_path}")
     assert (code, "has no finished cell" in error) == (2, True)
-    written(tmp_path)
+    path = written(tmp_path)
+    whole = path.read_text()
+    path.write_text(whole.replace("0.", "0.1"))
+    code, _, error = run_here(report, f"--results={tmp_path}")
+    assert (code, f"({path.name} was changed after it was written" in error) == (2, True)
+    path.write_text(whole)
     code, _, error = run_here(report, f"--results={tmp_path}")
     assert code == 2
     assert "3 of 4 cells are not yet run (identity 2, fnet 1)" in error

@@ -97,8 +97,9 @@ def main() -> None:
     directory = Path(flags.FLAGS.results)
     ledger = Ledger(directory)
     if not ledger.findings:
+        aside = "".join(f" ({path.name} {why})" for path, why in ledger.aside.items())
         raise ValueError(
-            f"results={directory} has no finished cell; python -m fourier_attn.studies.imdb makes them"
+            f"results={directory} has no finished cell{aside}; python -m fourier_attn.studies.imdb makes them"
         )
     notes = cautions(ledger)
     if notes and not flags.FLAGS.partial:
