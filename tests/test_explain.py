@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import normal, run_here, shrink
 
-from fourier_attn import config, main, model, train
+from fourier_attn import config, main, model, style, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.filters import learned
 from fourier_attn.layers.global_filter import GlobalFilter
@@ -158,6 +158,31 @@ def test_the_picture_shows_the_image_under_the_map() -> None:
     expected = pixels * np.kron(mean, np.ones((4, 4)))[..., None] / mean.max()
     np.testing.assert_allclose(bright.get_array(), expected, atol=1)  # bytes
     np.testing.assert_allclose([head.get_array() for head in heads], maps, rtol=1e-6)
+
+
+def test_a_map_of_any_sign_has_a_scale_that_says_so() -> None:
+    """Colours around 0, and light from the least weight to the largest."""
+    pixels, maps = np.full((4, 8, 1), 200, np.uint8), np.array([[[-3.0, 1.0]]], np.float32)
+    pictures = lit(pixels, maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False})
+    assert [pictures[1][0, column, 0] for column in (0, 4)] == [0, 200]
+    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pictures)
+    (head,) = [axes.images[0] for axes in figure.axes if axes.get_title("left") == "head 1"]
+    assert (head.get_clim(), head.get_cmap().name) == ((-3, 3), style.DIVERGING)
+    assert "colours from -3 to 3" in figure.subfigs[0].get_suptitle()
+
+
+def test_the_picture_over_an_image_names_its_parts_question_and_answer() -> None:
+    maps = np.ones((2, 1, 2), np.float32) / 2
+    pictures = lit(np.full((4, 8, 3), 9, np.uint8), maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False})
+    answer = {"label": "red", "probability": 0.987, "probabilities": {}}
+    document = {"tokens": [], "question": "what colour?", "answer": answer, "map": maps, "blocks": []}
+    figure = draw(document, pictures)
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles == ["image", "mean of heads", "head 1", "head 2"]
+    assert figure.get_suptitle() == "what colour? red (98.7 %)"
+    assert draw(document | {"question": None}, pictures).get_suptitle() == "red (98.7 %)"
+    patches = {"patches": [[answer, answer]]}
+    assert draw(document | {"question": None, "answer": patches}, pictures).get_suptitle() == ""
 
 
 def test_light_falls_where_patches_lie_that_overlap_or_reach_over_the_edge() -> None:

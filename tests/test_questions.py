@@ -90,6 +90,7 @@ def test_a_look_inside_takes_image_and_question(asked: Path, picture: str, tmp_p
     code, _, error = run_here(main, *words, f"--image={picture}", "--text=what colour is the circle?")
     assert code == 0, error
     document = json.loads((tmp_path / "inside.json").read_text())
+    assert document["question"] == "what colour is the circle?"
     found = dict(predict.predict_image(asked, picture, "what colour is the circle?"))
     assert document["answer"]["probabilities"] == pytest.approx(found, abs=1e-6)
     _, network, params = predict.restore(asked)
