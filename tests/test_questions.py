@@ -173,6 +173,19 @@ def test_a_run_answers_questions(asked: Path, picture: str) -> None:
     assert predict.restore(asked)[0].model.head == "question"
 
 
+def test_an_answer_with_its_map_as_a_picture(asked: Path, picture: str, tmp_path: Path) -> None:
+    """Where --output says; without it nothing is written."""
+    words = (*ASKED, f"--workdir={asked}", f"--image={picture}")
+    before, (_, plain, _) = sorted(asked.iterdir()), run_here(main, *words)
+    assert sorted(asked.iterdir()) == before
+    code, out, error = run_here(main, *words, f"--output={tmp_path / 'seen'}")
+    assert code == 0, error
+    files = [tmp_path / f"seen.{kind}" for kind in ("json", "png")]
+    assert out == plain + "".join(f"written to {file}\n" for file in files)
+    assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
