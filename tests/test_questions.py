@@ -184,6 +184,10 @@ def test_an_answer_with_its_map_as_a_picture(asked: Path, picture: str, tmp_path
     assert out == plain + "".join(f"written to {file}\n" for file in files)
     assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
     assert files[1].read_bytes().startswith(b"\x89PNG")
+    before = Path(picture).read_bytes()
+    code, _, error = run_here(main, *words, f"--output={picture.removesuffix('.png')}")
+    assert (code, Path(picture).read_bytes()) == (2, before)
+    assert "would be written over the image; choose another name" in error
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,10 @@ def explain(
     Raises: ValueError for a run, a text or an image that cannot be used.
     """
     directory = directory.resolve()
+    stem = output or directory / "explain"
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
+    if image is not None and Path(image).resolve() in [file.resolve() for file in files]:
+        raise ValueError(f"output={stem}: it would be written over the image; choose another name")
     predictor = Predictor.load(directory, batch=1)
     batch, tokens = _batch(predictor, text, text_pair, image)
     params = predictor.params
@@ -48,7 +52,6 @@ def explain(
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
-    stem = output or directory / "explain"
     stem.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "run": directory.name,
@@ -59,7 +62,6 @@ def explain(
         "blocks": [_plain(block) for block in blocks],
     }
     picture = style.png(draw(document, pictures))
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
     for path, contents in zip(
         files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
     ):
