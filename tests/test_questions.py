@@ -19,7 +19,7 @@ from configs import shapes as shapes_config
 from fourier_attn import config, data, export, main, model, predict, pretrained, train
 from fourier_attn.data import images as pictures
 from fourier_attn.data.sources import shapes
-from fourier_attn.data.tfds import Pictures
+from fourier_attn.data.tfds import Pictures, prepared
 from fourier_attn.exported import Classifier
 from fourier_attn.layers.heads import Question
 from fourier_attn.layers.inside import attention_maps
@@ -41,6 +41,14 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> str:
         patch.setattr(shapes, "SPLITS", {"train": 160, "validation": 16, "test": 20})
         shapes.builder(where).download_and_prepare()
     return where
+
+
+def test_no_download_is_announced_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(shapes, "SPLITS", {"train": 4, "validation": 4, "test": 4})
+    prepared("synthetic_shapes", str(tmp_path), shapes.builder)
+    assert capsys.readouterr().out == ""
 
 
 def small(few: str, task: str = "answers") -> Any:
