@@ -42,8 +42,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output",
         None,
-        "where the answers to --input go, as JSON lines; default - is stdout. Of --image: NAME of NAME.png and "
-        "NAME.json, the map of attention, default none. Of --mode=explain: the same, default WORKDIR/explain",
+        "where the answers to --input go, as JSON lines; default - is stdout. Of --image: NAME, of NAME.png "
+        "and NAME.json with the map of attention; default none. Of --mode=explain likewise; default "
+        "WORKDIR/explain",
     )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")

@@ -173,7 +173,9 @@ def test_a_map_of_any_sign_has_a_scale_that_says_so() -> None:
 
 def test_the_picture_over_an_image_names_its_parts_question_and_answer() -> None:
     maps = np.ones((2, 1, 2), np.float32) / 2
-    pictures = lit(np.full((4, 8, 3), 9, np.uint8), maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False})
+    pictures = lit(
+        np.full((4, 8, 3), 9, np.uint8), maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False}
+    )
     answer = {"label": "red", "probability": 0.987, "probabilities": {}}
     document = {"tokens": [], "question": "what colour?", "answer": answer, "map": maps, "blocks": []}
     figure = draw(document, pictures)

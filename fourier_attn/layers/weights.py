@@ -86,7 +86,7 @@ def _circular(layer: CircularAttention, params: Any, x: Array, mask: Array | Non
 
 
 def _lambda(layer: LambdaLayer, params: Any, x: Array, mask: Array | None) -> Array:
-    """What the layer makes of values that are the columns of an identity, for each set of values by itself."""
+    """What the layer makes of values that are the columns of an identity, for each of its sets by itself."""
     seen, t = _seen(layer, params, x, mask=mask, capture_intermediates=True), x.shape[1]
     query = seen["query_norm" if layer.norm == "layer" else "query"]["__call__"][0]
     key = seen["key"]["__call__"][0]

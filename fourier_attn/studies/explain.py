@@ -1,8 +1,8 @@
 """A look inside a trained run: python -m fourier_attn.main --mode=explain --workdir=runs/NAME --text="..."
 
 Writes explain.json and explain.png into the run's directory, or where --output says: the answer; over an
-image (--image=FILE) where attention, circular attention or lambda layers looked for it; the weights that each block gives to tokens (attention,
-circular attention, lambda layers and the fixed mixers); and what was learned once for all inputs: merged
+image (--image=FILE) where attention, circular attention or lambda layers looked for it; the weights that
+each block gives to tokens (these, and the fixed mixers); and what was learned once for all inputs: merged
 filters of circular attention, position tables of lambda layers, global filters.
 """
 
