@@ -6,7 +6,8 @@ first is the default:
     fashion_mnist, mnist, cifar10
     all      rows, columns and features
     space    rows and columns only
-    hybrid   as "all", with attention in the last two blocks
+    hybrid   as "all", with attention in the last two blocks; another depth needs its layout, too:
+             --config.model.depth=3 --config.model.layout="('fourier','attention','attention')"
 
 `python -m fourier_attn.main --config=configs/fnet_vit.py`. Its 20 epochs are not yet
 run; what fewer reach: docs/images.md.

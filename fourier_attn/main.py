@@ -1,7 +1,8 @@
 """The command: python -m fourier_attn.main --config=NAME[:task] [--workdir=DIR] [--mode=...] [--text=...].
 
 With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run, or a question
-about an image answered (both). With --mode=explain one sees what the run did with it, and where it looked.
+about an image answered (both), with --output=NAME and a picture of where the run looked in the image. With
+--mode=explain one sees what the run did with a text or an image.
 """
 
 import os
@@ -41,8 +42,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output",
         None,
-        "where the answers to --input go, as JSON lines; default - is stdout. Of --mode=explain: NAME, of "
-        "NAME.json and NAME.png; default WORKDIR/explain",
+        "where the answers to --input go, as JSON lines; default - is stdout. Of --image: NAME, of NAME.png "
+        "and NAME.json with the map of attention; default none. Of --mode=explain likewise; default "
+        "WORKDIR/explain",
     )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
@@ -79,13 +81,14 @@ def main() -> None:
     if flags.FLAGS.mode == "eval":
         evaluate(directory, config)
     elif flags.FLAGS.mode == "explain":
-        for file in explained(directory):
-            print(f"written to {file}")
+        look_inside(directory)
     elif flags.FLAGS.input is not None:
         judge_file(directory)
     else:
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
+        if flags.FLAGS.output:
+            look_inside(directory)
 
 
 def check_modes() -> None:
@@ -93,9 +96,11 @@ def check_modes() -> None:
     for name, modes in MODES.items():
         if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
             raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
-    for name in ("output", "skip_bad"):
-        if flags.FLAGS[name].present and flags.FLAGS.mode == "predict" and flags.FLAGS.input is None:
-            raise ValueError(f"--{name} needs --input=FILE")
+    of = {"output": ("input", "image"), "skip_bad": ("input",)}
+    for name, needed in of.items():
+        alone = all(flags.FLAGS[other].value is None for other in needed)
+        if flags.FLAGS[name].present and flags.FLAGS.mode == "predict" and alone:
+            raise ValueError(f"--{name} needs {' or '.join(f'--{other}=FILE' for other in needed)}")
 
 
 def judge_file(directory: Path) -> None:
@@ -187,12 +192,14 @@ def evaluate(directory: Path, config: Any) -> None:
         print(split, *(f"{name} {show(values, name)}" for name in means))
 
 
-def explained(directory: Path) -> list[Path]:
-    """The files with a look inside a trained run."""
+def look_inside(directory: Path) -> None:
+    """Writes what a trained run did with its input, and says where."""
     from fourier_attn.studies.explain import explain
 
     given, output = flags.FLAGS, flags.FLAGS.output
-    return explain(directory, given.text, given.text_pair, given.image, Path(output) if output else None)
+    where = Path(output) if output else None
+    for file in explain(directory, given.text, given.text_pair, given.image, where):
+        print(f"written to {file}")
 
 
 def judged(directory: Path) -> list[tuple[str, float]]:

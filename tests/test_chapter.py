@@ -19,7 +19,7 @@ from fourier_attn.layers.heads import mean
 from fourier_attn.layers.tokens import Identity, Linear, TokenConvolution
 from fourier_attn.layers.weights import attention_weights
 from fourier_attn.ops.attention import attention
-from fourier_attn.ops.patches import patches
+from fourier_attn.ops.patches import fold, patches
 from fourier_attn.ops.positions import places, sines
 from fourier_attn.studies.matrices import LAYERS, convolution
 
@@ -47,11 +47,14 @@ def test_eq_1_1_and_1_2_a_combination_of_tokens_weights_whole_vectors() -> None:
     np.testing.assert_allclose(apply(x)[..., 1:2], apply(x[..., 1:2]), atol=ROUNDING)
 
 
-def test_eq_1_4_fc_over_token_codes() -> None:
+def test_eq_1_3_and_1_4_fc_over_token_codes() -> None:
+    """Tokens are stacked as rows; a shorter stack uses the first rows and columns of W."""
     layer, x = Linear(length=6, use_features=False, use_bias=True), normal(2, 6, 3)
     params, apply = made(layer, x)
     w, b = (np.asarray(params["params"][name], np.float64) for name in ("tokens", "bias"))
     np.testing.assert_allclose(apply(x), [w @ np.asarray(z, np.float64) + b for z in x], atol=ROUNDING)
+    short = [w[:4, :4] @ np.asarray(z[:4], np.float64) + b[:4] for z in x]
+    np.testing.assert_allclose(apply(x[:, :4]), short, atol=ROUNDING)
 
 
 def test_eq_1_5_and_1_6_convolution_over_token_codes() -> None:
@@ -152,7 +155,8 @@ def test_eq_1_22_to_1_24_a_question_takes_a_weighted_sum_of_the_patches_values()
     np.testing.assert_allclose(apply(question, source=patches[:, ORDER]), answers[0], atol=1e-5)
 
 
-def test_eq_1_25_to_1_29_self_attention() -> None:
+def test_eq_1_21_and_1_25_to_1_29_self_attention() -> None:
+    """Queries, keys and values are stacked as rows, as the tokens are."""
     layer, x = Attention(heads=1), normal(1, 6, 4)
     params, apply = made(layer, x)
     p, z = jax.tree.map(lambda a: np.asarray(a, np.float64), params["params"]), np.asarray(x[0], np.float64)
@@ -266,6 +270,27 @@ def test_section_1_5_2_the_transformer_commutes_with_permutations_unless_positio
         blocks.append(np.asarray(encoded[0]))
         answer.append(np.asarray(network.apply({"params": params}, tokens)))
     deviations = [np.abs(blocks[1] - blocks[0][ORDER]).max(), np.abs(answer[1] - answer[0]).max()]
+    assert max(deviations) < 1e-5 if positions == "none" else min(deviations) > 0.01
+
+
+@pytest.mark.parametrize("positions", ["none", "sinusoidal"])
+def test_section_1_5_2_the_transformer_of_images_commutes_with_permutations_of_its_patches(
+    positions: str,
+) -> None:
+    """Patches that change places in the image: without positions the blocks' tokens do, too."""
+    c = config.default("attention").model
+    c.update({"inputs": "patches", "image": (8, 12, 3), "patch": 4, "depth": 2, "d": 8, "mlp": 16})
+    c.positions_kind, c.mixer.heads = positions, 2
+    network = model.build(c)
+    pixels = jnp.asarray(np.random.default_rng(0).integers(0, 256, (2, 8, 12, 3), np.uint8))
+    cut = patches(pixels, 4)
+    permuted = jnp.rint(fold(cut[:, ORDER].astype(jnp.float32), (8, 12), 4)).astype(jnp.uint8)
+    np.testing.assert_array_equal(patches(permuted, 4), cut[:, ORDER])
+    params = jax.jit(network.init)(jax.random.key(0), pixels)["params"]
+    encode, answer = jax.jit(network.encoder().apply), jax.jit(network.apply)
+    blocks = [encode({"params": params["encoder"]}, images)[0] for images in (pixels, permuted)]
+    answers = [answer({"params": params}, images) for images in (pixels, permuted)]
+    deviations = [np.abs(blocks[1] - blocks[0][:, ORDER]).max(), np.abs(answers[1] - answers[0]).max()]
     assert max(deviations) < 1e-5 if positions == "none" else min(deviations) > 0.01
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import normal, run_here, shrink
 
-from fourier_attn import config, main, model, train
+from fourier_attn import config, main, model, style, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.filters import learned
 from fourier_attn.layers.global_filter import GlobalFilter
@@ -89,22 +90,45 @@ def test_each_block_shows_its_own_random_matrix() -> None:
         np.testing.assert_array_equal(block.weights[0], Random(length=9).matrices(number, 8)[0][:4, :4])
 
 
+def of_images(mixer: str, others: tuple[str, ...] = (), **changes: Any) -> tuple[Any, Any, jax.Array]:
+    """A network of two blocks for images of 2 x 3 patches, its parameters, and two images."""
+    c = config.default(mixer, others=others).model
+    c.update({"inputs": "patches", "image": (8, 12, 1), "patch": 4, "depth": 2, "d": 8, "mlp": 8})
+    c.update({"positions": 7} | changes)
+    images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (2, 8, 12, 1), np.uint8))
+    network = model.build(c)
+    return network, network.init(jax.random.key(0), images)["params"], images
+
+
 @pytest.mark.parametrize(
-    ("mixer", "pooling"), [("attention", "class"), ("attention", "mean"), ("fourier", "mean")]
+    ("mixer", "pooling"),
+    [
+        ("attention", "class"),
+        ("attention", "mean"),
+        ("circular", "class"),
+        ("circular", "mean"),
+        ("lambda", "mean"),
+        ("fourier", "mean"),
+        ("identity", "mean"),
+    ],
 )
 def test_the_map_of_an_image_is_where_the_answer_looks(mixer: str, pooling: str) -> None:
-    """The class token's row of the last block, or the mean over rows; without attention nothing."""
-    c = config.default(mixer).model
-    c.update({"inputs": "patches", "image": (8, 12, 1), "patch": 4, "depth": 2, "d": 8, "mlp": 8})
-    c.update({"positions": 7, "class_token": pooling == "class", "pooling": pooling})
-    images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (1, 8, 12, 1), np.uint8))
-    network = model.build(c)
-    params = network.init(jax.random.key(0), images)["params"]
-    maps, last = attention_maps(network, params, images), look(network, params, images)[-1].weights
-    if last is None:
-        assert maps.shape == (1, 0, 0)
+    """The class token's row of the last block, or the mean over rows; none of what no image changes."""
+    network, params, images = of_images(mixer, class_token=pooling == "class", pooling=pooling)
+    maps = attention_maps(network, params, images)
+    if mixer in ("fourier", "identity"):
+        assert maps.shape == (2, 0, 0)
         return
-    np.testing.assert_allclose(maps[0], last[:, 0] if pooling == "class" else last.mean(axis=1), atol=1e-6)
+    for found, image in zip(maps, images, strict=True):
+        last = look(network, params, image[None])[-1].weights
+        np.testing.assert_allclose(found, last[:, 0] if pooling == "class" else last.mean(axis=1), atol=1e-6)
+    assert np.abs(maps[0] - maps[1]).max() > 1e-6
+
+
+def test_the_map_is_that_of_the_last_block_that_has_one() -> None:
+    network, params, images = of_images("fourier", ("circular",), layout=("circular", "fourier"))
+    maps, blocks = attention_maps(network, params, images[:1]), look(network, params, images[:1])
+    np.testing.assert_allclose(maps[0], blocks[0].weights.mean(axis=1), atol=1e-6)
 
 
 def test_the_map_does_not_depend_on_padding() -> None:
@@ -134,6 +158,33 @@ def test_the_picture_shows_the_image_under_the_map() -> None:
     expected = pixels * np.kron(mean, np.ones((4, 4)))[..., None] / mean.max()
     np.testing.assert_allclose(bright.get_array(), expected, atol=1)  # bytes
     np.testing.assert_allclose([head.get_array() for head in heads], maps, rtol=1e-6)
+
+
+def test_a_map_of_any_sign_has_a_scale_that_says_so() -> None:
+    """Colours around 0, and light from the least weight to the largest."""
+    pixels, maps = np.full((4, 8, 1), 200, np.uint8), np.array([[[-3.0, 1.0]]], np.float32)
+    pictures = lit(pixels, maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False})
+    assert [pictures[1][0, column, 0] for column in (0, 4)] == [0, 200]
+    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pictures)
+    (head,) = [axes.images[0] for axes in figure.axes if axes.get_title("left") == "head 1"]
+    assert (head.get_clim(), head.get_cmap().name) == ((-3, 3), style.DIVERGING)
+    assert "colours from -3 to 3" in figure.subfigs[0].get_suptitle()
+
+
+def test_the_picture_over_an_image_names_its_parts_question_and_answer() -> None:
+    maps = np.ones((2, 1, 2), np.float32) / 2
+    pictures = lit(
+        np.full((4, 8, 3), 9, np.uint8), maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False}
+    )
+    answer = {"label": "red", "probability": 0.987, "probabilities": {}}
+    document = {"tokens": [], "question": "what colour?", "answer": answer, "map": maps, "blocks": []}
+    figure = draw(document, pictures)
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles == ["image", "mean of heads", "head 1", "head 2"]
+    assert figure.get_suptitle() == "what colour? red (98.7 %)"
+    assert draw(document | {"question": None}, pictures).get_suptitle() == "red (98.7 %)"
+    patches = {"patches": [[answer, answer]]}
+    assert draw(document | {"question": None, "answer": patches}, pictures).get_suptitle() == ""
 
 
 def test_light_falls_where_patches_lie_that_overlap_or_reach_over_the_edge() -> None:

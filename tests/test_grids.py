@@ -7,6 +7,7 @@ import pytest
 from conftest import normal
 from scipy.signal import convolve2d
 
+from configs import circular
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.fourier import FourierMixing
@@ -128,6 +129,32 @@ def test_a_model_of_images(name: str) -> None:
     shapes = jax.eval_shape(network.init, jax.random.key(0), jnp.zeros((2, 8, 12, 1), jnp.uint8))
     out = jax.eval_shape(network.apply, shapes, jnp.zeros((2, 8, 12, 1), jnp.uint8))
     assert out.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("argument", "shape", "width"),
+    [
+        ("mnist", None, 128),
+        ("fashion_mnist-2d", (16, 8), 128),
+        ("cifar10-3x3", (16, 8), 128),
+        ("mnist-11x11", (11, 11), 121),
+        ("shapes-2d", (8, 8), 64),
+        ("shapes_patches-11x11", (11, 11), 121),
+    ],
+)
+def test_circular_attention_over_patches_by_its_configuration(
+    argument: str, shape: tuple | None, width: int
+) -> None:
+    """With the epochs of the images' task."""
+    c, task = circular.get_config(argument), argument.partition("-")[0]
+    assert (c.model.mixer.shape, c.model.d) == (shape, width)
+    assert c.train.epochs == config.default("circular", task).train.epochs
+    config.check(c)
+    c.model.depth = 1
+    network, images = model.build(c.model), jnp.zeros((1, *c.model.image), jnp.uint8)
+    question = {"question": jnp.zeros((1, 8), jnp.int32)} if task == "shapes" else {}
+    shapes = jax.eval_shape(network.init, jax.random.key(0), images, **question)
+    assert jax.eval_shape(network.apply, shapes, images, **question).shape[0] == 1
 
 
 def test_a_grid_that_is_given_stays() -> None:

@@ -303,6 +303,26 @@ def test_mixup() -> None:
     assert (batch["inputs"].dtype, (batch["share"] == share).all()) == (np.uint8, True)
 
 
+@pytest.mark.parametrize("mix", ["mixup", "cutmix"])
+def test_real_images_are_mixed_with_real_ones_only(mix: str) -> None:
+    """Those of a ragged last batch, whose other places are filled with copies of its first image."""
+    images, labels = (
+        np.arange(11, dtype=np.uint8).reshape(-1, 1, 1, 1) * np.ones((8, 6, 3), np.uint8),
+        range(11),
+    )
+    mixed = set()
+    for seed in range(5):
+        last = ImageBatches(images, np.array(labels), batch=8, seed=seed, augmentation=Augmentation(mix=mix))[
+            1
+        ]
+        assert last["weight"].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+        first, second = last["label"], last["second_label"]
+        assert sorted(second[:3]) == sorted(first[:3])  # each is the partner of one
+        np.testing.assert_array_equal(second[3:], first[3:])
+        mixed |= set((second[:3] != first[:3]).tolist())
+    assert True in mixed
+
+
 def test_cutmix_has_the_share_of_its_pixels() -> None:
     images, labels = np.stack([np.full((9, 7, 1), n, np.uint8) for n in range(32)]), np.arange(32)
     shares = set()
@@ -487,6 +507,23 @@ def test_images_are_scaled_and_grey_ones_coloured(tmp_path: Path) -> None:
     assert (found.shape, found.dtype, set(found.ravel().tolist())) == ((8, 12, 3), np.uint8, {77})
 
 
+def test_black_and_white_images_are_grey_ones(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 2, (8, 12)).astype(bool)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    assert Image.open(tmp_path / "a.png").mode == "1"
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", (8, 12, 1))[..., 0], 255 * pixels)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", (8, 12, 3))[..., 2], 255 * pixels)
+
+
+@pytest.mark.parametrize("contents", [bomb(), png("RGB"), None], ids=["large", "colour", "missing"])
+def test_another_format_is_no_cure_for_a_readable_file(contents: bytes | None, tmp_path: Path) -> None:
+    if contents:
+        (tmp_path / "cat.png").write_bytes(contents)
+    with pytest.raises(ValueError, match="cannot be used") as caught:
+        read_image(tmp_path / "cat.png", (28, 28, 1))
+    assert "PNG" not in str(caught.value)
+
+
 def test_images_stand_upright(tmp_path: Path) -> None:
     """As a camera that was turned has noted it."""
     pixels, turned = np.zeros((8, 8), np.uint8), Image.Exif()
@@ -500,6 +537,7 @@ def test_images_stand_upright(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--config.model.patch=5",), "patch=5 with stride=5 does not divide an image of 28 x 28 pixels"),
+        (("--config.model.patch=5",), "pad=True (of a run --config.model.pad_image=True), which adds zeros"),
         (("--config.model.stride=9",), "stride=9 leaves pixels out between patches of 4"),
         (("--config.data.mix=blend",), "data.mix='blend' is unknown; choose one of"),
         (("--config.data.crop=28",), "data.crop=28 would leave nothing of images of 28 x 28 pixels"),

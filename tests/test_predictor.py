@@ -116,9 +116,9 @@ def test_a_bad_line_is_named_or_skipped(
     (tmp_path / "link.jsonl").symlink_to(source)
     code, _, err = run_here(main, *options[:-1], f"--output={tmp_path / 'link.jsonl'}")
     assert (code, "is the file of --input" in err, source.read_text()) == (2, True, LINES[0])
-    for more in (f"--output={target}", "--skip_bad"):
+    for more, needed in ((f"--output={target}", " or --image=FILE"), ("--skip_bad", "")):
         code, out, err = run_here(main, "--mode=predict", f"--workdir={toy_run}", "--text=fine", more)
-        assert (code, out, err) == (2, "", f"error: {more.partition('=')[0]} needs --input=FILE\n")
+        assert (code, out, err) == (2, "", f"error: {more.partition('=')[0]} needs --input=FILE{needed}\n")
     source.write_bytes(b"\n".join([LINES[0].encode(), *bad, LINES[1].encode()]))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(source.read_bytes())))
     code, out, err = run_here(main, "--mode=predict", f"--workdir={toy_run}", "--input=-", "--skip_bad")

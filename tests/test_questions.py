@@ -19,7 +19,7 @@ from configs import shapes as shapes_config
 from fourier_attn import config, data, export, main, model, predict, pretrained, train
 from fourier_attn.data import images as pictures
 from fourier_attn.data.sources import shapes
-from fourier_attn.data.tfds import Pictures
+from fourier_attn.data.tfds import Pictures, prepared
 from fourier_attn.exported import Classifier
 from fourier_attn.layers.heads import Question
 from fourier_attn.layers.inside import attention_maps
@@ -41,6 +41,14 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> str:
         patch.setattr(shapes, "SPLITS", {"train": 160, "validation": 16, "test": 20})
         shapes.builder(where).download_and_prepare()
     return where
+
+
+def test_no_download_is_announced_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(shapes, "SPLITS", {"train": 4, "validation": 4, "test": 4})
+    prepared("synthetic_shapes", str(tmp_path), shapes.builder)
+    assert capsys.readouterr().out == ""
 
 
 def small(few: str, task: str = "answers") -> Any:
@@ -90,6 +98,7 @@ def test_a_look_inside_takes_image_and_question(asked: Path, picture: str, tmp_p
     code, _, error = run_here(main, *words, f"--image={picture}", "--text=what colour is the circle?")
     assert code == 0, error
     document = json.loads((tmp_path / "inside.json").read_text())
+    assert document["question"] == "what colour is the circle?"
     found = dict(predict.predict_image(asked, picture, "what colour is the circle?"))
     assert document["answer"]["probabilities"] == pytest.approx(found, abs=1e-6)
     _, network, params = predict.restore(asked)
@@ -170,6 +179,23 @@ def test_a_run_answers_questions(asked: Path, picture: str) -> None:
     assert set(found) == set(shapes.ANSWERS)
     assert sum(map(float, found.values())) == pytest.approx(1, abs=1e-3)
     assert predict.restore(asked)[0].model.head == "question"
+
+
+def test_an_answer_with_its_map_as_a_picture(asked: Path, picture: str, tmp_path: Path) -> None:
+    """Where --output says; without it nothing is written."""
+    words = (*ASKED, f"--workdir={asked}", f"--image={picture}")
+    before, (_, plain, _) = sorted(asked.iterdir()), run_here(main, *words)
+    assert sorted(asked.iterdir()) == before
+    code, out, error = run_here(main, *words, f"--output={tmp_path / 'seen'}")
+    assert code == 0, error
+    files = [tmp_path / f"seen.{kind}" for kind in ("json", "png")]
+    assert out == plain + "".join(f"written to {file}\n" for file in files)
+    assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+    before = Path(picture).read_bytes()
+    code, _, error = run_here(main, *words, f"--output={picture.removesuffix('.png')}")
+    assert (code, Path(picture).read_bytes()) == (2, before)
+    assert "would be written over the image; choose another name" in error
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,16 @@ def image_output(weights: np.ndarray, p: dict, x: np.ndarray) -> np.ndarray:
 
 
 def lambda_output(weights: np.ndarray, p: dict, x: np.ndarray) -> np.ndarray:
-    v = np.einsum("bsd,dvu->bsv", x, p["value"]["kernel"])
+    """The u matrices of a head stand one after the other; each has values of its own."""
+    v = np.einsum("bsd,dvu->bsvu", x, p["value"]["kernel"])
+    b, t, width, u = v.shape
     if "value_norm" in p:
+        v = v.reshape(b, t, -1)
         v = v - v.mean(-1, keepdims=True)
         v = v / np.sqrt((v**2).mean(-1, keepdims=True) + 1e-5) * p["value_norm"]["scale"]
-    y = np.einsum("bhts,bsv->bthv", weights, v)
-    return y.reshape(*y.shape[:2], -1)
+        v = v.reshape(b, t, width, u)
+    y = np.einsum("bhuts,bsvu->bthv", weights.reshape(b, -1, u, t, t), v)
+    return y.reshape(b, t, -1)
 
 
 def linear_output(weights: np.ndarray, p: dict, x: np.ndarray) -> np.ndarray:
@@ -73,6 +77,9 @@ OTHERS = [
     (LambdaLayer(heads=1, k=3, context=0, length=9, table="pairs"), lambda_output),
     (LambdaLayer(heads=2, k=3, context=0, length=9, causal=True), lambda_output),
     (LambdaLayer(heads=2, k=3, context=3, grid=(2, 3)), lambda_output),
+    (LambdaLayer(heads=2, k=3, u=3), lambda_output),
+    (LambdaLayer(heads=2, k=3, u=2, context=0, length=9, causal=True, norm="none"), lambda_output),
+    (LambdaLayer(heads=2, k=3, u=2, context=3, grid=(2, 3)), lambda_output),
     (Linear(length=8), linear_output),
     (Linear(length=8, padding="tokens"), linear_output),
     (Random(length=8), random_output),
@@ -133,9 +140,6 @@ def test_layers_without_such_a_matrix_are_named() -> None:
     x = normal(1, 4, 8)
     with pytest.raises(ValueError, match="FourierMixing has no matrix of weights over tokens; choose one"):
         attention_weights(FourierMixing(), {}, x)
-    lambdas = LambdaLayer(u=2)
-    with pytest.raises(ValueError, match="u=2 sums several matrices"):
-        attention_weights(lambdas, {}, x)
     with pytest.raises(ValueError, match="Identity has no source"):
         attention_weights(Identity(), {}, x, None, x)
 

@@ -1,8 +1,10 @@
 """Batches of images, augmented as they are drawn: a batch is a pure function of (seed, step)."""
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -13,6 +15,7 @@ from fourier_attn.data.sources import files
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
 PIXELS = 2**26  # of an image file; a photograph has up to 2**25
 COLOURS = {1: "L", 3: "RGB"}  # Pillow's names, by channels
+PLAIN = {"P": "RGB", "1": "L"}  # what a palette, and black and white, are the same as
 
 
 class Augmentation(NamedTuple):
@@ -75,13 +78,13 @@ class ImageBatches:
     def __getitem__(self, index: int) -> Batch:
         epoch, place = divmod(int(index), self.steps_per_epoch)
         members = self._order(epoch)[place * self.batch : (place + 1) * self.batch]
-        weight = np.zeros(self.batch, np.float32)
-        weight[: len(members)] = 1.0
+        weight, real = np.zeros(self.batch, np.float32), len(members)
+        weight[:real] = 1.0
         members = np.concatenate([members, np.repeat(members[:1], self.batch - len(members))])
         batch = {"inputs": self.rows[members], "label": self.labels[members]}
         if self.seed is not None:
             random = np.random.default_rng((self.seed, AUGMENTATION, epoch, place))
-            batch = augment(batch["inputs"], batch["label"], random, self.augmentation)
+            batch = augment(batch["inputs"], batch["label"], random, self.augmentation, real)
         if self.questions is not None:
             batch["question"] = self.questions[members]
         return {**batch, "weight": weight, "index": members}
@@ -97,7 +100,11 @@ class ImageBatches:
 
 
 def augment(
-    images: np.ndarray, labels: np.ndarray, random: np.random.Generator, how: Augmentation
+    images: np.ndarray,
+    labels: np.ndarray,
+    random: np.random.Generator,
+    how: Augmentation,
+    real: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Images as they are drawn, and their labels.
 
@@ -108,6 +115,9 @@ def augment(
 
     The label of x then has the share a (cutmix: of the pixels), that of x' the rest. Bytes stay bytes.
 
+    Args:
+      real: how many images, the first ones, are mixed with each other; the others fill the batch up and are
+        mixed with themselves. None: all.
     Source: Zhang et al., mixup, arXiv 1710.09412; Yun et al., CutMix, arXiv 1905.04899, both with Beta(1, 1).
     """
     b, rows, cols, _ = images.shape
@@ -121,7 +131,9 @@ def augment(
         images = np.ascontiguousarray(windows[np.arange(b), down, right].transpose(0, 2, 3, 1))
     if not how.mix:
         return {"inputs": images, "label": labels}
-    other, share = random.permutation(b), random.random()
+    other = np.arange(b)
+    other[:real] = random.permutation(b if real is None else real)
+    share = random.random()
     if how.mix == "mixup":
         kept = share
         mixed = images[other] * np.float32(1 - share)
@@ -174,17 +186,37 @@ def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
     Raises: ValueError for a file that is no image, is cut off or too large, and for other channels.
     """
     try:
-        with files.open_regular(path, path) as file, warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", Image.DecompressionBombWarning
-            )  # for which there is our own limit
-            with Image.open(file, formats=FORMATS) as opened:
-                if opened.width * opened.height > PIXELS:
-                    raise ValueError(f"it has {opened.width} x {opened.height} pixels, more than {PIXELS:,}")
-                return _scaled(ImageOps.exif_transpose(opened), image)
+        with files.open_regular(path, path) as file:
+            return _scaled(_read(file), image)
+    except ValueError as error:
+        raise ValueError(f"image={path} cannot be used: {error}") from error
+
+
+def _read(file: BinaryIO) -> Image.Image:
+    """Upright, and wholly read. Raises: ValueError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # for which there is our own limit
+        with _understood():
+            opened = Image.open(file, formats=FORMATS)
+        if opened.width * opened.height > PIXELS:
+            raise ValueError(
+                f"it has {opened.width} x {opened.height} pixels, more than {PIXELS:,}: scale it down first"
+            )
+        with _understood():
+            opened.load()
+            return ImageOps.exif_transpose(opened)
+
+
+@contextlib.contextmanager
+def _understood() -> Iterator[None]:
+    """Raises: ValueError where Pillow does not understand the file."""
+    try:
+        yield
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"{error}: scale it down first") from error
     except Exception as error:  # Pillow raises a dozen kinds for a damaged file
         raise ValueError(
-            f"image={path} cannot be used ({str(error)[:200] or type(error).__name__}); "
+            f"{str(error)[:200] or type(error).__name__}; "
             f"give a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file"
         ) from error
 
@@ -195,7 +227,7 @@ def _scaled(opened: Image.Image, image: tuple[int, ...]) -> np.ndarray:
         raise ValueError(f"the network takes images with {channels} channels, which no file has")
     if "transparency" in opened.info:
         raise ValueError("it is transparent: convert it first")
-    plain = opened.convert("RGB") if opened.mode == "P" else opened
+    plain = opened.convert(PLAIN[opened.mode]) if opened.mode in PLAIN else opened
     if plain.mode not in COLOURS.values() or (plain.mode == "RGB" and channels == 1):
         raise ValueError(
             f"its pixels are {plain.mode}, and the network takes {COLOURS[channels]}: convert it first"

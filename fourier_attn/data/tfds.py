@@ -1,5 +1,6 @@
 """Data sets through TFDS, without TensorFlow: what is there, or is downloaded with its checksums enforced."""
 
+import contextlib
 import dataclasses
 import errno
 import io
@@ -119,7 +120,10 @@ def prepared(
         for url in builder.url_infos or ():  # TFDS tries for minutes before it gives up
             urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
         download = tfds.download.DownloadConfig(force_checksums_validation=True)
-        builder.download_and_prepare(download_config=download)
+        # TFDS announces a download of unknown size even of what is made here.
+        quiet = contextlib.nullcontext() if builder.url_infos else contextlib.redirect_stdout(io.StringIO())
+        with quiet:
+            builder.download_and_prepare(download_config=download)
     except OSError as error:
         local = not builder.url_infos  # nothing was to be downloaded
         if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:

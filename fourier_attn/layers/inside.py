@@ -7,8 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.filters import learned
+from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.weights import WEIGHTS, attention_weights
+
+LOOKING = (Attention, CircularAttention, LambdaLayer)  # whose weights depend on what they are given
 
 
 class Inside(NamedTuple):
@@ -45,25 +50,35 @@ def look(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[Ins
 def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.ndarray:
     """The weight that each head gives each token (b, h, t) for the network's answers to a batch.
 
-    Of a question it is that of the question token; otherwise, in the last block with attention, the first
-    token's, where the answer is read there, or the mean over the tokens, without padding where the network
-    knows it. A network without attention has no heads.
+    Of a question it is that of the question token; otherwise, in the last block whose weights depend on the
+    input (attention, circular attention, a lambda layer, whose weights have any sign), the first token's,
+    where the answer is read there, or the mean over the tokens, without padding where the network knows it.
+    A network without such a block has no heads. A mixer on an engine is shown as its exact twin.
 
     Args:
       given: what else the network takes, such as a question.
     """
     arrays: dict[str, Any] = {name: jnp.asarray(value) for name, value in given.items()}
     draws = {"noise": jax.random.key(0)}
-    _, seen = network.apply(
-        {"params": params}, jnp.asarray(inputs), **arrays, rngs=draws, mutable=["intermediates"]
-    )
+    looking: list[tuple[Any, Any, jax.Array, jax.Array | None]] = []
+
+    def watch(call: Any, arguments: Any, options: Any, context: Any) -> Any:
+        layer = context.module
+        if context.method_name == "__call__" and layer.name == "mixer" and type(layer) in LOOKING:
+            found = {"params": dict(layer.variables["params"])}
+            looking.append((layer.clone(parent=None, **_exact(layer)), found, arguments[0], options["mask"]))
+        return call(*arguments, **options)
+
+    with nn.intercept_methods(watch):
+        _, seen = network.apply(
+            {"params": params}, jnp.asarray(inputs), **arrays, rngs=draws, mutable=["intermediates"]
+        )
     kept = seen.get("intermediates", {})
     if "head" in kept:
         return np.asarray(kept["head"]["attention"]["weights"][0][:, :, 0])
-    if not (blocks := kept.get("encoder", {})):
+    if not looking:
         return np.zeros((len(inputs), 0, 0), np.float32)
-    last = max(blocks, key=lambda name: int(name.removeprefix("block_")))
-    weights = np.asarray(blocks[last]["mixer"]["weights"][0])
+    weights = np.asarray(attention_weights(*looking[-1]), np.float32)
     if network.pooling != "mean":
         return weights[:, :, 0]
     mask = arrays.get("mask") if network.masked else None
@@ -71,12 +86,16 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
     return np.einsum("bhts,bt->bhs", weights, real) / np.maximum(real.sum(axis=1), 1)[:, None, None]
 
 
+def _exact(layer: Any) -> dict[str, None]:
+    """The fields of a layer that make it exact."""
+    return {name: None for name in ("engine", "eval_engine") if hasattr(layer, name)}
+
+
 def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
     params = {"params": dict(layer.variables.get("params", {}))}
-    exact = {name: None for name in ("engine", "eval_engine") if hasattr(layer, name)}
-    alone = layer.clone(parent=layer.scope, name=None, **exact)  # and still in its block
+    alone = layer.clone(parent=layer.scope, name=None, **_exact(layer))  # and still in its block
     weights = None
-    if type(layer) in WEIGHTS and getattr(layer, "u", 1) == 1:
+    if type(layer) in WEIGHTS:
         kept = np.ones(x.shape[1], bool) if mask is None else np.asarray(mask[0])
         weights = np.asarray(attention_weights(alone, params, x, mask), np.float32)[0][:, kept][:, :, kept]
     found = learned(alone, params, x.shape[-1])

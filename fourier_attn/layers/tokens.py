@@ -58,7 +58,8 @@ class Linear(nn.Module):
     """Two learned matrices, y = T x F: T mixes tokens, F features ("Linear" of the FNet paper).
 
     With use_features=False and use_bias=True it is the fully connected layer over tokens, y = T x + b, with a
-    vector b[i] for each place.
+    vector b[i] for each place. The chapter's W is N2 x N1; here N1 = N2, since a block gives back as many
+    tokens as it takes, and shorter inputs use the first t rows and columns.
 
         >>> layer, x = Linear(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape

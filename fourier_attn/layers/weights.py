@@ -31,8 +31,9 @@ def attention_weights(
 
         A[a, i, j] = sum_k q[i, a, k] (softmax_j(key[j, k]) + R[j - i, k])
 
-    with any sign and sum. Of `Linear`, `Random`, `TokenConvolution` and `Identity`, which have one head, A is
-    the same for all inputs.
+    with any sign and sum. With an intra-depth u each head has u of them, for the sets of keys, positions and
+    values that it sums over: that of set n is A[a u + n], and h in the shape is heads times u. Of `Linear`,
+    `Random`, `TokenConvolution` and `Identity`, which have one head, A is the same for all inputs.
 
         >>> layer, x = Attention(heads=2), jnp.ones((1, 4, 8))
         >>> A = attention_weights(layer, layer.init(jax.random.key(0), x), x)
@@ -85,23 +86,26 @@ def _circular(layer: CircularAttention, params: Any, x: Array, mask: Array | Non
 
 
 def _lambda(layer: LambdaLayer, params: Any, x: Array, mask: Array | None) -> Array:
-    """What the layer makes of values that are the columns of an identity."""
-    if layer.u > 1:
-        raise ValueError(f"a lambda layer with u={layer.u} sums several matrices of weights; use u=1")
+    """What the layer makes of values that are the columns of an identity, for each of its sets by itself."""
     seen, t = _seen(layer, params, x, mask=mask, capture_intermediates=True), x.shape[1]
     query = seen["query_norm" if layer.norm == "layer" else "query"]["__call__"][0]
+    key = seen["key"]["__call__"][0]
     values = jnp.broadcast_to(jnp.eye(t, dtype=layer.dtype)[None, :, :, None], (len(x), t, t, 1))
-    y = lambda_layer(
-        query,
-        seen["key"]["__call__"][0],
-        values,
-        layer.used_taps(params["params"]["position"].astype(layer.dtype), t),
-        grid=same_proportions(t, layer.grid) if layer.grid else None,
-        causal=layer.causal,
-        mask=mask,
-        method=layer.method,
-    )
-    return y.swapaxes(1, 2)
+    position = layer.used_taps(params["params"]["position"].astype(layer.dtype), t)
+    sets = [
+        lambda_layer(
+            query,
+            key[..., n : n + 1],
+            values,
+            position[..., n : n + 1],
+            grid=same_proportions(t, layer.grid) if layer.grid else None,
+            causal=layer.causal,
+            mask=mask,
+            method=layer.method,
+        )
+        for n in range(layer.u)
+    ]
+    return jnp.stack(sets, axis=3).reshape(len(x), t, -1, t).swapaxes(1, 2)  # (b, t, h, u, s) before
 
 
 def _fixed(

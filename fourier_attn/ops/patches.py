@@ -36,7 +36,8 @@ def grid_of_patches(
         padded = [step * max(-(-(n - patch) // step), 0) + patch for n in image[:2]]
         raise ValueError(
             f"patch={patch} with stride={step} does not divide an image of {image[0]} x {image[1]} pixels; "
-            f"choose another patch, or pad_image=True, which adds zeros up to {padded[0]} x {padded[1]}"
+            "choose another patch, or pad=True (of a run --config.model.pad_image=True), which adds zeros up "
+            f"to {padded[0]} x {padded[1]}"
         )
     rows, cols = (max(-(-(n - patch) // step), 0) + 1 for n in image[:2])
     return rows, cols

@@ -13,7 +13,9 @@ BASE = 10_000.0
 def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
     """(t, axes): where each token stands, row and column on a grid, otherwise its number.
 
-    One token more than the grid has is a class token before the others, at place 0 as the first of them.
+    One token more than the grid has is a class token before the others. It has no place of its own, and its
+    code must not depend on the size of the grid, so it stands at place 0, as the first of the others does;
+    the vector that is learned for it tells the two apart.
 
         >>> places(4, (2, 2)).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]

@@ -1,8 +1,8 @@
 """A look inside a trained run: python -m fourier_attn.main --mode=explain --workdir=runs/NAME --text="..."
 
 Writes explain.json and explain.png into the run's directory, or where --output says: the answer; over an
-image (--image=FILE) where attention looked for it; the weights that each block gives to tokens (attention,
-circular attention, lambda layers and the fixed mixers); and what was learned once for all inputs: merged
+image (--image=FILE) where attention, circular attention or lambda layers looked for it; the weights that
+each block gives to tokens (these, and the fixed mixers); and what was learned once for all inputs: merged
 filters of circular attention, position tables of lambda layers, global filters.
 """
 
@@ -38,6 +38,10 @@ def explain(
     Raises: ValueError for a run, a text or an image that cannot be used.
     """
     directory = directory.resolve()
+    stem = output or directory / "explain"
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
+    if image is not None and Path(image).resolve() in [file.resolve() for file in files]:
+        raise ValueError(f"output={stem}: it would be written over the image; choose another name")
     predictor = Predictor.load(directory, batch=1)
     batch, tokens = _batch(predictor, text, text_pair, image)
     params = predictor.params
@@ -48,17 +52,16 @@ def explain(
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
-    stem = output or directory / "explain"
     stem.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "run": directory.name,
         "answer": _answer(predictor, text, text_pair, image),
         "tokens": tokens,
+        "question": None if image is None else text,
         "map": _digits(maps),
         "blocks": [_plain(block) for block in blocks],
     }
     picture = style.png(draw(document, pictures))
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
     for path, contents in zip(
         files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
     ):
@@ -101,6 +104,8 @@ def _over_image(
 def lit(pixels: np.ndarray, weights: np.ndarray, settings: Any) -> list[np.ndarray]:
     """The image in colour, and the same as bright as the weights of its patches.
 
+    Black is 0, or the least weight where some are negative.
+
     Args:
       pixels: (rows, cols, channels), bytes.
       weights: of each patch, row by row.
@@ -110,7 +115,9 @@ def lit(pixels: np.ndarray, weights: np.ndarray, settings: Any) -> list[np.ndarr
     patches = jnp.broadcast_to(jnp.asarray(weights)[:, None, None, None], (len(weights), k, k, 1))
     light = np.asarray(fold(patches, pixels.shape, k, settings["stride"], settings["pad_image"]))
     coloured = pixels if pixels.shape[2] == 3 else pixels.repeat(3, axis=2)
-    return [coloured, (coloured * (light / light.max())).astype(np.uint8)]
+    least = min(float(light.min()), 0.0)
+    span = float(light.max()) - least or 1.0
+    return [coloured, (coloured * ((light - least) / span)).astype(np.uint8)]
 
 
 def _answer(
@@ -139,7 +146,8 @@ def _digits(array: np.ndarray | None) -> list[Any]:
 def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figure:
     """A row of maps for each block and kind: a map for each head, or filter, the first ones.
 
-    Above them where the heads of the answer look, if they do, and the image.
+    Above them where the heads of the answer look, if they do, and the image; of an image also question and
+    answer.
 
     Args:
       pictures: of the image that was looked at, see `lit`.
@@ -159,12 +167,17 @@ def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figur
     high = above + len(rows)
     figure = style.figure(max(side * wide, 5.0) + 1, (side + 0.6) * high)
     parts = figure.subfigures(high, squeeze=False)[:, 0]
+    if not tokens and (title := _title(document)):
+        figure.suptitle(title)
     if above:
-        parts[0].suptitle(f"where each head looks for the answer, 0 to {maps.max():.2g}")
+        least, most = _range(maps)
+        black = "; black is the least of the mean" if least < 0 else ""
+        parts[0].suptitle(
+            f"where each head looks for the answer, colours from {least:.2g} to {most:.2g}{black}"
+        )
         _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pictures, maps)
     for part, (title, kind, array) in zip(parts[above:], rows, strict=True):
-        most = float(np.abs(array).max())
-        least = -most if array.min() < 0 else 0.0
+        least, most = _range(array)
         first = f", the first {MOST} of {len(array)}" if len(array) > MOST else ""
         part.suptitle(f"{title}{first}, colours from {least:.2g} to {most:.2g}")
         for n, axes in enumerate(part.subplots(1, wide, squeeze=False)[0]):
@@ -178,12 +191,29 @@ def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figur
     return figure
 
 
+def _title(document: dict[str, Any]) -> str:
+    """The question about an image, and the answer where it is one class."""
+    answer = document.get("answer") or {}
+    said = f"{answer['label']} ({100 * answer['probability']:.1f} %)" if "label" in answer else ""
+    return " ".join(filter(None, (document.get("question"), said)))
+
+
+def _range(array: np.ndarray) -> tuple[float, float]:
+    """Of the colours: from 0, or around it where there are negative numbers."""
+    most = float(np.abs(array).max())
+    return -most if array.min() < 0 else 0.0, most
+
+
 def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray) -> None:
     """The pictures, and maps of the first heads."""
+    least, most = _range(maps)
+    colours = style.DIVERGING if least < 0 else style.SEQUENTIAL
+    names = (*("image", "mean of heads")[: len(pictures)], *(f"head {n}" for n in range(1, MOST + 1)))
     for axes in row:
         axes.set_axis_off()
-    for axes, image in zip(row, (*pictures, *maps[:MOST]), strict=False):
-        axes.imshow(image, cmap=style.SEQUENTIAL, vmin=0, vmax=maps.max())  # colours have no range
+    for axes, image, name in zip(row, (*pictures, *maps[:MOST]), names, strict=False):
+        axes.imshow(image, cmap=colours, vmin=least, vmax=most)  # the pictures' own colours have no range
+        axes.set_title(name)
 
 
 def _map(axes: Axes, values: np.ndarray, least: float, most: float) -> None:
