@@ -85,10 +85,10 @@ def main() -> None:
     elif flags.FLAGS.input is not None:
         judge_file(directory)
     else:
+        if flags.FLAGS.output is not None:
+            look_inside(directory)
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
-        if flags.FLAGS.output:
-            look_inside(directory)
 
 
 def check_modes() -> None:
@@ -101,6 +101,8 @@ def check_modes() -> None:
         alone = all(flags.FLAGS[other].value is None for other in needed)
         if flags.FLAGS[name].present and flags.FLAGS.mode == "predict" and alone:
             raise ValueError(f"--{name} needs {' or '.join(f'--{other}=FILE' for other in needed)}")
+    if flags.FLAGS.output in ("", "-") and flags.FLAGS.input is None:
+        raise ValueError(f"--output={flags.FLAGS.output} is no name for the files of a picture; give one")
 
 
 def judge_file(directory: Path) -> None:

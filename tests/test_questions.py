@@ -189,13 +189,15 @@ def test_an_answer_with_its_map_as_a_picture(asked: Path, picture: str, tmp_path
     code, out, error = run_here(main, *words, f"--output={tmp_path / 'seen'}")
     assert code == 0, error
     files = [tmp_path / f"seen.{kind}" for kind in ("json", "png")]
-    assert out == plain + "".join(f"written to {file}\n" for file in files)
+    assert out == "".join(f"written to {file}\n" for file in files) + plain
     assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
     assert files[1].read_bytes().startswith(b"\x89PNG")
     before = Path(picture).read_bytes()
     code, _, error = run_here(main, *words, f"--output={picture.removesuffix('.png')}")
     assert (code, Path(picture).read_bytes()) == (2, before)
     assert "would be written over the image; choose another name" in error
+    code, out, error = run_here(main, *words, "--output=-")
+    assert (code, out, "is no name for the files of a picture" in error) == (2, "", True)
 
 
 @pytest.mark.parametrize(

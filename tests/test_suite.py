@@ -19,9 +19,9 @@ from cells import finding
 from conftest import ROOT, run_here
 
 from configs import imdb_small
-from fourier_attn import config
+from fourier_attn import config, provenance
 from fourier_attn.optics import components, cost, plan, presets
-from fourier_attn.studies import collect, images, imdb, ledger, projection, report, suite, weights
+from fourier_attn.studies import collect, images, imdb, ledger, projection, report, starts, suite, variance
 from fourier_attn.studies.comparisons import COMPARISONS
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
@@ -146,12 +146,12 @@ def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring(
 def test_weights_have_a_digest(toy_run: Path, tmp_path: Path) -> None:
     """That of what another run would start with; the same of a copy elsewhere, another of other numbers."""
     _, _, params = init_from.restore(toy_run)
-    found = weights.digest(toy_run)
+    found = starts.digest(toy_run)
     assert re.fullmatch("[0-9a-f]{16}", found)
-    assert found == weights.digest_of(params)
+    assert found == starts.digest_of(params)
     shutil.copytree(toy_run, tmp_path / "copy")
-    assert found == weights.digest(tmp_path / "copy")
-    assert found != weights.digest_of(jax.tree.map(lambda p: p + 1, params))
+    assert found == starts.digest(tmp_path / "copy")
+    assert found != starts.digest_of(jax.tree.map(lambda p: p + 1, params))
 
 
 def test_a_run_keeps_which_weights_it_began_with(tmp_path: Path) -> None:
@@ -159,18 +159,18 @@ def test_a_run_keeps_which_weights_it_began_with(tmp_path: Path) -> None:
     cell = dataclasses.replace(suite.EVERY["toy-fnet-0"], start="start")
     run = imdb.CellRun(cell, tmp_path, Ledger(tmp_path), (), "0a")
     directory = run.program.workdir
-    assert weights.noted(directory) is None
+    assert starts.noted(directory) is None
     assert list(imdb.affordable([run], 1.0, None)) == [run]
-    assert weights.noted(directory) == "0a"
-    weights.check(directory, "0b")  # of a run that has not begun there may be others
-    weights.note(directory, "0b")
+    assert starts.noted(directory) == "0a"
+    starts.check(directory, "0b")  # of a run that has not begun there may be others
+    starts.note(directory, "0b")
     directory.mkdir()
     (directory / "config.json").touch()
-    weights.check(directory, "0b")
+    starts.check(directory, "0b")
     with pytest.raises(ValueError, match=r"toy-fnet-0 began with the weights 0b, and those there now are 0a"):
-        weights.check(directory, "0a")
-    weights.note(directory, "0a")
-    assert weights.noted(directory) == "0b"
+        starts.check(directory, "0a")
+    starts.note(directory, "0a")
+    assert starts.noted(directory) == "0b"
 
 
 def test_a_finding_names_its_start_and_its_weights(
@@ -179,7 +179,7 @@ def test_a_finding_names_its_start_and_its_weights(
     """By name, since a path means nothing on another machine."""
     cell = dataclasses.replace(suite.EVERY["toy-fnet-0"], start="start")
     directory = tmp_path / cell.name
-    weights.note(directory, "0a")
+    starts.note(directory, "0a")
     shutil.copytree(toy_run, directory)
     monkeypatch.setattr(suite.Cell, "differing", lambda *_: "")
     row = collect.row(directory)
@@ -488,6 +488,30 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     for name in ("curves-toy.png", "costs-toy.png", "forest-toy.png"):
         assert (tmp_path / "results" / name).stat().st_size > 5_000
         assert f"({name})" in text
+
+
+def test_what_varies(tmp_path: Path) -> None:
+    """By hand: seeds of 80 and 82 %; a device of 71 and 73 at two numbers of bits, another of 74 and 74."""
+    for name, accuracy in (("1-fnet-0", 0.80), ("1-fnet-1", 0.82), ("1-fnet-engine-2", 0.75)):
+        found = finding(name, test={"accuracy": accuracy, "examples": 100})
+        Ledger(tmp_path).write(found)
+    points = ((4, 0, 0.71), (8, 0, 0.73), (4, 1, 0.74), (8, 1, 0.74))
+    rows = [
+        {"run": "1-fnet-engine-2", "bits": bits, "noise": 1.0, "device": device, "accuracy": accuracy}
+        for bits, device, accuracy in points
+    ]
+    rows += [{**row, "run": "1-fnet-exact-2"} for row in rows] + [{**rows[0], "noise": 4.0, "accuracy": 0.1}]
+    document = {"command": "c", "rows": rows}
+    (tmp_path / "robustness-fnet.json").write_text(json.dumps(provenance.record() | document))
+    lines = "\n".join(variance.components(Ledger(tmp_path), "1"))
+    assert "| `fnet`: seed and split together | 1 | 1.41 | 0.63 to 45.13 |" in lines
+    assert "(#accuracy-over-bits-and-noise-fnet)) | 1 | 1.41 |" in lines  # of 72 and 74
+    assert "seed alone" not in lines  # of one network
+    assert "fnet-exact" not in lines
+    assert list(variance.components(Ledger(tmp_path), "2")) == []
+    rows[2:4] = []  # one device tells nothing
+    (tmp_path / "robustness-fnet.json").write_text(json.dumps(provenance.record() | document))
+    assert "its engine's device" not in "\n".join(variance.components(Ledger(tmp_path), "1"))
 
 
 def test_joules_of_an_example_are_those_of_its_transforms() -> None:

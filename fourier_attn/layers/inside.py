@@ -17,7 +17,10 @@ LOOKING = (Attention, CircularAttention, LambdaLayer)  # whose weights depend on
 
 
 class Inside(NamedTuple):
-    """One block: its mixer's name, the weights (h, t, t) that it gives to tokens, if any, and its filters."""
+    """One block: its mixer's name, the weights (h, t, t) that it gives to tokens, if any, and its filters.
+
+    h is as `fourier_attn.layers.weights` has it: heads, times the intra-depth of a lambda layer.
+    """
 
     mixer: str
     weights: np.ndarray | None

@@ -160,8 +160,7 @@ def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figur
         if kind != "mixer" and len(array)
     ]
     above, shown = int(len(maps) > 0), maps[:MOST]
-    first = above * (len(shown) + len(pictures))
-    wide = max([first, *(len(array[:MOST]) for _, _, array in rows)])
+    wide = max([above * (len(shown) + len(pictures)), *(len(array[:MOST]) for _, _, array in rows)])
     named = 0 < len(tokens) <= NAMED
     side = 2.4 if named else 1.8
     high = above + len(rows)
@@ -171,15 +170,15 @@ def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figur
         figure.suptitle(title)
     if above:
         least, most = _range(maps)
-        black = "; black is the least of the mean" if least < 0 else ""
+        black = "; black is the least of the mean" if maps.mean(axis=0).min() < 0 else ""
         parts[0].suptitle(
             f"where each head looks for the answer, colours from {least:.2g} to {most:.2g}{black}"
         )
         _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pictures, maps)
     for part, (title, kind, array) in zip(parts[above:], rows, strict=True):
         least, most = _range(array)
-        first = f", the first {MOST} of {len(array)}" if len(array) > MOST else ""
-        part.suptitle(f"{title}{first}, colours from {least:.2g} to {most:.2g}")
+        cut = f", the first {MOST} of {len(array)}" if len(array) > MOST else ""
+        part.suptitle(f"{title}{cut}, colours from {least:.2g} to {most:.2g}")
         for n, axes in enumerate(part.subplots(1, wide, squeeze=False)[0]):
             axes.set_axis_off()
             if n < len(array[:MOST]):

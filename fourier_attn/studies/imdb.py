@@ -20,7 +20,7 @@ from fourier_attn import command, data
 from fourier_attn.config import Config
 from fourier_attn.data.corpus import BUILDERS, check_corpora
 from fourier_attn.data.tfds import prepared
-from fourier_attn.studies import suite, weights
+from fourier_attn.studies import starts, suite
 from fourier_attn.studies.ledger import Finding, Ledger, core_hours, finding, score, scored
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
@@ -99,11 +99,11 @@ def train(*tiers: str) -> int:
     left = [cell for cell in chosen if cell.name not in ledger.findings]
     check_budget(left, scale, options.budget_hours)
     check_data(left, options.data_dir)
-    starts = check_starts(left, runs, ledger)
+    digests = check_starts(left, runs, ledger)
     for line in ledger.put_aside():
         print(f"aside       {line}", flush=True)
     words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
-    cell_runs = [CellRun(cell, runs, ledger, words, starts.get(cell.start, "")) for cell in left]
+    cell_runs = [CellRun(cell, runs, ledger, words, digests.get(cell.start, "")) for cell in left]
     waiting = affordable([run for run in cell_runs if not collected(run)], scale, options.budget_hours)
     if options.executor == "slurm":
         cluster.check()
@@ -160,13 +160,13 @@ def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str,
 
     Raises: ValueError where they are not there, or a cell's run has begun with others.
     """
-    starts = sorted({cell.start for cell in cells if cell.start})
-    for start in starts:
+    needed = sorted({cell.start for cell in cells if cell.start})
+    for start in needed:
         check_start(runs / start, ledger)
-    digests = {start: weights.digest(runs / start) for start in starts}
+    digests = {start: starts.digest(runs / start) for start in needed}
     for cell in cells:
         if cell.start:
-            weights.check(runs / cell.name, digests[cell.start])
+            starts.check(runs / cell.name, digests[cell.start])
     return digests
 
 
@@ -234,7 +234,7 @@ def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> I
         spent += cost
         print(f"cell        {run.cell}", flush=True)
         if run.start:
-            weights.note(run.program.workdir, run.start)
+            starts.note(run.program.workdir, run.start)
         yield run
 
 

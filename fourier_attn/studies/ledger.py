@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import provenance
-from fourier_attn.studies import collect, statistics, suite, weights
+from fourier_attn.studies import collect, starts, statistics, suite
 from fourier_attn.studies.bands import band
 from fourier_attn.studies.suite import Cell
 from fourier_attn.train import workdir
@@ -63,7 +63,7 @@ def finding(cell: Cell, directory: Path) -> Finding:
         **{key: row[key] for key in ("parameters", "seconds", "test", "extra_evals", "validation")},
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
         "right": pack(answered_right(directory)) if known else None,
-        "weights": weights.noted(directory) if cell.start else None,
+        "weights": starts.noted(directory) if cell.start else None,
         **usage(directory),
         **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
         "fingerprints": facts["fingerprints"],
@@ -134,7 +134,7 @@ def core_hours(found: Finding) -> float | None:
 def least_core_hours(findings: Sequence[Finding]) -> float | None:
     """What the seed took that took the least.
 
-    The same training takes up to three times as many CPU seconds where the machine has other work, or is
+    The same training takes several times as many CPU seconds where the machine has other work, or is
     another one of its kind: a mean would compare days, not models.
     """
     return min((hours for found in findings if (hours := core_hours(found))), default=None)

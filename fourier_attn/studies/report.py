@@ -80,11 +80,13 @@ TITLES = {
     "pixels": "CIFAR-10 as 1,024 grey values, 1,000 steps",
     "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
 }
-READING = """\
-Curves are means over seeds, of which there are as many as the brackets say; bands are 95 % (Student), cut at
-the ends of axes, and grey curves the other models of the figure. One seed has no interval, and wide ones are
-cut. Core-hours are those of the seed that took the least, since other work beside makes the same training
-dearer; a core-hour is 3,600 seconds on one core. They are not known where a process of each seed was killed.
+READING = """
+" Curves are means over seeds, of which there are as many as brackets say, with bands of 95 % (Student), cut
+at the ends of axes; grey ones are the other models of the figure, dashed ones training. Beside curves: the
+score of each seed (red) and the mean's 95 % interval, which one seed does not have; in the other panels a
+model is its number. Core-hours are those of the seed that took the least, since other work beside makes the
+same training dearer; more seeds have more chances. A core-hour is 3,600 seconds on one core. Where
+processes of all seeds were killed, they are not known.
 """
 
 
@@ -184,6 +186,7 @@ def report(ledger: Ledger) -> str:
 def report_lines(ledger: Ledger) -> Iterator[str]:
     yield "# Networks with seeds\n"
     yield "Made by `python -m fourier_attn.studies.report` from the files in `cells/`; no number is typed.\n"
+    yield READING
     yield from (f"- {note}" for note in cautions(ledger))
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)
@@ -202,9 +205,8 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             yield f"![validation accuracy over epochs](curves-{tier}{part}.png)\n"
             yield f"![accuracy and cost](costs-{tier}{part}.png)\n"
         if couples := pairs(tier, groups):
-            yield f"\n### As the articles' figures have them, {len(couples)} of 5\n"
+            yield f"\n### As the articles' figures have them, {len(couples)} of {len(PAIRS[tier])}\n"
             yield f"![accuracy over epochs, two models in a panel](pairs-{tier}.png)\n"
-        yield READING
         yield provenance_line(groups)
         if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
             yield "\n### Comparisons\n"
@@ -237,15 +239,20 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
             found["expected-best.png"] = partial(report_figures.expected, groups)
         elif tier != "glue":
             for part, models in parts(groups).items():
-                energies = {name: joules(findings[0]) for name, findings in models.items()}
-                spent = {name: energy["typical"] for name, energy in energies.items() if energy}
                 found[f"curves-{tier}{part}.png"] = partial(report_figures.curves, models)
-                found[f"costs-{tier}{part}.png"] = partial(report_figures.costs, models, spent)
+                found[f"costs-{tier}{part}.png"] = partial(costs, models)
             if couples := pairs(tier, groups):
                 found[f"pairs-{tier}.png"] = partial(report_figures.pairs, groups, couples)
             if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
                 found[f"forest-{tier}.png"] = partial(report_figures.forest, verdicts)
     return found
+
+
+def costs(groups: Mapping[str, Sequence[Finding]]) -> Figure:
+    """The figure of score and cost."""
+    energies = {name: joules(findings[0]) for name, findings in groups.items()}
+    spent = {name: energy["typical"] for name, energy in energies.items() if energy}
+    return report_figures.costs(groups, spent)
 
 
 def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:

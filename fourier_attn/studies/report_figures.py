@@ -126,8 +126,8 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
         for axes, values in zip(over, shown.values(), strict=True):
             if values.get(name):
                 marker, size = f"${len(order) - row}$", 5 if len(order) - row < 10 else 8
-                look = {"marker": marker, "markersize": size, "markeredgewidth": 0.3}
-                axes.plot([values[name]], [mean], color=style.BLUE, **look)
+                drawn = {"marker": marker, "markersize": size, "markeredgewidth": 0.3}
+                axes.plot([values[name]], [mean], color=style.BLUE, **drawn)
     metrics = {scored(findings[0]) for findings in groups.values()}
     title = metrics.pop() if len(metrics) == 1 else "score"
     ends = limits([x for each in seeds.values() for x in each])

@@ -37,11 +37,11 @@ class Difference:
 
     @property
     def low(self) -> float:
-        return self.mean + self.quantile(0.025)
+        return self.mean - self.quantile(0.975)
 
     @property
     def high(self) -> float:
-        return self.mean + self.quantile(0.975)
+        return self.mean - self.quantile(0.025)
 
     def quantile(self, share: float) -> float:
         """Of the error."""
@@ -59,29 +59,31 @@ class Difference:
 
 
 def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) -> Difference:
-    """The multi-bootstrap of a difference: examples are drawn again, with replacement, and seeds are, too.
+    """The multi-bootstrap of a difference: other examples, drawn with replacement, and other seeds.
 
         a - b + T sqrt(s_a^2 / S_a + s_b^2 / S_b) + f sum_i w_i (a_i - b_i)
 
     w is how much more often than once an example was drawn, as a share; a_i is the accuracy of example i over
-    the seeds, s_a the deviation over the S_a seeds. Examples are the same for both, seeds are not.
+    the seeds, s_a the deviation over the S_a seeds. Examples are paired; seeds are not, which is conservative
+    where networks of the same seed resemble each other, such as those on an engine and their exact twins.
 
     Three seeds, drawn with replacement, never lie further out than the worst of them, however small the level
-    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, and needs no draws.
-    What a seed does to single examples is in both parts, and
-    f^2 = 1 - (its share of the variance of a_i - b_i) takes it out of one.
+    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, without draws.
+    What a seed does to single examples (`interaction`) is in both parts, and f^2 = 1 - (its share of the
+    variance of a_i - b_i) takes it out of one; networks of the same seed may have that luck in common.
 
     Args:
-      a, b: whether each answer is right (bool), seeds x examples.
+      a, b: whether each answer is right (bool), seeds x examples; the first seeds of both are the same.
     Raises: ValueError for a model with fewer than two seeds.
     Source: Sellam et al., The MultiBERTs, arXiv 2106.16163 (without T and f).
     """
     for right in (a, b):
         if len(right) < 2:
             raise ValueError(f"{len(right)} seed tells nothing of the spread over seeds; train another one")
-    paired = a.mean(0) - b.mean(0)
-    alone = interaction(a) / len(a) + interaction(b) / len(b)
-    shared = math.sqrt(max(0.0, 1 - alone / paired.var())) if paired.var() else 0.0
+    paired, both = a.mean(0) - b.mean(0), min(len(a), len(b))
+    luck = interaction(a, a) / len(a) + interaction(b, b) / len(b)
+    luck -= 2 * both / (len(a) * len(b)) * interaction(a[:both], b[:both])
+    shared = math.sqrt(max(0.0, 1 - luck / paired.var())) if paired.var() else 0.0
     moved = shared * examples_drawn(paired, np.random.default_rng(seed), draws)
     scale, freedom = welch(a.mean(1), b.mean(1))
     return Difference(float(a.mean() - b.mean()), moved, scale, freedom)
@@ -95,14 +97,14 @@ def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> 
     return (drawn - counts) / n @ distinct
 
 
-def interaction(right: np.ndarray) -> float:
-    """The variance of single answers that neither their seed nor their example explains.
+def interaction(a: np.ndarray, b: np.ndarray) -> float:
+    """The covariance of single answers of two models that neither seed nor example explains.
 
-    The mean square of r_si - r_s - r_i + r, over (S - 1) (N - 1) degrees of freedom.
+    The mean of the products of r_si - r_s - r_i + r, over (S - 1) (N - 1) degrees of freedom.
     """
-    rest = right - right.mean(1, keepdims=True) - right.mean(0) + right.mean()
-    seeds, examples = right.shape
-    return float((rest**2).sum() / ((seeds - 1) * (examples - 1)))
+    rests = [right - right.mean(1, keepdims=True) - right.mean(0) + right.mean() for right in (a, b)]
+    seeds, examples = a.shape
+    return float((rests[0] * rests[1]).sum() / ((seeds - 1) * (examples - 1)))
 
 
 def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
@@ -137,7 +139,7 @@ def mean_interval(right: np.ndarray) -> tuple[float, float]:
       right: at least two seeds x examples (bool).
     """
     (seeds, examples), mean, quantile = right.shape, float(right.mean()), float(norm.ppf(0.975))
-    of_examples = max(0.0, right.mean(0).var() - interaction(right) / seeds) / examples
+    of_examples = max(0.0, right.mean(0).var() - interaction(right, right) / seeds) / examples
     of_seeds = right.mean(1).var(ddof=1) / seeds
     half = math.sqrt(float(t.ppf(0.975, seeds - 1)) ** 2 * of_seeds + quantile**2 * of_examples)
     return max(0.0, mean - half), min(1.0, mean + half)
@@ -156,20 +158,20 @@ def expected_best(values: Sequence[float]) -> np.ndarray:
     return ((i / count) ** powers - ((i - 1) / count) ** powers) @ ordered
 
 
-def spread(values: Sequence[float]) -> float:
+def spread(values: Sequence[float] | np.ndarray) -> float:
     """Standard deviation of a sample; NaN for one value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
-def deviation(groups: Sequence[Sequence[float] | np.ndarray]) -> tuple[int, float, float, float]:
-    """Standard deviation within groups, whose means may differ, and its 95 % interval for normal values.
+def spread_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """95 % interval of a standard deviation s of normal values.
 
-    s^2 = sum_g sum_i (x_gi - x_g)^2 / v with v = sum_g (n_g - 1), between s sqrt(v / chi^2_{.975, v}) and
-    s sqrt(v / chi^2_{.025, v}).
+    s sqrt(v / chi^2_{.975, v}) to s sqrt(v / chi^2_{.025, v}) with v = n - 1.
 
-    Returns: v, s, and the interval's ends.
+    Raises: ValueError for one value.
     """
-    freedom = sum(len(values) - 1 for values in groups)
-    pooled = math.sqrt(sum((len(values) - 1) * np.var(values, ddof=1) for values in groups) / freedom)
-    low, high = (pooled * math.sqrt(freedom / float(chi2.ppf(share, freedom))) for share in (0.975, 0.025))
-    return freedom, pooled, low, high
+    freedom = len(values) - 1
+    if freedom < 1:
+        raise ValueError(f"{len(values)} value tells nothing of a spread; give at least 2")
+    low, high = (spread(values) * math.sqrt(freedom / float(chi2.ppf(p, freedom))) for p in (0.975, 0.025))
+    return low, high
