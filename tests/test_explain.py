@@ -151,7 +151,7 @@ def test_the_picture_shows_the_image_under_the_map() -> None:
     pixels, maps = random.integers(0, 256, (8, 12, 3), np.uint8), random.random((2, 2, 3), np.float32)
     cut = {"patch": 4, "stride": 0, "pad_image": False}
     pictures = lit(pixels, maps.mean(axis=0).ravel(), cut)
-    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pictures)
+    figure = draw({"tokens": [], "pictures": pictures, "map": maps.tolist(), "blocks": []})
     image, bright, *heads = [axes.images[0] for axes in figure.axes if axes.images]
     np.testing.assert_array_equal(image.get_array(), pixels)
     mean = maps.mean(axis=0).astype(np.float64)
@@ -165,7 +165,7 @@ def test_a_map_of_any_sign_has_a_scale_that_says_so() -> None:
     pixels, maps = np.full((4, 8, 1), 200, np.uint8), np.array([[[-3.0, 1.0]]], np.float32)
     pictures = lit(pixels, maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False})
     assert [pictures[1][0, column, 0] for column in (0, 4)] == [0, 200]
-    figure = draw({"tokens": [], "map": maps.tolist(), "blocks": []}, pictures)
+    figure = draw({"tokens": [], "pictures": pictures, "map": maps.tolist(), "blocks": []})
     (head,) = [axes.images[0] for axes in figure.axes if axes.get_title("left") == "head 1"]
     assert (head.get_clim(), head.get_cmap().name) == ((-3, 3), style.DIVERGING)
     assert "colours from -3 to 3" in figure.subfigs[0].get_suptitle()
@@ -178,13 +178,14 @@ def test_the_picture_over_an_image_names_its_parts_question_and_answer() -> None
     )
     answer = {"label": "red", "probability": 0.987, "probabilities": {}}
     document = {"tokens": [], "question": "what colour?", "answer": answer, "map": maps, "blocks": []}
-    figure = draw(document, pictures)
+    document["pictures"] = pictures
+    figure = draw(document)
     titles = [axes.get_title("left") for axes in figure.axes]
     assert titles == ["image", "mean of heads", "head 1", "head 2"]
     assert figure.get_suptitle() == "what colour? red (98.7 %)"
-    assert draw(document | {"question": None}, pictures).get_suptitle() == "red (98.7 %)"
+    assert draw(document | {"question": None}).get_suptitle() == "red (98.7 %)"
     patches = {"patches": [[answer, answer]]}
-    assert draw(document | {"question": None, "answer": patches}, pictures).get_suptitle() == ""
+    assert draw(document | {"question": None, "answer": patches}).get_suptitle() == ""
 
 
 def test_light_falls_where_patches_lie_that_overlap_or_reach_over_the_edge() -> None:

@@ -58,10 +58,11 @@ def explain(
         "answer": _answer(predictor, text, text_pair, image),
         "tokens": tokens,
         "question": None if image is None else text,
+        "pictures": [each.tolist() for each in pictures],
         "map": _digits(maps),
         "blocks": [_plain(block) for block in blocks],
     }
-    picture = style.png(draw(document, pictures))
+    picture = style.png(draw(document))
     for path, contents in zip(
         files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
     ):
@@ -143,16 +144,14 @@ def _digits(array: np.ndarray | None) -> list[Any]:
 
 
 @style.styled()
-def draw(document: dict[str, Any], pictures: Sequence[np.ndarray] = ()) -> Figure:
+def draw(document: dict[str, Any]) -> Figure:
     """A row of maps for each block and kind: a map for each head, or filter, the first ones.
 
     Above them where the heads of the answer look, if they do, and the image; of an image also question and
     answer.
-
-    Args:
-      pictures: of the image that was looked at, see `lit`.
     """
     tokens, maps = document["tokens"], np.array(document.get("map", []))
+    pictures = [np.array(each, np.uint8) for each in document.get("pictures", [])]
     rows = [
         (f"block {i}: {block['mixer']}, {kind}", kind, np.array(array))
         for i, block in enumerate(document["blocks"], 1)

@@ -35,6 +35,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "calibrate": calibrate.draw,
     "drift-reviews": drift.draw,
     "explain-attention": explain.draw,
+    "explain-shapes": explain.draw,
     "growth-cpu": timings.draw_growth,
     "matrices": matrices.draw,
     "pareto-circular": frontier.draw,
