@@ -17,6 +17,9 @@ from PIL import Image
 from fourier_attn import style
 from fourier_attn.studies import figures
 
+# by which ml_collections reads a configuration, of which joules are told
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
 PICTURES = dict(figures.pictures(ROOT))
 
 
