@@ -81,7 +81,7 @@ TITLES = {
     "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
 }
 READING = """
-" Curves are means over seeds, of which there are as many as brackets say, with bands of 95 % (Student), cut
+Curves are means over seeds, of which there are as many as brackets say, with bands of 95 % (Student), cut
 at the ends of axes; grey ones are the other models of the figure, dashed ones training. Beside curves: the
 score of each seed (red) and the mean's 95 % interval, which one seed does not have; in the other panels a
 model is its number. Core-hours are those of the seed that took the least, since other work beside makes the
