@@ -1,6 +1,7 @@
 """What images ask of layers: `python -m benchmarks.images`.
 
-Patches as one product against a convolution with stride; lambdas of small neighbourhoods against large ones.
+Patches as one product against a convolution with stride; lambdas of small neighbourhoods against large ones,
+and their banded matrix from a table that is skewed against skewed scores.
 """
 
 import math
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 from benchmarks.timing import compare, interleave, report
 from fourier_attn.layers.embed import PatchEmbedding
 from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.ops.relative import by_matrix
 
 SIZES = {  # images, patch, stride, width
     "(128, 28, 28, 1), patch 4 -> 128": ((128, 28, 28, 1), 4, 4, 128),
@@ -24,7 +26,19 @@ SIZES = {  # images, patch, stride, width
 }
 GRIDS = ((8, 8), (16, 16), (32, 32))  # of the lambdas
 NEAR, FAR = 3, 23  # patches, to a side
-B, D = 8, 128
+B, D, K = 8, 128, 16
+BANDS = (  # batch, positions, taps to a side, heads
+    (B, (8, 8), 7, 4),
+    (64, (8, 8), 7, 4),
+    (B, (16, 16), 7, 4),
+    (B, (16, 16), FAR, 4),
+    (1, (32, 32), FAR, 1),
+    (B, (32, 32), FAR, 1),
+    (B, (32, 32), FAR, 4),
+    (B, (512,), 63, 4),
+    (B, (512,), 1023, 4),
+    (64, (256,), 511, 4),
+)
 
 
 class Convolution(nn.Module):
@@ -80,8 +94,21 @@ def neighbourhoods() -> Iterator[dict[str, Any]]:
             yield {"what": f"lambda of {NEAR} x {NEAR} / of {FAR} x {FAR} patches", "size": size} | row
 
 
+def bands() -> Iterator[dict[str, Any]]:
+    for b, axes, taps, heads in BANDS:
+        shapes = (b, *axes, heads, K), (b, *axes, 1, D // heads), (*(taps,) * len(axes), K, 1)
+        arguments = tuple(jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate(shapes))
+        sides = {
+            name: (partial(by_matrix, before=(taps // 2,) * len(axes), placing=placing), arguments)
+            for name, placing in {"table": True, "scores": False}.items()
+        }
+        size = f"b{b} {' x '.join(map(str, axes))} d{D} h{heads}, {' x '.join([str(taps)] * len(axes))} taps"
+        for row in passes(sides):
+            yield {"what": "lambda's matrix: table skewed / scores skewed", "size": size} | row
+
+
 def main() -> None:
-    report("images", [*patches(), *neighbourhoods()])
+    report("images", [*patches(), *neighbourhoods(), *bands()])
 
 
 if __name__ == "__main__":

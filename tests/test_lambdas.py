@@ -112,15 +112,17 @@ def test_a_table_for_each_pair_of_positions() -> None:
         pytest.param((9, 4), (17, 7), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.parametrize("placing", [True, False])
 def test_blocks_of_the_banded_matrix_fit_together(
-    axes: tuple, taps: tuple, monkeypatch: pytest.MonkeyPatch
+    axes: tuple, taps: tuple, placing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows cut from the values (few taps) and from the table (many), with a ragged last block."""
     monkeypatch.setattr(relative, "BLOCK", 16)
     query, _, value, table = inputs(axes, taps, h=2, u=2)
     query, value = query.reshape(2, *axes, 2, 3), value.reshape(2, *axes, 2, 2)
     before = tuple(min(r // 2, n - 1) for r, n in zip(taps, axes, strict=True))
-    forms = [jax.jit(partial(f, before=before)) for f in (relative.by_matrix, relative.by_fft)]
+    matrix = partial(relative.by_matrix, placing=placing)
+    forms = [jax.jit(partial(f, before=before)) for f in (matrix, relative.by_fft)]
     pulled = [jax.vjp(f, query, value, table) for f in forms]
     cotangent = normal(*pulled[0][0].shape, seed=9)
     (y, pull), (expected, expected_pull) = pulled

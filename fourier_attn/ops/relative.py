@@ -9,6 +9,7 @@ position lambda, which would be (b, *axes, k, v).
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -99,12 +100,10 @@ def _skew(scores: Array, axis: int, first: int, width: int) -> Array:
     return jax.lax.slice_in_dim(rows, 0, width, axis=axis + 1)
 
 
-def _banded(query: Array, value: Array, table: Array, first: tuple[int, ...]) -> Array:
-    """y = A v with A[n, m] = S[n, m - n + first], for queries and values on grids of different sizes."""
+def _from_scores(query: Array, table: Array, first: tuple[int, ...], source: tuple[int, ...]) -> Array:
+    """A[n, m] = S[n, m - n + first], (b, h prod(axes), prod(source) u): the scores are skewed."""
     b, *axes, h, _ = query.shape
     count = len(axes)
-    source, (u, v) = value.shape[1 : 1 + count], value.shape[-2:]
-    cells = math.prod(source) * u
     query = jnp.moveaxis(query, -2, 1)  # (b, h, *axes, k)
     scores = jnp.tensordot(query, jnp.moveaxis(table, -2, 0), 1)  # (b, h, *axes, *r, u)
     pairs = [axis for i in range(count) for axis in (2 + i, 2 + count + i)]
@@ -112,51 +111,97 @@ def _banded(query: Array, value: Array, table: Array, first: tuple[int, ...]) ->
     for i in reversed(range(count)):
         scores = _skew(scores, 2 + 2 * i, first[i], source[i])
     rows, columns = range(2, 2 + 2 * count, 2), range(3, 3 + 2 * count, 2)
-    matrix = scores.transpose(0, 1, *rows, *columns, 2 + 2 * count).reshape(b, h * math.prod(axes), cells)
-    y = jnp.matmul(matrix, value.reshape(b, cells, v), preferred_element_type=jnp.float32)
-    return jnp.moveaxis(y.reshape(b, h, *axes, v), 1, -2)
+    return scores.transpose(0, 1, *rows, *columns, 2 + 2 * count).reshape(b, h * math.prod(axes), -1)
 
 
-def by_matrix(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+def _place(table: Array, axes: tuple[int, ...], first: tuple[int, ...], source: tuple[int, ...]) -> Array:
+    """T[n, k, m u] = R[m - n + first, k, u], (prod(axes), k, prod(source) u): the table, skewed."""
+    last = len(axes) - 1
+    placed = jnp.moveaxis(table, -2, 0)  # (k, *r, u)
+    shape = (*placed.shape[: last + 1], axes[last], *placed.shape[last + 1 :])
+    placed = _skew(jnp.broadcast_to(placed[..., None, :, :], shape), last + 1, first[last], source[last])
+    placed = jnp.moveaxis(placed, last + 1, 0)
+    if last:  # a block has few rows, and each of them the table's, moved by as many
+        moved = [(n - first[0], source[0] - table.shape[0] - n + first[0]) for n in range(axes[0])]
+        pads = [[(0, 0, 0), (0, 0, 0), (*pad, 0), (0, 0, 0), (0, 0, 0)] for pad in moved]
+        placed = jnp.stack([jax.lax.pad(placed, jnp.zeros((), table.dtype), pad) for pad in pads])
+    return placed.reshape(math.prod(axes), table.shape[-2], -1)
+
+
+def _from_placed(query: Array, placed: Array) -> Array:
+    """The same matrix from the table that is skewed already: one product for each position."""
+    b, h, k = query.shape[0], *query.shape[-2:]
+    query = jnp.moveaxis(query.reshape(b, -1, h, k), 1, 0)  # (n, b, h, k)
+    matrix = jnp.matmul(query.reshape(-1, b * h, k), placed)
+    return jnp.moveaxis(matrix.reshape(-1, b, h, placed.shape[-1]), 0, 2).reshape(b, -1, placed.shape[-1])
+
+
+def _weighted(matrix: Array, value: Array, shape: tuple[int, ...]) -> Array:
+    """y = A v, (b, *axes, h, v), for A of (b, h prod(axes), cells); `shape` is that of the queries."""
+    b, *axes, h, _ = shape
+    value = value.reshape(b, matrix.shape[-1], -1)
+    y = jnp.matmul(matrix, value, preferred_element_type=jnp.float32)
+    return jnp.moveaxis(y.reshape(b, h, *axes, -1), 1, -2)
+
+
+def by_matrix(
+    query: Array, value: Array, table: Array, before: tuple[int, ...], placing: bool | None = None
+) -> Array:
     """y = A v, one block of rows after the other, so that memory grows with the block and not with n^2.
 
-    Where the window of a block is smaller than the whole, the values are cut, otherwise the table.
+    Where the window of a block is smaller than the whole, the values are cut, otherwise the table. Neighbours
+    come to stand under their places by a skew: of the scores, for each of b h queries, or of the table, for
+    each of its k columns, which serve all queries and, where values are cut, all blocks.
 
         >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
         >>> by_matrix(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
         Array([0., 1., 3.], dtype=float32)
+
+    Args:
+      placing: skew the table; None: where that is less to move, as `python -m benchmarks.images` bears out.
     """
-    b, n, *rest = query.shape
-    r, f = table.shape[0], before[0]
-    across = math.prod(rest[:-2])
-    size = min(n, max(1, BLOCK // across))
+    b, n, *axes, h, k = query.shape
+    r, f, across, table = table.shape[0], before[0], math.prod(axes), table.astype(query.dtype)
+    size = min(n, max(1, BLOCK // (across * h if r < n else across)))
     if 2 * r < n:  # a window little wider than the block
         size = min(size, max(r, 32 // across))
+    local = size + r - 1 < n
+    if placing is None:  # a column counts half where it serves all blocks
+        placing = b * h >= k * (0.5 if local or size == n else 2 if axes else 4)
+
+    def matrix(table: Array, first: int, rows: int) -> Callable[[Array], Array]:
+        reach = {"first": (first, *before[1:]), "source": (rows, *axes)}
+        if placing:
+            return partial(_from_placed, placed=_place(table, (size, *axes), **reach))
+        return partial(_from_scores, table=table, **reach)
+
     if size == n:
-        return _banded(query, value, table.astype(query.dtype), before)
+        return _weighted(matrix(table, f, n)(query), value, query.shape)
     blocks = -(-n // size)
-    query = jnp.pad(query, [(0, 0), (0, blocks * size - n)] + [(0, 0)] * len(rest))
-    query = query.reshape(b, blocks, size, *rest).swapaxes(0, 1)
-    local, table = size + r - 1 < n, table.astype(query.dtype)
+    pads = [(0, 0)] * (value.ndim - 2)
+    query = jnp.pad(query, [(0, 0), (0, blocks * size - n), *pads])
+    query = query.reshape(b, blocks, size, *axes, h, k).swapaxes(0, 1)
     if local:
-        value = jnp.pad(value, [(0, 0), (f, blocks * size - n + r - 1 - f)] + [(0, 0)] * (value.ndim - 2))
+        value = jnp.pad(value, [(0, 0), (f, blocks * size - n + r - 1 - f), *pads])
     else:
-        left = blocks * size - 1 - f
         table = jax.lax.pad(
-            table, jnp.zeros((), table.dtype), [(left, f + n - r, 0)] + [(0, 0, 0)] * (table.ndim - 1)
+            table,
+            jnp.zeros((), table.dtype),
+            [(blocks * size - 1 - f, f + n - r, 0)] + [(0, 0, 0)] * (table.ndim - 1),
         )
+    shared = matrix(table, 0, size + r - 1) if local else None
 
     @jax.checkpoint
     def one(block: tuple[Array, Array]) -> Array:
         q, begin = block
-        if local:
+        if shared:
             near = jax.lax.dynamic_slice_in_dim(value, begin, size + r - 1, axis=1)
-            return _banded(q, near, table, (0, *before[1:]))
+            return _weighted(shared(q), near, q.shape)
         taps = jax.lax.dynamic_slice_in_dim(table, (blocks - 1) * size - begin, size + n - 1)
-        return _banded(q, value, taps, (size - 1, *before[1:]))
+        return _weighted(matrix(taps, size - 1, n)(q), value, q.shape)
 
     y = jax.lax.map(one, (query, size * jnp.arange(blocks)))
-    return y.swapaxes(0, 1).reshape(b, blocks * size, *rest[:-1], value.shape[-1])[:, :n]
+    return y.swapaxes(0, 1).reshape(b, blocks * size, *axes, h, -1)[:, :n]
 
 
 def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
