@@ -21,7 +21,7 @@ from fourier_attn.layers.weights import attention_weights
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.patches import fold, patches
 from fourier_attn.ops.positions import places, sines
-from fourier_attn.studies.matrices import LAYERS, convolution
+from fourier_attn.studies.matrix_layers import LAYERS, convolution
 
 ORDER = np.array([3, 0, 5, 1, 4, 2])
 ROUNDING = 2e-6  # float32, of values near 1

@@ -9,7 +9,7 @@ import pytest
 from conftest import normal, run_here
 
 from fourier_attn.model import MIXERS
-from fourier_attn.studies import matrices, structure
+from fourier_attn.studies import matrices, matrix_layers, matrix_views, structure
 from fourier_attn.studies.markdown import Results
 
 RNG = np.random.default_rng(0)
@@ -73,9 +73,9 @@ def test_rank_products_and_distinct_entries() -> None:
     ],
 )
 def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
-    row = matrices.measure(name, matrices.LAYERS[name])
+    row = matrices.measure(name, matrix_layers.LAYERS[name])
     assert {fact: row[fact] for fact in facts} == facts
-    commutes = {kind for kind in ("translation", "cyclic", "permutation") if row[kind] < matrices.NONE}
+    commutes = {kind for kind in ("translation", "cyclic", "permutation") if row[kind] < matrix_views.NONE}
     everything = {"translation", "cyclic", "permutation"}
     assert commutes == {
         "conv 3": {"translation"},
@@ -84,55 +84,65 @@ def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
         "attention": everything,
         "global_filter": {"translation", "cyclic"},
     }.get(name, set())
-    assert set(matrices.structures(row)) == {
+    assert set(matrix_views.structures(row)) == {
         "conv 3": {"Toeplitz"},
         "token_conv": {"Toeplitz"},
         "MLP": {"block-diagonal"},
         "global_filter": {"circulant"},
         "fourier": {"symmetric"},
     }.get(name, set())
-    assert (row["depends_on_x"] > matrices.NONE) == (name in ("MLP", "attention"))
+    assert (row["depends_on_x"] > matrix_views.NONE) == (name in ("MLP", "attention"))
     assert row["power_of_t"] == pytest.approx(
         {"fc": 2, "attention": 1.6, "fourier": 1.3, "global_filter": 1.2}.get(name, 1), abs=0.4
     )
 
 
 def test_every_mixer_is_among_the_layers() -> None:
-    assert set(MIXERS) < set(matrices.LAYERS)
+    assert set(MIXERS) < set(matrix_layers.LAYERS)
 
 
 def test_a_law_that_is_no_polynomial_is_refused() -> None:
-    def make(t: int) -> matrices.Plain:
-        return matrices.Plain(lambda d: {"w": (t * t * d, 1)}, lambda p, x: x)
+    def make(t: int) -> matrix_layers.Plain:
+        return matrix_layers.Plain(lambda d: {"w": (t * t * d, 1)}, lambda p, x: x)
 
     with pytest.raises(ValueError, match="are no polynomial; fit another law"):
         matrices.growth(make)
 
 
-def test_the_command_and_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {name: matrices.LAYERS[name] for name in ("token_conv", "attention", "identity")}
-    monkeypatch.setattr(matrices, "LAYERS", few)
+def test_the_command_and_the_tables(tmp_path: Path) -> None:
+    few = ["token_conv", "attention", "identity"]
     (tmp_path / "results").mkdir()
-    code, out, err = run_here(matrices, f"--out={tmp_path}/results/found")
+    code, out, err = run_here(matrices, f"--layers={','.join(few)}", f"--out={tmp_path}/results/found")
     assert code == 0, err
     assert "token_conv: rank 128,     4 distinct entries, 3 parameters; Toeplitz" in out
     assert (tmp_path / "results" / "found.png").stat().st_size > 10_000
     document = json.loads((tmp_path / "results" / "found.json").read_text())
-    assert [row["layer"] for row in document["rows"]] == list(few)
+    assert [row["layer"] for row in document["rows"]] == few
     results = Results(tmp_path)
-    assert "| `token_conv` | 128 of 128 | 4 | 1 | Toeplitz | no |" in matrices.matrix_table(results, "found")
-    lines = matrices.property_table(results, "found").splitlines()
+    assert "| `token_conv` | 128 of 128 | 4 | 1 | Toeplitz | no |" in matrix_views.matrix_table(
+        results, "found"
+    )
+    lines = matrix_views.property_table(results, "found").splitlines()
     assert "| `token_conv` | any | 3 | **yes** (0) | no (" in lines[2]
-    assert lines[2].endswith(f"{matrices.CHAPTER['token_conv']} |")
+    assert lines[2].endswith(f"{matrix_views.CHAPTER['token_conv']} |")
     assert lines[4].startswith("| `identity` | any | 0 | **yes** (0) | **yes** (0) | **yes**")
+
+
+def test_layers_that_are_unknown_or_not_all() -> None:
+    code, _, error = run_here(matrices, "--layers=fc,conv 5")
+    assert code == 2
+    assert "layers=conv 5 is unknown; choose of fc, conv 3, " in error
+    code, _, error = run_here(matrices, "--layers=fc")
+    assert code == 2
+    assert "layers=fc are not all, which results/matrices.json has; name a file by --out" in error
 
 
 def test_the_weights_in_the_picture_are_the_chapters_matrix() -> None:
     """A = softmax(Q K^T / sqrt(d)) of eq. 1.28, for the x of the linearisation."""
-    found = matrices.weights(matrices.LAYERS["attention"])
-    x = np.asarray(matrices.example(matrices.T, matrices.D), np.float64)
-    layer = matrices.LAYERS["attention"](matrices.T)
-    p = layer.init(jax.random.key(0), normal(1, matrices.T, matrices.D))["params"]
+    found = matrices.weights(matrix_layers.LAYERS["attention"])
+    x = np.asarray(matrix_layers.example(matrix_layers.T, matrix_layers.D), np.float64)
+    layer = matrix_layers.LAYERS["attention"](matrix_layers.T)
+    p = layer.init(jax.random.key(0), normal(1, matrix_layers.T, matrix_layers.D))["params"]
     q, k = (x @ np.asarray(p[name]["kernel"][:, 0], np.float64) for name in ("query", "key"))
-    scores = np.exp(q @ k.T / np.sqrt(matrices.D))
+    scores = np.exp(q @ k.T / np.sqrt(matrix_layers.D))
     np.testing.assert_allclose(found, scores / scores.sum(-1, keepdims=True), atol=1e-6)

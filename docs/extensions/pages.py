@@ -12,7 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from fourier_attn import style
-from fourier_attn.studies import matrices
+from fourier_attn.studies import matrix_views
+from fourier_attn.studies.matrix_layers import D, T
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRICES = ROOT / "results" / "matrices.json"
@@ -82,16 +83,16 @@ def picture(name: str, document: dict, folder: Path) -> str:
     if not rows:
         return ""
     file = folder / f"{name}.png"
-    sources = (MATRICES, Path(matrices.__file__), Path(style.__file__))
+    sources = (MATRICES, Path(matrix_views.__file__), Path(style.__file__))
     if not file.exists() or file.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        style.save(matrices.draw_layer(document, name), file)
+        style.save(matrix_views.draw_layer(document, name), file)
     [row] = rows
-    kinds = ", ".join(matrices.structures(row)) or "no structure"
+    kinds = ", ".join(matrix_views.structures(row)) or "no structure"
     words = f"rank {row['rank']} of {row['rows']}, {row['distinct']:,} distinct entries, {kinds}"
     width = 26 if "weights" in row else 13
     return (
         f"```{{figure}} {name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
-        f"Every output against every input, around {matrices.T} random tokens of {matrices.D} features, with "
+        f"Every output against every input, around {T} random tokens of {D} features, with "
         f"initial parameters; red above zero, blue below: {words}. "
         "[All layers, and how they are drawn](../chapter.md#layers-as-matrices-section-1-8)\n```\n\n"
     )

@@ -34,7 +34,7 @@ from fourier_attn.studies.examination import beside
 from fourier_attn.studies.findings import claims, noise, query_keys, starts
 from fourier_attn.studies.judged import over_ages, over_joules, over_photons
 from fourier_attn.studies.markdown import Results
-from fourier_attn.studies.matrices import matrix_table, property_table
+from fourier_attn.studies.matrix_views import matrix_table, property_table
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
 from fourier_attn.studies.timings import growth, kept, speed, values
