@@ -13,7 +13,7 @@ from conftest import ROOT, run_here
 from PIL import Image
 
 from fourier_attn import config
-from fourier_attn.studies import collect, markdown, report, tables
+from fourier_attn.studies import collect, markdown, report_tables, tables
 from fourier_attn.studies.ledger import Ledger, pack
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.tables import fill
@@ -373,9 +373,20 @@ def test_a_damaged_file_of_results_is_named_by_its_path(text: str, why: str, roo
     path.write_bytes(text.encode("latin-1"))
     message = rf"^{re.escape(str(path))} is damaged \(.*{why}.*\); write it again$"
     with pytest.raises(ValueError, match=message):
-        list(report.swept(path.parent))
+        list(report_tables.swept(path.parent))
     with pytest.raises(ValueError, match=message):
         tables.TABLES["noise"](Results(root))
+
+
+def test_a_sweep_of_several_commands_names_them(root: Path) -> None:
+    facts = {"commit": None, "hardware": None, "versions": None, "date": None}
+    rows = [
+        facts | {"command": command, "run": "a", "bits": 4, "noise": noise, "device": 0, "accuracy": 0.8}
+        for noise, command in ((0.0, "first"), (1.0, "second"))
+    ]
+    (root / "results" / "imdb").mkdir()
+    (root / "results" / "imdb" / "robustness-a.json").write_text(json.dumps({"rows": rows}))
+    assert "by `first`, `second`:" in "".join(report_tables.swept(root / "results" / "imdb"))
 
 
 def test_what_was_compiled_and_not_run(root: Path) -> None:
