@@ -85,11 +85,16 @@ def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
         if not paths:
             raise ValueError(f"data.{knob}: {entry!r} matches no file; name text files that exist")
         return {"all": [document for path in paths for document in _documents(path, knob)]}
-    dataset, _, split = entry.partition(":")
-    builder = prepared(dataset, config["dir"] or None, BUILDERS.get(dataset))
+    builder, split = dataset_of(entry, config["dir"] or None)
     if not split and set(SPLITS) <= set(builder.info.splits):
         return {name: read_split(builder, name).texts for name in SPLITS}
     return {"all": read_split(builder, split or "train").texts}
+
+
+def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:
+    """The TFDS builder of "name" or "name:split", and this split, or "". Raises: ValueError."""
+    dataset, _, split = entry.partition(":")
+    return prepared(dataset, directory, BUILDERS.get(dataset)), split
 
 
 def _documents(path: Path, knob: str) -> Iterator[str]:

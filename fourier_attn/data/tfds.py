@@ -146,7 +146,7 @@ def read_pictures(builder: Any, split: str, label: str = "label", question: str 
       label, question: the features with them; without a name there are no questions.
     Raises: ValueError for a split that is not there or cannot be read.
     """
-    _check_split(builder, split, ("image", label, *([question] if question else [])), "images")
+    check_split(builder, split, ("image", label, *([question] if question else [])), "images")
     shape = builder.info.features["image"].shape
     try:
         decoders = {"image": tfds.decode.SkipDecoding()}  # which would be TensorFlow's, or slow
@@ -180,7 +180,7 @@ def _unreadable(builder: Any, split: str, error: Exception) -> str:
     )
 
 
-def _check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) -> None:
+def check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) -> None:
     """Raises: ValueError for a split, or features, that are not there."""
     if split not in builder.info.splits:
         raise ValueError(
@@ -214,7 +214,7 @@ def read_split(
 
     Raises: ValueError for a split that is not there or cannot be read.
     """
-    _check_split(builder, split, texts, "texts")
+    check_split(builder, split, texts, "texts")
     try:
         expected = builder.info.splits[split].num_examples
         source = builder.as_data_source(split)

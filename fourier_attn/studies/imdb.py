@@ -18,8 +18,8 @@ from absl import flags
 
 from fourier_attn import command, data
 from fourier_attn.config import Config
-from fourier_attn.data.corpus import BUILDERS, check_corpora
-from fourier_attn.data.tfds import prepared
+from fourier_attn.data.corpus import check_corpora, dataset_of
+from fourier_attn.data.tfds import check_split, prepared
 from fourier_attn.studies import starts, suite
 from fourier_attn.studies.ledger import Finding, Ledger, core_hours, finding, score, scored
 from fourier_attn.studies.suite import Cell
@@ -146,13 +146,8 @@ def check_texts(part: Config, data_dir: str | None) -> None:
     """
     check_corpora(part)
     for entry in (*part.corpora, *part.exclude):
-        dataset, _, split = entry.partition(":")
-        builder = prepared(dataset, data_dir, BUILDERS.get(dataset))
-        if (split or "train") not in builder.info.splits:
-            raise ValueError(
-                f"the data set in {builder.data_path} has no split {split or 'train'!r}; it has "
-                f"{', '.join(builder.info.splits)}: move that folder away and prepare it again"
-            )
+        builder, split = dataset_of(entry, data_dir)
+        check_split(builder, split or "train", ("text",), "texts")
 
 
 def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str, str]:

@@ -16,8 +16,7 @@ FILE = "weights"  # in the folder with the run's output
 def digest(directory: Path) -> str:
     """Of the weights that others get from a run: the same wherever it lies."""
     _, _, _, state = init_from.restore_state(directory, on_device=False)
-    validated = np.isfinite(state.best_score).all()
-    return digest_of(state.best_params if validated else state.params)
+    return digest_of(init_from.chosen(state))
 
 
 def digest_of(params: Any) -> str:

@@ -168,11 +168,20 @@ def restore(directory: Path) -> tuple[Config, model.Model, Any]:
     settings, network, name, state = restore_state(directory)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
-    trained = np.isfinite(state.best_score).all()  # before the first validation there is no best one
-    if not trained:
+    if not validated(state):
         note = f"{directory} has not been validated yet: its weights after {name.step} steps are used."
         tqdm.write(note, file=sys.stderr)
-    return settings, network, state.best_params if trained else state.params
+    return settings, network, chosen(state)
+
+
+def validated(state: State) -> bool:
+    """Whether a validation has chosen the best parameters; before the first one there are none."""
+    return bool(np.isfinite(state.best_score).all())
+
+
+def chosen(state: State) -> Any:
+    """The parameters that others get: the best ones, or the latest where none have been chosen yet."""
+    return state.best_params if validated(state) else state.params
 
 
 def is_run(path: Path) -> bool:
