@@ -55,16 +55,16 @@ class Convolution(nn.Module):
         return nn.Conv(self.d, size, self.stride, padding="VALID", name="patches")(x)
 
 
-def passes(sides: dict[str, tuple[Callable[..., jax.Array], tuple[Any, ...]]]) -> Iterator[dict[str, Any]]:
-    """How two functions compare, each with its arguments: forward, and with the gradient by the first."""
+def passes(
+    sides: dict[str, tuple[Callable[..., jax.Array], tuple[Any, ...]]], by: tuple[int, ...] = (0,)
+) -> Iterator[dict[str, Any]]:
+    """How two functions compare, each with its arguments: forward, and with the gradient by some of these."""
     one, other = sides
     for what in ("forward", "forward + backward"):
         calls = {}
         for side, (function, arguments) in sides.items():
-            whole = (
-                function if what == "forward" else jax.grad(lambda *a, f=function: jnp.sum(jnp.sin(f(*a))))
-            )
-            calls[side] = partial(jax.jit(whole), *arguments)
+            gradient = jax.grad(lambda *a, f=function: jnp.sum(jnp.sin(f(*a))), by)
+            calls[side] = partial(jax.jit(function if what == "forward" else gradient), *arguments)
         yield {"pass": what} | compare(interleave(calls, rounds=31), one, other)
 
 
@@ -103,7 +103,7 @@ def bands() -> Iterator[dict[str, Any]]:
             for name, placing in {"table": True, "scores": False}.items()
         }
         size = f"b{b} {' x '.join(map(str, axes))} d{D} h{heads}, {' x '.join([str(taps)] * len(axes))} taps"
-        for row in passes(sides):
+        for row in passes(sides, by=(0, 1, 2)):
             yield {"what": "lambda's matrix: table skewed / scores skewed", "size": size} | row
 
 

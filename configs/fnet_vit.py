@@ -9,8 +9,9 @@ first is the default:
     hybrid   as "all", with attention in the last two blocks; another depth needs its layout, too:
              --config.model.depth=3 --config.model.layout="('fourier','attention','attention')"
 
-`python -m fourier_attn.main --config=configs/fnet_vit.py`. Its 20 epochs are not yet
-run; what fewer reach: docs/images.md.
+`python -m fourier_attn.main --config=configs/fnet_vit.py`.
+
+What it reaches: the tables of docs/images.md, from results/.
 """
 
 from fourier_attn.config import Config, default

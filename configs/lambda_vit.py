@@ -3,8 +3,9 @@
 The string argument is TASK-CONTEXT, for example `configs/lambda_vit.py:cifar10-7`: a task (fashion_mnist,
 mnist or cifar10; the first is the default) and how many patches across the neighbourhood is, odd (3).
 
-`python -m fourier_attn.main --config=configs/lambda_vit.py`. Its 20 epochs are not yet
-run; what fewer reach: docs/images.md.
+`python -m fourier_attn.main --config=configs/lambda_vit.py`.
+
+What it reaches: the tables of docs/images.md, from results/.
 """
 
 from fourier_attn.config import Config, default

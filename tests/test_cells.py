@@ -89,6 +89,13 @@ def test_a_file_under_another_name_is_no_finding(tmp_path: Path) -> None:
     assert not Ledger(tmp_path).findings
 
 
+def test_what_has_become_the_default_is_the_same() -> None:
+    cell = suite.EVERY["cifar10-identity-0"]
+    assert cell.differing({}) == cell.differing({"train.epochs": 10, "model.mixer.name": "identity"}) == ""
+    told = cell.differing({"train.epochs": 9})
+    assert told == "train.epochs 9 there, as by default in configs/identity.py:cifar10"
+
+
 def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
     cell = suite.EVERY["toy-fnet-0"]
     knobs = collect.differing(collect.plain(cell.read()))

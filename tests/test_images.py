@@ -42,11 +42,16 @@ def test_statistics_are_those_of_train(clothes: str, tmp_path: Path) -> None:
     assert not splits.in_train.any()
 
 
+def augmented(clothes: str) -> Any:
+    c = small(clothes)
+    c.data.flip, c.data.crop, c.data.mix = True, 2, "mixup"
+    return c
+
+
 @pytest.fixture(scope="module")
 def run(clothes: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("run")
-    c = small(clothes)
-    c.data.mix = "mixup"
+    c = augmented(clothes)
     with jax.numpy_dtype_promotion("standard"):
         train.run(c, where)
     return where
@@ -58,9 +63,7 @@ def test_a_stopped_run_of_augmented_images_ends_the_same(
     step: int, run: Path, clothes: str, tmp_path: Path, stopped_at: Callable[[Any, Path, int], None]
 ) -> None:
     """Bit for bit: within an epoch, and at its end."""
-    c = small(clothes)
-    c.data.mix = "mixup"
-    assert (c.data.flip, c.data.crop) == (True, 2)
+    c = augmented(clothes)
     stopped_at(c, tmp_path, step)
     train.run(c, tmp_path)
     assert_same_run(run, tmp_path)
@@ -88,9 +91,8 @@ def test_a_run_is_evaluated_and_judges_a_file(run: Path, clothes: str, tmp_path:
     assert sorted(name for name, _ in answers) == sorted(idx.CLOTHES)
     values = [value for _, value in answers]
     assert (values == sorted(values, reverse=True), round(sum(values), 5)) == (True, 1.0)
-    c = small(clothes)
-    c.data.mix = "mixup"
-    assert train.run(c, run)["accuracy"] == last["accuracy"]  # finished
+    again = train.run(augmented(clothes), run)  # which is finished
+    assert again["accuracy"] == last["accuracy"]
     code, out, err = run_here(main, "--mode=predict", f"--workdir={run}", f"--image={path}")
     assert (code, len(out.splitlines()), err) == (0, 10, "")
     assert out.splitlines()[0] == f"{answers[0][0]} {answers[0][1]:.4f}"

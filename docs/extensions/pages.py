@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from fourier_attn import style
-from fourier_attn.studies import matrix_views
+from fourier_attn.studies import matrix_layers, matrix_views
 from fourier_attn.studies.matrix_layers import D, T
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ def picture(name: str, document: dict, folder: Path) -> str:
     if not rows:
         return ""
     file = folder / f"{name}.png"
-    sources = (MATRICES, Path(matrix_views.__file__), Path(style.__file__))
+    sources = (MATRICES, *(Path(module.__file__) for module in (matrix_layers, matrix_views, style)))
     if not file.exists() or file.stat().st_mtime < max(path.stat().st_mtime for path in sources):
         style.save(matrix_views.draw_layer(document, name), file)
     [row] = rows

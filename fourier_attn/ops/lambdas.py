@@ -1,8 +1,8 @@
 """Lambda layers: linear maps made from the context and applied to the queries, never written out.
 
 With the scores taken first, (lambda[n]^T q)[v] = sum_m (q[n] . R[m - n + ..]) value[m, v]: the position
-lambdas (b, n, k, v) are not built, memory does not carry the factor k, and derivatives are sums of the same
-kind. The softmax and all sums over positions run in float32, whatever the inputs.
+lambdas (b, n, k, v) are not built, and derivatives are sums of the same kind. The softmax and all sums over
+positions run in float32, whatever the inputs.
 """
 
 import math

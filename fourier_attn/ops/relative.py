@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
-BLOCK = 128  # positions; rows of the banded matrix at a time
+BLOCK = 128  # rows of the banded matrix at a time
 
 
 def _scores(query: Array, table: Array) -> Array:
@@ -82,15 +83,15 @@ def by_shift(query: Array, value: Array, table: Array, before: tuple[int, ...]) 
     return _shift(scores.astype(jnp.float32), value.astype(jnp.float32), before, taps)
 
 
-def _skew(scores: Array, axis: int, first: int, width: int) -> Array:
+def _skew(x: Array, axis: int, first: int, width: int) -> Array:
     """Axes (n, r) become (n, m) with m = n + r - first, zero where there is no tap, without a gather.
 
     Rows of n + width - 1 cells that hold every offset are read as rows of one cell less.
     """
-    n, r = scores.shape[axis : axis + 2]
-    pads = [(0, 0, 0)] * scores.ndim
+    n, r = x.shape[axis : axis + 2]
+    pads = [(0, 0, 0)] * x.ndim
     pads[axis + 1] = (n - 1 - first, width + first - r, 0)  # negative: cut off
-    full = jax.lax.pad(scores, jnp.zeros((), scores.dtype), pads)
+    full = jax.lax.pad(x, jnp.zeros((), x.dtype), pads)
     if n == 1:
         return full
     length = n + width - 1
@@ -101,11 +102,17 @@ def _skew(scores: Array, axis: int, first: int, width: int) -> Array:
 
 
 def _from_scores(query: Array, table: Array, first: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """A[n, m] = S[n, m - n + first], (b, h prod(axes), prod(source) u): the scores are skewed."""
+    """A[(h, n), (m, u)] = S[n, h, u, m - n + first], zero where there is no tap: the scores are skewed.
+
+    Args:
+      table: float32, so that what blocks give to its derivative is summed in it.
+      source: the axes of the values that are seen.
+    Returns: (b, h prod(axes), prod(source) u).
+    """
     b, *axes, h, _ = query.shape
     count = len(axes)
-    query = jnp.moveaxis(query, -2, 1)  # (b, h, *axes, k)
-    scores = jnp.tensordot(query, jnp.moveaxis(table, -2, 0), 1)  # (b, h, *axes, *r, u)
+    query, table = jnp.moveaxis(query, -2, 1), jnp.moveaxis(table.astype(query.dtype), -2, 0)
+    scores = jnp.tensordot(query, table, 1)  # (b, h, *axes, *r, u)
     pairs = [axis for i in range(count) for axis in (2 + i, 2 + count + i)]
     scores = scores.transpose(0, 1, *pairs, 2 + 2 * count)
     for i in reversed(range(count)):
@@ -115,13 +122,16 @@ def _from_scores(query: Array, table: Array, first: tuple[int, ...], source: tup
 
 
 def _place(table: Array, axes: tuple[int, ...], first: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """T[n, k, m u] = R[m - n + first, k, u], (prod(axes), k, prod(source) u): the table, skewed."""
+    """T[n, k, (m, u)] = R[m - n + first, k, u], zero where there is no tap: the table is skewed.
+
+    On one or two axes. Returns: (prod(axes), k, prod(source) u).
+    """
     last = len(axes) - 1
     placed = jnp.moveaxis(table, -2, 0)  # (k, *r, u)
     shape = (*placed.shape[: last + 1], axes[last], *placed.shape[last + 1 :])
     placed = _skew(jnp.broadcast_to(placed[..., None, :, :], shape), last + 1, first[last], source[last])
     placed = jnp.moveaxis(placed, last + 1, 0)
-    if last:  # a block has few rows, and each of them the table's, moved by as many
+    if last:  # each row has the table of the first one, moved: less to move than by a skew
         moved = [(n - first[0], source[0] - table.shape[0] - n + first[0]) for n in range(axes[0])]
         pads = [[(0, 0, 0), (0, 0, 0), (*pad, 0), (0, 0, 0), (0, 0, 0)] for pad in moved]
         placed = jnp.stack([jax.lax.pad(placed, jnp.zeros((), table.dtype), pad) for pad in pads])
@@ -129,19 +139,43 @@ def _place(table: Array, axes: tuple[int, ...], first: tuple[int, ...], source: 
 
 
 def _from_placed(query: Array, placed: Array) -> Array:
-    """The same matrix from the table that is skewed already: one product for each position."""
+    """A[(h, n), (m, u)] = sum_k q[n, h, k] T[n, k, (m, u)], one product for each position."""
     b, h, k = query.shape[0], *query.shape[-2:]
     query = jnp.moveaxis(query.reshape(b, -1, h, k), 1, 0)  # (n, b, h, k)
-    matrix = jnp.matmul(query.reshape(-1, b * h, k), placed)
+    matrix = jnp.matmul(query.reshape(-1, b * h, k), placed.astype(query.dtype))
     return jnp.moveaxis(matrix.reshape(-1, b, h, placed.shape[-1]), 0, 2).reshape(b, -1, placed.shape[-1])
 
 
 def _weighted(matrix: Array, value: Array, shape: tuple[int, ...]) -> Array:
-    """y = A v, (b, *axes, h, v), for A of (b, h prod(axes), cells); `shape` is that of the queries."""
+    """y = A v, (b, *axes, h, v); `shape` is that of the queries."""
     b, *axes, h, _ = shape
     value = value.reshape(b, matrix.shape[-1], -1)
     y = jnp.matmul(matrix, value, preferred_element_type=jnp.float32)
     return jnp.moveaxis(y.reshape(b, h, *axes, -1), 1, -2)
+
+
+def _rows(n: int, across: int, r: int, placing: bool, h: int) -> int:
+    """How many rows of positions, of n with `across` in each, are in a block."""
+    narrow = placing and r < n  # the fewer positions in a block, the less of its window is beyond its taps
+    size = min(n, max(1, BLOCK // (across * h if narrow else across)))
+    if 2 * r < n:  # a window little wider than the block
+        size = min(size, max(r, 32 // across))
+    return size
+
+
+def _worth_placing(query: tuple, r: int) -> bool:
+    """Whether on a CPU it is faster to skew the table than the scores, by `python -m benchmarks.images`.
+
+    There are k columns to move, against b h scores of each position: of one block if all blocks have the
+    same, of every block otherwise, and of a sequence by a skew, which moves each number twice.
+    """
+    b, n, *axes, h, k = query
+    if not isinstance(b, int):  # as in an exported program, which takes any
+        return False
+    across = math.prod(axes)
+    size = _rows(n, across, r, True, h)
+    same = size == n or size + r - 1 < n
+    return 2 * b * h >= k * (1 if same else 4 if axes else 8)
 
 
 def by_matrix(
@@ -158,47 +192,53 @@ def by_matrix(
         Array([0., 1., 3.], dtype=float32)
 
     Args:
-      placing: skew the table; None: where that is less to move, as `python -m benchmarks.images` bears out.
+      placing: skew the table. None: where that is faster, on CPUs; on other platforms it has not been
+        measured, and among several devices its derivative, which they sum, is larger than that of R.
     """
+    if placing is None:
+        worth = _worth_placing(query.shape, table.shape[0])
+        return by_platform(
+            lambda platform: "table" if platform == "cpu" and worth else "scores",
+            lambda skewed, q, v, taps: by_matrix(q, v, taps, before, placing=skewed == "table"),
+            query,
+            value,
+            table,
+        )
     b, n, *axes, h, k = query.shape
-    r, f, across, table = table.shape[0], before[0], math.prod(axes), table.astype(query.dtype)
-    size = min(n, max(1, BLOCK // (across * h if r < n else across)))
-    if 2 * r < n:  # a window little wider than the block
-        size = min(size, max(r, 32 // across))
-    local = size + r - 1 < n
-    if placing is None:  # a column counts half where it serves all blocks
-        placing = b * h >= k * (0.5 if local or size == n else 2 if axes else 4)
+    r, f = table.shape[0], before[0]
+    size = _rows(n, math.prod(axes), r, placing, h)
+    table = table.astype(jnp.float32)
 
-    def matrix(table: Array, first: int, rows: int) -> Callable[[Array], Array]:
-        reach = {"first": (first, *before[1:]), "source": (rows, *axes)}
+    def matrix_of(taps: Array, first: int, rows: int) -> Callable[[Array], Array]:
+        """What makes A of a block's queries, whose first row has `first` taps before it, of `rows` seen."""
+        firsts, source = (first, *before[1:]), (rows, *axes)
         if placing:
-            return partial(_from_placed, placed=_place(table, (size, *axes), **reach))
-        return partial(_from_scores, table=table, **reach)
+            return partial(_from_placed, placed=_place(taps, (size, *axes), firsts, source))
+        return partial(_from_scores, table=taps, first=firsts, source=source)
 
     if size == n:
-        return _weighted(matrix(table, f, n)(query), value, query.shape)
-    blocks = -(-n // size)
-    pads = [(0, 0)] * (value.ndim - 2)
-    query = jnp.pad(query, [(0, 0), (0, blocks * size - n), *pads])
+        return _weighted(matrix_of(table, f, n)(query), value, query.shape)
+    blocks, local = -(-n // size), size + r - 1 < n
+    rest = [(0, 0)] * (value.ndim - 2)
+    query = jnp.pad(query, [(0, 0), (0, blocks * size - n), *rest])
     query = query.reshape(b, blocks, size, *axes, h, k).swapaxes(0, 1)
     if local:
-        value = jnp.pad(value, [(0, 0), (f, blocks * size - n + r - 1 - f), *pads])
+        value = jnp.pad(value, [(0, 0), (f, blocks * size - n + r - 1 - f), *rest])
     else:
+        left = blocks * size - 1 - f
         table = jax.lax.pad(
-            table,
-            jnp.zeros((), table.dtype),
-            [(blocks * size - 1 - f, f + n - r, 0)] + [(0, 0, 0)] * (table.ndim - 1),
+            table, jnp.zeros((), table.dtype), [(left, f + n - r, 0)] + [(0, 0, 0)] * (table.ndim - 1)
         )
-    shared = matrix(table, 0, size + r - 1) if local else None
+    shared = matrix_of(table, 0, size + r - 1) if local else None
 
     @jax.checkpoint
     def one(block: tuple[Array, Array]) -> Array:
         q, begin = block
-        if shared:
+        if shared is not None:
             near = jax.lax.dynamic_slice_in_dim(value, begin, size + r - 1, axis=1)
             return _weighted(shared(q), near, q.shape)
         taps = jax.lax.dynamic_slice_in_dim(table, (blocks - 1) * size - begin, size + n - 1)
-        return _weighted(matrix(taps, size - 1, n)(q), value, q.shape)
+        return _weighted(matrix_of(taps, size - 1, n)(q), value, q.shape)
 
     y = jax.lax.map(one, (query, size * jnp.arange(blocks)))
     return y.swapaxes(0, 1).reshape(b, blocks * size, *axes, h, -1)[:, :n]

@@ -66,16 +66,18 @@ class Cell:
         """Which knobs its configuration sets otherwise today than its run has had; "" for none.
 
         What the run fits to its images, and what weights bring that it goes on from, is not looked at;
-        these are to be of today's cell.
+        these are to be of today's cell. What it has set and is the default today is the same.
         """
-        today = collect.differing(collect.plain(self.read()))
+        whole = collect.plain(self.read())
+        today = collect.differing(whole)
         if "init_from" in knobs:
             knobs = {**knobs, "init_from": Path(knobs["init_from"]).name}
         keys = sorted(today.keys() | knobs.keys() - (FITTED - today.keys()))
         if self.start:
             today["init_from"] = self.start
             keys = sorted({key for key in keys if not _brought(key)} | {"init_from"})
-        unlike = [key for key in keys if knobs.get(key) != today.get(key)]
+        now = {key: whole[key] for key in knobs.keys() & whole.keys()} | today
+        unlike = [key for key in keys if knobs.get(key) != now.get(key)]
         return "; ".join(
             f"{key} {_said(knobs, key)} there, {_said(today, key)} in {self.config}" for key in unlike[:3]
         ) + (f" and {len(unlike) - 3} more" if len(unlike) > 3 else "")
