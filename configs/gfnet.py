@@ -4,7 +4,7 @@ The string argument is the task: fashion_mnist, mnist or cifar10.
 
 `python -m fourier_attn.main --config=configs/gfnet.py:cifar10`.
 
-What it reaches: the tables of docs/images.md, from results/.
+What it reaches: the tables of docs/images.md, from results/. On mnist not yet run.
 """
 
 from fourier_attn.config import Config, default

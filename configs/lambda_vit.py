@@ -5,7 +5,7 @@ mnist or cifar10; the first is the default) and how many patches across the neig
 
 `python -m fourier_attn.main --config=configs/lambda_vit.py`.
 
-What it reaches: the tables of docs/images.md, from results/.
+What it reaches: the tables of docs/images.md, from results/. On mnist not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -5,7 +5,7 @@ instead of a class token.
 
 `python -m fourier_attn.main --config=configs/vit.py:cifar10`.
 
-What it reaches: the tables of docs/images.md, from results/.
+What it reaches: the tables of docs/images.md, from results/. On mnist not yet run.
 """
 
 from fourier_attn.config import Config, default

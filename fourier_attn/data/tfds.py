@@ -185,7 +185,8 @@ def check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) 
     if split not in builder.info.splits:
         raise ValueError(
             f"the data set in {builder.data_path} has no split {split!r}; it has "
-            f"{', '.join(builder.info.splits)}"
+            f"{', '.join(builder.info.splits)}: name one of these, or move that folder away and prepare it "
+            "again"
         )
     if missing := set(features) - set(builder.info.features):
         raise ValueError(

@@ -47,8 +47,9 @@ def define_flags() -> None:
 
 def main() -> None:
     names = list(dict.fromkeys(flags.FLAGS.layers))
-    if unknown := [name for name in names if name not in LAYERS] or [""] * (not names):
-        raise ValueError(f"layers={unknown[0]} is unknown; choose of {', '.join(LAYERS)}")
+    unknown = [name for name in names if name not in LAYERS]
+    if unknown or not names:
+        raise ValueError(f"layers={','.join(unknown)} is unknown; choose of {', '.join(LAYERS)}")
     if flags.FLAGS.out is None and names != list(LAYERS):
         raise ValueError(f"layers={','.join(names)} are not all, which {OUT}.json has; name a file by --out")
     out, rows = Path(flags.FLAGS.out or OUT), []
