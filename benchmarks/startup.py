@@ -1,7 +1,8 @@
 """What starting costs: `python -m benchmarks.startup [--data_dir=DIR]`.
 
-An import beyond jax and flax; and the command to the first step on IMDb, in a data directory where nothing
-is kept, and again with what the first start has kept there. The command is ended after that step.
+An import beyond jax and flax; the answer to a configuration that cannot be; and the command to the first
+step on IMDb, in a data directory where nothing is kept, and again with what the first start has kept there.
+The command is ended after that step.
 """
 
 import os
@@ -21,6 +22,14 @@ from fourier_attn import command
 
 BASE = "import jax, flax"
 SIDES = {"fourier_attn": "import fourier_attn", "fourier_attn.model": "import fourier_attn.model"}
+
+REFUSED = (  # by a flag, by the file, by a range, by the model, by the memory that there is
+    ("--config=configs/fnet.py", "--config.model.d=nan"),
+    ("--config=configs/none.py",),
+    ("--config=configs/fnet.py", "--config.optim.learning_rate=nan"),
+    ("--config=configs/attention.py", "--config.model.mixer.name=bogus"),
+    ("--config=configs/fnet.py", "--config.model.depth=100000"),
+)
 
 
 def define_flags() -> None:
@@ -50,6 +59,28 @@ def imports() -> list[dict[str, Any]]:
             over = round(100 * (statistics.median(ratios) - 1), 1)
             rows.append({"what": f"import {name}, over jax and flax alone", "unit": "%", "value": over})
     return rows
+
+
+def answers() -> list[dict[str, Any]]:
+    """The slowest of these answers, each by the median: wall, and what processors compute."""
+    taken = []
+    for case in REFUSED:
+        values = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "fourier_attn.main", *case], stderr=subprocess.PIPE, text=True
+            )
+            line = process.stderr.read()
+            _, status, used = os.wait4(process.pid, 0)
+            if os.waitstatus_to_exitcode(status) != 2 or line.count("\n") != 1:
+                raise ValueError(f"{' '.join(case)} was not refused in one line: {line}")
+            values.append((time.perf_counter() - begin, used.ru_utime + used.ru_stime))
+        taken.append(map(statistics.median, zip(*values, strict=True)))
+    return [
+        {"what": f"answer to a wrong configuration, {kind}", "unit": "s", "value": round(max(values), 1)}
+        for kind, values in zip(("wall", "processors"), zip(*taken, strict=True), strict=True)
+    ]
 
 
 def start(data_dir: Path, run: Path) -> tuple[float, float]:
@@ -89,7 +120,7 @@ def starts(given: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     given = Path(flags.FLAGS.data_dir or constants.DATA_DIR).expanduser().resolve()
-    report("startup", [*imports(), *starts(given)])
+    report("startup", [*imports(), *answers(), *starts(given)])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Configurations and flags that cannot be: one line, exit code 2, soon, and nothing is written."""
+"""Configurations and flags that cannot be: one line, exit code 2, and nothing is written."""
 
 import itertools
 import json
 import math
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from fourier_attn.data.tasks import OWN_KNOBS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.parameters import every_parameter
 
-SECONDS = 5
 HUGE = ("1000000000", "100000000000", "100000000000000000000")
 # A value that no knob of that type takes.
 WRONG: dict[type, tuple[str, ...]] = {
@@ -250,8 +248,7 @@ def refused(call: Callable[..., dict[str, Any]], folder: Path, cases: list[list[
         data = [f"--config.data.dir={folder / 'data'}"] if with_config else []
         answer = call(*data, *case) if "data.dir" in str(case) else call(*case, *data)
         one_line = answer["err"].startswith("error: ") and answer["err"].count("\n") == 1
-        good = (answer["code"], answer["out"], one_line) == (2, "", True) and answer["seconds"] < SECONDS
-        if not good or there(folder) != before:
+        if (answer["code"], answer["out"], one_line) != (2, "", True) or there(folder) != before:
             wrong.append(f"{case}: {answer}")
             before = there(folder)
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong)
@@ -269,14 +266,10 @@ def test_bad_configurations_are_refused(
 
 
 @pytest.mark.slow
-def test_the_answer_comes_soon_with_all_that_is_imported(folder: Path) -> None:
-    """Processes of their own, as people start them."""
-    cases = random.Random(2).sample([*wrong_knobs(), *wrong_mixers(), *wrong_engines()], 20)
-    for case in cases:
-        begin = resource.getrusage(resource.RUSAGE_CHILDREN)
+def test_a_process_of_its_own_answers_the_same(folder: Path) -> None:
+    """As people start them; what that takes, `benchmarks.startup` measures."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    for case in random.Random(2).sample([*wrong_knobs(), *wrong_mixers(), *wrong_engines()], 8):
         program = [sys.executable, "-m", "fourier_attn.main", *case]
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), (case, done)
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime < SECONDS

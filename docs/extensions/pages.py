@@ -195,6 +195,12 @@ def lead_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = LINK.sub(replaced, source[0])
 
 
+def open_one_branch(app: Sphinx, page: str, template: str, context: dict, tree: object) -> None:
+    """Of the navigation the branches around a page, not all pages of the site in each of them."""
+    if whole := context.get("toctree"):
+        context["toctree"] = lambda **options: whole(**options | {"collapse": True})
+
+
 def level_headings(app: Sphinx, page: str, template: str, context: dict, tree: object) -> None:
     """Captions of the navigation are headings for a reader of screens, which asks of which level."""
     name = "furo_navigation_tree"
@@ -214,5 +220,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write_mixers)
     app.connect("source-read", lead_to_pages)
     app.connect("env-updated", lead_back)
+    app.connect("html-page-context", open_one_branch, priority=100)  # before the theme
     app.connect("html-page-context", level_headings, priority=900)  # after the theme
     return {"parallel_read_safe": True, "parallel_write_safe": True}
