@@ -1,6 +1,6 @@
 """Long sequences: CIFAR-10 as 1,024 grey values, Long Range Arena's image task: `configs/pixels.py:MODEL`.
 
-Four layers of width 128, batches of 32 and 1,000 steps, without batch 5, which is held out: what two CPU
+Four layers of width 128, batches of 32 and 600 steps, without batch 5, which is held out: what two CPU
 cores can pay for says little about the end.
 
 `python -m fourier_attn.main --config=configs/pixels.py:fnet`. Not yet run.
@@ -14,7 +14,7 @@ MODELS = {
     "lambda": ("lambda", {"heads": 4}),
     "long_conv": ("long_conv", {}),
 }
-BATCH, STEPS = 32, 1000
+BATCH, STEPS = 32, 600
 
 
 def get_config(name: str = "fnet") -> Config:

@@ -45,7 +45,7 @@ TITLES = {
     "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks alike in all but their mixer",
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks alike in all but their mixer",
     "shapes": "Synthetic shapes: questions, and labels of patches",
-    "pixels": "CIFAR-10 as 1,024 grey values, 1,000 steps",
+    "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
     "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
 }
 READING = """

@@ -246,7 +246,7 @@ MODELS["shapes"] = tuple(
 )
 MODELS["pixels"] = tuple(
     Model(name, core_hours, f"configs/pixels.py:{name}", 1, task="pixels")
-    for name, core_hours in {"fnet": 0.6, "lambda": 0.9, "long_conv": 0.9, "attention": 2.5}.items()
+    for name, core_hours in {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}.items()
 )
 # Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
 APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
