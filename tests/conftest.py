@@ -17,9 +17,10 @@ import pytest
 from absl import app
 from absl.testing import flagsaver
 from ml_collections import ConfigDict
+from PIL import Image
 
 from fourier_attn import command, config, model, train
-from fourier_attn.data.sources import reviews
+from fourier_attn.data.sources import reviews, shapes
 from fourier_attn.train import loop, signals, workdir
 from fourier_attn.train.checkpoint import Checkpoints
 from fourier_attn.train.losses import OBJECTIVES
@@ -86,6 +87,24 @@ def few_reviews(tmp_path_factory: pytest.TempPathFactory) -> str:
         patch.setattr(reviews.SyntheticReviews, "sizes", sizes)
         reviews.builder(where).download_and_prepare()
     return where
+
+
+@pytest.fixture(scope="session")
+def few_shapes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A TFDS data directory with few shapes."""
+    where = str(tmp_path_factory.mktemp("shapes"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "SPLITS", {"train": 160, "validation": 16, "test": 20})
+        shapes.builder(where).download_and_prepare()
+    return where
+
+
+@pytest.fixture(scope="session")
+def shapes_picture(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of an image of shapes."""
+    path = tmp_path_factory.mktemp("files") / "shapes.png"
+    Image.fromarray(next(shapes.examples("test", 1)).image).save(path)
+    return str(path)
 
 
 @pytest.fixture(scope="session")

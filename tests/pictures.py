@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from configs import shapes as shapes_config
 from fourier_attn import config
 
 COUNTS = {"train": 60, "t10k": 20}
@@ -39,4 +40,12 @@ def small(data_dir: str) -> Any:
     c.model.update({"depth": 1, "d": 8, "mlp": 8, "patch": 7})
     c.train.update({"epochs": 2, "log_every": 2})
     c.optim.warmup_steps = 2
+    return c
+
+
+def small_shapes(few: str, task: str = "answers") -> Any:
+    c = shapes_config.get_config(task)
+    c.data.update({"dir": few, "batch": 16})
+    c.model.update({"depth": 1, "d": 8, "mlp": 8})
+    c.train.update({"epochs": 2, "log_every": 2})
     return c
