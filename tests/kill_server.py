@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from fourier_attn import config, train
+from fourier_attn import atomic, config, train
 from fourier_attn.train import loop, signals, writer
 
 for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets"):
@@ -100,6 +100,8 @@ def child(settings: dict[str, Any], order: dict[str, Any]) -> int:
         signal_at(*order["place"], order["signum"])
     if "line" in order:
         kill_after_line(order["line"])
+    # The file without the drawing.
+    patch(loop, "plot_curves", lambda workdir, *_: atomic.write(workdir / "curves.png", b""))
     watch(directory, Path(f"{directory}.events"), order.get("event"))
     try:
         train.run(config.from_dict(settings), directory)
