@@ -1,8 +1,7 @@
 """A process that has imported everything, and forks a child for each call of the command.
 
 Standard input, a line of JSON for each: `arguments`, and `folder`, where it runs. Standard output, a line of
-JSON: `code` (None: no answer in 20 seconds of computing, which do not depend on who else uses
-the machine), `out` and `err`.
+JSON: `code` (None: no answer in 20 seconds of computing, or in 200 on the clock), `out` and `err`.
 """
 
 import importlib
@@ -25,7 +24,7 @@ def child(arguments: list[str], folder: str) -> int:
     os.chdir(folder)
     sys.argv = ["main", *arguments]
     main.define_flags()
-    resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 5))
+    resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, 2 * PATIENCE))
     signal.alarm(10 * PATIENCE)  # one that waits does not compute
     return command.run(main.main)
 
@@ -46,7 +45,7 @@ def serve() -> None:
                 os._exit(code)
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        answer = {"code": None if code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM) else code}
+        answer = {"code": None if code in (-signal.SIGXCPU, -signal.SIGALRM) else code}
         answer |= {"out": out.read_text(), "err": err.read_text(errors="replace")}
         print(json.dumps(answer), flush=True)
 

@@ -36,7 +36,7 @@ def main(word: str) -> None:
         signal_after(order["at"], order["signum"])
     if order.get("blind") == order["process"]:
         hide(order["unseen"])
-    patch(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())  # half the time of a toy
+    patch(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())  # drawing is slow
     runs, said = remember(), io.StringIO()
     with processes.joined(*meeting):
         with contextlib.redirect_stdout(said):

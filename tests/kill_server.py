@@ -22,8 +22,7 @@ import jax
 from fourier_attn import atomic, config, train
 from fourier_attn.train import loop, signals, writer
 
-for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets"):
-    importlib.import_module(heavy)  # once, for all children
+importlib.import_module("tensorflow_datasets")  # once, for all children
 
 CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree")
 
@@ -100,7 +99,7 @@ def child(settings: dict[str, Any], order: dict[str, Any]) -> int:
         signal_at(*order["place"], order["signum"])
     if "line" in order:
         kill_after_line(order["line"])
-    # The file without the drawing.
+    # Atomic, as the real one: its file events are places to be killed at; the drawing would be slow.
     patch(loop, "plot_curves", lambda workdir, *_: atomic.write(workdir / "curves.png", b""))
     watch(directory, Path(f"{directory}.events"), order.get("event"))
     try:

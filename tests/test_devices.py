@@ -229,7 +229,7 @@ def answers(where: Path) -> list[dict[str, Any]]:
         (1, 2, ""),
         (2, 1, "fsdp=2"),
         (8, 1, "data=2,fsdp=4"),
-        (2, 2, "fsdp=4"),
+        (2, 2, "data=2,fsdp=2"),
     ],
 )
 def test_the_run_is_that_of_one_device(runs: Runs, devices: int, count: int, mesh: str) -> None:
