@@ -146,9 +146,9 @@ def _from_placed(query: Array, placed: Array) -> Array:
     return jnp.moveaxis(matrix.reshape(-1, b, h, placed.shape[-1]), 0, 2).reshape(b, -1, placed.shape[-1])
 
 
-def _weighted(matrix: Array, value: Array, shape: tuple[int, ...]) -> Array:
-    """y = A v, (b, *axes, h, v); `shape` is that of the queries."""
-    b, *axes, h, _ = shape
+def _weighted(matrix: Array, value: Array, query: Array) -> Array:
+    """y = A v, (b, *axes, h, v), for queries (b, *axes, h, k), of a batch of any size."""
+    b, *axes, h, _ = query.shape
     value = value.reshape(b, matrix.shape[-1], -1)
     y = jnp.matmul(matrix, value, preferred_element_type=jnp.float32)
     return jnp.moveaxis(y.reshape(b, h, *axes, -1), 1, -2)
@@ -217,7 +217,7 @@ def by_matrix(
         return partial(_from_scores, table=taps, first=firsts, source=source)
 
     if size == n:
-        return _weighted(matrix_of(table, f, n)(query), value, query.shape)
+        return _weighted(matrix_of(table, f, n)(query), value, query)
     blocks, local = -(-n // size), size + r - 1 < n
     rest = [(0, 0)] * (value.ndim - 2)
     query = jnp.pad(query, [(0, 0), (0, blocks * size - n), *rest])
@@ -236,9 +236,9 @@ def by_matrix(
         q, begin = block
         if shared is not None:
             near = jax.lax.dynamic_slice_in_dim(value, begin, size + r - 1, axis=1)
-            return _weighted(shared(q), near, q.shape)
+            return _weighted(shared(q), near, q)
         taps = jax.lax.dynamic_slice_in_dim(table, (blocks - 1) * size - begin, size + n - 1)
-        return _weighted(matrix_of(taps, size - 1, n)(q), value, q.shape)
+        return _weighted(matrix_of(taps, size - 1, n)(q), value, q)
 
     y = jax.lax.map(one, (query, size * jnp.arange(blocks)))
     return y.swapaxes(0, 1).reshape(b, blocks * size, *axes, h, -1)[:, :n]
