@@ -20,7 +20,7 @@ from fourier_attn.train.writer import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("standard_promotion")]
 
-KILLS = 43
+EARLIER = 16
 SAVE_EVERY, EPOCH, STEPS = 4, 6, 12
 # A part of the run, and the step from which on it is reached.
 PLACES = [("train", 3), ("train", 4), ("validation", 6), ("train", 7), ("validation", 12), ("test", 12)]
@@ -62,11 +62,10 @@ def whole(start: Start, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 
 def places(events: list[str]) -> list[int]:
-    """Each event from the last checkpoint on, and as many of those before as make `KILLS`, evenly chosen."""
+    """Each event from the last checkpoint on, and `EARLIER` of those before, evenly chosen."""
     last = events.index(f"os.mkdir /checkpoints/{STEPS}.orbax-checkpoint-tmp")
-    rest = KILLS - (len(events) - last)
-    assert rest > 15
-    return [round(i * (last - 1) / (rest - 1)) for i in range(rest)] + [*range(last, len(events))]
+    assert len(events) - last > 15
+    return [round(i * (last - 1) / (EARLIER - 1)) for i in range(EARLIER)] + [*range(last, len(events))]
 
 
 def test_killed_at_any_file_event_a_run_ends_the_same(
