@@ -172,6 +172,22 @@ def test_vmap_changes_nothing() -> None:
             jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-5), together, alone)
 
 
+@pytest.mark.parametrize(("t", "width"), [(16, 8), (20, 8), (16, 4)])
+def test_a_jacobian_has_the_rows_of_single_pullbacks(t: int, width: int) -> None:
+    """Compiled, of one example: its arrays are there once, whatever the number of cotangents."""
+    arrays = [normal(1, t, 1, width, seed=i) for i in range(3)]
+    cotangents = normal(128, 1, t, 1, width, seed=3)
+
+    def pull_back(cotangent: jax.Array, *arrays: jax.Array) -> tuple[jax.Array, ...]:
+        return jax.vjp(attention, *arrays)[1](cotangent)
+
+    together = jax.jit(jax.vmap(pull_back, (0, None, None, None)))(cotangents, *arrays)
+    single = jax.jit(pull_back)
+    for i in range(0, 128, 16):
+        for found, expected in zip(together, single(cotangents[i], *arrays), strict=True):
+            np.testing.assert_allclose(found[i], expected, atol=2e-5)
+
+
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 def test_memory_does_not_grow_with_the_scores(rate: float) -> None:

@@ -66,7 +66,7 @@ def test_rank_products_and_distinct_entries() -> None:
         ("conv 3", {"products": 3, "distinct": 193, "lengths": "any", "growth": "3 d² + d"}),
         ("MLP", {"lengths": "any", "growth": "8 d² + 5 d"}),
         ("token_conv", {"products": 1, "distinct": 4, "growth": "3", "parameters": 3}),
-        ("attention", {"lengths": "any", "growth": "4 d² + d"}),
+        ("attention", {"rank": 128, "products": 64, "lengths": "any", "growth": "4 d² + d"}),
         ("global_filter", {"distinct": 16 * 8 + 1, "growth": "t d + 2 d"}),
         # cos of multiples of pi / 8; y[-i, -j] = y[i, j] leaves half of the places and the four fixed ones
         ("fourier", {"rank": 66, "products": 2, "distinct": 9, "parameters": 0}),
@@ -95,6 +95,18 @@ def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
     assert row["power_of_t"] == pytest.approx(
         {"fc": 2, "attention": 1.6, "fourier": 1.3, "global_filter": 1.2}.get(name, 1), abs=0.4
     )
+
+
+@pytest.mark.parametrize("name", matrix_layers.LAYERS)
+def test_a_matrix_agrees_with_one_pullback(name: str) -> None:
+    """u J, where J is computed for all outputs together, against the pullback of u alone."""
+    layer, x = (
+        matrix_layers.LAYERS[name](matrix_layers.T),
+        matrix_layers.example(matrix_layers.T, matrix_layers.D),
+    )
+    function = matrices.of_tokens(layer, layer.init(jax.random.key(0), x[None]))
+    matrix, u = jax.jit(jax.jacobian(function))(x), normal(*x.shape, seed=5)
+    np.testing.assert_allclose(np.tensordot(u, matrix, 2), jax.vjp(function, x)[1](u)[0], atol=1e-4)
 
 
 def test_every_mixer_is_among_the_layers() -> None:

@@ -64,11 +64,17 @@ def batchwise(
     batched = custom_vmap(lambda *x: jax.lax.platform_dependent(*x, tpu=function, default=marked))
 
     def vmapped(size: int, is_batched: list[bool], *x: Array) -> tuple[Any, Any]:
-        whole = [
-            a if its_own else jnp.broadcast_to(a, (size, *a.shape))
-            for a, its_own in zip(x, is_batched, strict=True)
-        ]
-        return batched(*whole), True if results is None else (True,) * len(results)
+        gives_all = True if results is None else (True,) * len(results)
+        given = list(zip(x, is_batched, strict=True))
+        if any(jnp.issubdtype(a.dtype, jnp.inexact) for a, its_own in given if not its_own):
+            # One by one: of a product with a broadcast array, less a sum, XLA makes something else on CPUs
+            # (JAX 0.10.2, float32, YNN fusions).
+            own = {i: a for i, (a, its_own) in enumerate(given) if its_own}
+            return jax.lax.map(
+                lambda one: batched(*(one.get(i, x[i]) for i in range(len(x)))), own
+            ), gives_all
+        whole = (a if its_own else jnp.broadcast_to(a, (size, *a.shape)) for a, its_own in given)
+        return batched(*whole), gives_all
 
     batched.def_vmap(vmapped)
     return batched

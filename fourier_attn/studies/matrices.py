@@ -72,13 +72,9 @@ def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
     """Everything that is told of a layer, and its matrix as it is drawn."""
     layer, x, other = make(T), example(T, D), example(T, D, seed=1)
     params = layer.init(jax.random.key(0), x[None])
-    apply = jax.jit(layer.apply)
-
-    def function(tokens: Array) -> Array:
-        return apply(params, tokens[None])[0]
-
-    jacobian = jax.jit(jax.jacobian(function))
-    matrix, there = (np.asarray(jacobian(at), np.float64) for at in (x, other))
+    function = of_tokens(layer, params)
+    linearised = jax.jit(jax.jacobian(function))
+    matrix, there = (np.asarray(linearised(at), np.float64) for at in (x, other))
     return {
         "layer": name,
         "rank": structure.rank(structure.square(matrix)),
@@ -94,6 +90,12 @@ def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
         **operations(make),
         "matrix": packed(structure.square(matrix)),
     }
+
+
+def of_tokens(layer: Any, params: Any) -> Callable[[Array], Array]:
+    """The layer as a function of the tokens (t, d) of one example."""
+    apply = jax.jit(layer.apply)
+    return lambda tokens: apply(params, tokens[None])[0]
 
 
 def lengths(layer: Any, params: Any) -> str:
