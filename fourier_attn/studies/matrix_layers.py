@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fourier_attn.layers.inside import LOOKING
 from fourier_attn.layers.tokens import Linear
 from fourier_attn.model import MIXERS, fields
 
@@ -72,7 +73,7 @@ LAYERS: dict[str, Callable[[int], Any]] = {  # for t tokens
     "MLP": lambda t: Plain(_mlp_shapes, _mlp),
     **{name: partial(mixer, name, **OPTIONS.get(name, {})) for name in MIXERS},
 }
-AVERAGING = ("attention", "circular", "lambda")  # whose weights over tokens depend on the tokens
+AVERAGING = tuple(name for name, kind in MIXERS.items() if kind in LOOKING)
 
 
 def example(t: int, d: int, seed: int = 0) -> Array:
