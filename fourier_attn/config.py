@@ -106,7 +106,6 @@ RECIPES: dict[str, Mapping[str, Any]] = {
     },
 }
 
-# What tables and weights were made for: of weights to start from, they stay.
 PIXELS = ("pixel_mean", "pixel_deviation")  # statistics, which stay those that weights were trained with
 # Knobs that had another name, or values that had, in configurations of earlier runs.
 RENAMED = {"init": "init_from", "merge": "combine_heads"}

@@ -85,10 +85,10 @@ def main() -> None:
     elif flags.FLAGS.input is not None:
         judge_file(directory)
     else:
-        if flags.FLAGS.output is not None:
-            look_inside(directory)
         for answer, value in judged(directory):
             print(f"{answer} {value:.4f}")
+        if flags.FLAGS.output is not None:
+            look_inside(directory)
 
 
 def check_modes() -> None:

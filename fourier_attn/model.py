@@ -91,9 +91,7 @@ KNOBS = {
         one_of(*POSITIONS),
     ),
     "position_width": Knob(16, "features of codes that are appended, which are part of d", at_least(1)),
-    "image": Knob(
-        (), "rows, columns and channels of an image; a run sets its data's, unless weights have one", sizes
-    ),
+    "image": Knob((), "rows, columns and channels of an image; a run sets its data's", sizes),
     "patch": Knob(4, "rows and columns of a patch, in pixels", at_least(1)),
     "stride": Knob(0, "pixels from a patch to the next; 0: `patch`", at_least(0, "the patch's size")),
     "pad_image": Knob(False, "whether zeros fill an image up where patches do not divide it"),

@@ -147,7 +147,7 @@ def test_an_answer_with_its_map_as_a_picture(asked: Path, shapes_picture: str, t
     code, out, error = run_here(main, *words, f"--output={tmp_path / 'seen'}")
     assert code == 0, error
     files = [tmp_path / f"seen.{kind}" for kind in ("json", "png")]
-    assert out == "".join(f"written to {file}\n" for file in files) + plain
+    assert out == plain + "".join(f"written to {file}\n" for file in files)
     assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
     assert files[1].read_bytes().startswith(b"\x89PNG")
     before = Path(shapes_picture).read_bytes()

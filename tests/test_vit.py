@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from conftest import normal
 from flax import traverse_util
+from PIL import Image
 from safetensors.numpy import save_file
 
-from fourier_attn import config, model, pretrained
+from fourier_attn import config, model, predict, pretrained, train
 from fourier_attn.pretrained import vit
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
@@ -167,3 +168,24 @@ def test_it_is_the_model_of_hugging_face(name: str, tmp_path: Path) -> None:
     )
     for mine, other in pairs:
         np.testing.assert_allclose(mine, other.numpy(), atol=1e-4)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_run_begins_with_a_folder(tmp_path: Path) -> None:
+    """For images of another size, in classes of their own."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    written(folder)
+    for name, size in (("train", 16), ("test", 8)):
+        for number in range(size):
+            path = tmp_path / name / ("dark", "light")[number % 2] / f"{number:02}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((16, 16, 3), 150 * (number % 2) + number, np.uint8)).save(path)
+    c = config.default("attention", "image_files")
+    c.init_from, c.train.epochs = str(folder), 1
+    c.data.update({"dir": "", "batch": 8, "image_size": 16})
+    c.data.update({name: str(tmp_path / name) for name in ("train", "test")})
+    train.run(c, tmp_path / "run")
+    made, _, params = predict.restore(tmp_path / "run")
+    assert (tuple(made.model.image), made.model.patch, made.model.classes) == ((16, 16, 3), 4, 2)
+    assert params["encoder"]["positions"].shape == (17, 16)

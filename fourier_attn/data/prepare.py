@@ -1,7 +1,7 @@
 """Builds a TFDS data set from a local copy: python -m fourier_attn.data.prepare --dataset=NAME --source=PATH.
 
-What is written is the data set that TFDS itself would build (name, version, features, splits, order
-of the examples), so that `tfds.data_source(NAME)` reads it on a machine without network.
+What is written is the data set that TFDS itself would build of the same files (name, version, features,
+splits, order of the examples), so that `tfds.data_source(NAME)` reads it on a machine without network.
 """
 
 import contextlib

@@ -115,7 +115,7 @@ class Task:
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
     """A task on images: of which class is it?
 
-    As many epochs as two CPU cores can pay for, some 5 to 25 minutes; five are too few for crops.
+    As many epochs as two CPU cores can pay for, some 5 to 30 minutes.
     """
     grey = image[2] == 1
     defaults = {
@@ -125,7 +125,7 @@ def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], 
         "data.crop": 0 if grey else 4,
         "model.inputs": "patches",
         "model.image": image,
-        "model.positions_kind": "sinusoidal",  # known from the first step; a learned table needs epochs
+        "model.positions_kind": "sinusoidal",  # known from the first step
         "model.depth": 4,
         "model.mlp": 256,
         "model.activation": "gelu",

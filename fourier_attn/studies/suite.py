@@ -219,8 +219,7 @@ MODELS["listops"] = tuple(
         "attention": 1.5,
     }.items()
 )
-# Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for; five are too few
-# for crops.
+# Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
 IMAGE_KNOBS = {
     "fashion_mnist": (("train.epochs", "5"), ("data.crop", "0")),
     "cifar10": (("train.epochs", "10"),),
