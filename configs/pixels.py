@@ -3,7 +3,9 @@
 Four layers of width 128, batches of 32 and 600 steps, without batch 5, which is held out: what two CPU
 cores can pay for says little about the end.
 
-`python -m fourier_attn.main --config=configs/pixels.py:fnet`. Not yet run.
+`python -m fourier_attn.main --config=configs/pixels.py:fnet`.
+
+What it reaches: the tables of docs/images.md, from results/. `attention`: not yet run.
 """
 
 from fourier_attn.config import Config, default, fit_length

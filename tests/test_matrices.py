@@ -1,6 +1,7 @@
 """Layers as matrices: the measures on matrices that are known, the study on layers whose facts are known."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -97,16 +98,22 @@ def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
     )
 
 
-@pytest.mark.parametrize("name", matrix_layers.LAYERS)
+LITERAL = {  # the forms that `auto` does not choose at this size
+    f"{name}, literal": partial(matrix_layers.mixer, name, heads=1, method="literal")
+    for name in ("attention", "circular")
+}
+
+
+@pytest.mark.parametrize("name", [*matrix_layers.LAYERS, *LITERAL])
 def test_a_matrix_agrees_with_one_pullback(name: str) -> None:
     """u J, where J is computed for all outputs together, against the pullback of u alone."""
-    layer, x = (
-        matrix_layers.LAYERS[name](matrix_layers.T),
-        matrix_layers.example(matrix_layers.T, matrix_layers.D),
-    )
+    layer = (matrix_layers.LAYERS | LITERAL)[name](matrix_layers.T)
+    x = matrix_layers.example(matrix_layers.T, matrix_layers.D)
     function = matrices.of_tokens(layer, layer.init(jax.random.key(0), x[None]))
     matrix, u = jax.jit(jax.jacobian(function))(x), normal(*x.shape, seed=5)
-    np.testing.assert_allclose(np.tensordot(u, matrix, 2), jax.vjp(function, x)[1](u)[0], atol=1e-4)
+    np.testing.assert_allclose(
+        np.tensordot(u, matrix, 2), jax.vjp(function, x)[1](u)[0], atol=1e-4
+    )  # of 128 terms
 
 
 def test_every_mixer_is_among_the_layers() -> None:

@@ -151,8 +151,8 @@ def test_an_answer_with_its_map_as_a_picture(asked: Path, shapes_picture: str, t
     assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
     assert files[1].read_bytes().startswith(b"\x89PNG")
     before = Path(shapes_picture).read_bytes()
-    code, _, error = run_here(main, *words, f"--output={shapes_picture.removesuffix('.png')}")
-    assert (code, Path(shapes_picture).read_bytes()) == (2, before)
+    code, out, error = run_here(main, *words, f"--output={shapes_picture.removesuffix('.png')}")
+    assert (code, out, Path(shapes_picture).read_bytes()) == (2, plain, before)
     assert "would be written over the image; choose another name" in error
     code, out, error = run_here(main, *words, "--output=-")
     assert (code, out, "is no name for the files of a picture" in error) == (2, "", True)

@@ -115,7 +115,7 @@ class Task:
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
     """A task on images: of which class is it?
 
-    As many epochs as two CPU cores can pay for, some 5 to 30 minutes.
+    As many epochs as two CPU cores can pay for, some 7 to 30 minutes of one.
     """
     grey = image[2] == 1
     defaults = {

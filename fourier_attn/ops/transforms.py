@@ -20,7 +20,10 @@ from scipy.fft import next_fast_len
 
 
 def batchwise(
-    function: Callable[..., Any], axes: int | tuple[int, ...], results: tuple[int, ...] | None = None
+    function: Callable[..., Any],
+    axes: int | tuple[int, ...],
+    results: tuple[int, ...] | None = None,
+    one_by_one: bool = False,
 ) -> Callable[..., Any]:
     """Marks a function of arrays as acting on their trailing axes, on each example by itself.
 
@@ -32,6 +35,8 @@ def batchwise(
       axes: how many axes trail, in the one argument or in each of several.
       results: the same of each of several results; without it there is one, with as many as the first
         argument has.
+      one_by_one: whether `vmap` over some of the arguments is a loop, and does not repeat the others. An axis
+        that it goes over is gathered if it is sharded.
     """
     takes = (axes,) if isinstance(axes, int) else axes
     gives = (takes[0],) if results is None else results
@@ -64,17 +69,16 @@ def batchwise(
     batched = custom_vmap(lambda *x: jax.lax.platform_dependent(*x, tpu=function, default=marked))
 
     def vmapped(size: int, is_batched: list[bool], *x: Array) -> tuple[Any, Any]:
-        gives_all = True if results is None else (True,) * len(results)
-        given = list(zip(x, is_batched, strict=True))
-        if any(jnp.issubdtype(a.dtype, jnp.inexact) for a, its_own in given if not its_own):
-            # One by one: of a product with a broadcast array, less a sum, XLA makes something else on CPUs
-            # (JAX 0.10.2, float32, YNN fusions).
-            own = {i: a for i, (a, its_own) in enumerate(given) if its_own}
-            return jax.lax.map(
-                lambda one: batched(*(one.get(i, x[i]) for i in range(len(x)))), own
-            ), gives_all
-        whole = (a if its_own else jnp.broadcast_to(a, (size, *a.shape)) for a, its_own in given)
-        return batched(*whole), gives_all
+        all_batched = True if results is None else (True,) * len(results)
+        if one_by_one and not all(is_batched):
+            own = {i: a for i, (a, its_own) in enumerate(zip(x, is_batched, strict=True)) if its_own}
+            found = jax.lax.map(lambda one: batched(*(one.get(i, x[i]) for i in range(len(x)))), own)
+            return found, all_batched
+        whole = [
+            a if its_own else jnp.broadcast_to(a, (size, *a.shape))
+            for a, its_own in zip(x, is_batched, strict=True)
+        ]
+        return batched(*whole), all_batched
 
     batched.def_vmap(vmapped)
     return batched
