@@ -5,7 +5,7 @@ cores can pay for says little about the end.
 
 `python -m fourier_attn.main --config=configs/pixels.py:fnet`.
 
-What it reaches: the tables of docs/images.md, from results/. `attention`: not yet run.
+What it reaches: the tables of docs/images.md, from results/.
 """
 
 from fourier_attn.config import Config, default, fit_length
