@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from fourier_attn.data.descriptions import check_descriptions
 from fourier_attn.data.sources.files import letters
 
 
@@ -80,8 +81,9 @@ class Pictures:
 def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
     """TFDS's builder of a data set it knows, for array_record files.
 
-    Raises: ValueError where it has been prepared in another file format.
+    Raises: ValueError where it has been prepared in another file format, or its description names code.
     """
+    check_descriptions(dataset, data_dir)
     try:
         return tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
     except Exception as error:  # TFDS wraps what went wrong in errors of changing kinds
@@ -111,6 +113,8 @@ def prepared(
 
     Raises: ValueError where it cannot be had or cannot be written.
     """
+    if make:
+        check_descriptions(dataset, data_dir)
     builder = make(data_dir) if make else tfds_builder(dataset, data_dir)
     if is_prepared(builder):
         return builder

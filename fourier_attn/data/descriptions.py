@@ -1,0 +1,93 @@
+"""Reads the descriptions of prepared data sets before TFDS does, which imports whatever class they name.
+
+A data directory comes from strangers. TFDS builds the features of a data set from the names of Python classes
+in `features.json` and `dataset_info.json`, and imports the modules of those that it does not know.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core import naming
+from tensorflow_datasets.core.utils import file_utils
+
+from fourier_attn.data.sources import files
+
+DESCRIPTIONS = ("features.json", "dataset_info.json")
+CLASS_KEYS = ("pythonClassName", "python_class_name", "type")  # "type" is that of files before TFDS 4.4
+NAME = re.compile(r"\w+(/[\w.+-]+)?(:[\d*]+(\.[\d*]+)*)?")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def check_descriptions(dataset: str, data_dir: str | None) -> None:
+    """Checks that nothing in the description of a prepared data set makes TFDS import code, or wait.
+
+    Raises: ValueError for a name that is not that of a data set in a directory (`huggingface:` names ask the
+      network), for a directory on the network, and for a description that is not a regular file of JSON, or
+      that names a class which is not one of TFDS's features.
+    """
+    if not NAME.fullmatch(dataset):
+        raise ValueError(
+            f"the data set {dataset!r} is not a name of TFDS (NAME, NAME/CONFIG or NAME:VERSION); "
+            "prepare it with TFDS and give the name of its folder"
+        )
+    if data_dir and URL.match(str(data_dir)):
+        raise ValueError(f"data.dir={data_dir} is a URL; copy the data set and name a directory here")
+    folder = naming.camelcase_to_snakecase(re.split("[/:]", dataset)[0])
+    for root in file_utils.list_data_dirs(given_data_dir=data_dir):
+        place = Path(root).expanduser() / folder
+        for name in DESCRIPTIONS:
+            # of NAME/VERSION and of NAME/CONFIG/VERSION
+            for path in (*place.glob(f"*/{name}"), *place.glob(f"*/*/{name}")):
+                _check_description(path)
+
+
+def _check_description(path: Path) -> None:
+    contents = files.read_text(path, path.parent)
+    try:
+        value = json.loads(contents)
+        if path.name == "dataset_info.json":  # which has other things of a "type" besides
+            value = value.get("features", {})
+        unknown = next((name for name in _classes(value) if name not in FEATURES), None)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is not a description of a data set ({error}); move that folder away and prepare it again"
+        ) from error
+    if unknown is not None:
+        raise ValueError(
+            f"{path} names the class {unknown!r:.100}, which is not a feature of TFDS; prepare the data set "
+            "again with TFDS's own features (a file of data never makes code run here)"
+        )
+
+
+def _classes(value: Any) -> Iterator[str]:
+    """Yields the names of classes in a description, also those in JSON that is a text in it."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _classes(item)
+    if not isinstance(value, dict):
+        return
+    for key, item in value.items():
+        if key in CLASS_KEYS and isinstance(item, str):
+            yield item
+        elif key in ("json", "content") and isinstance(item, str):
+            yield from _classes(json.loads(item))
+        else:
+            yield from _classes(item)
+
+
+def _features() -> frozenset[str]:
+    """Returns the names of TFDS's own features, under which it finds them without an import."""
+    found = {}
+    for feature in vars(tfds.features).values():
+        if inspect.isclass(feature) and issubclass(feature, tfds.features.FeatureConnector):
+            found[f"{feature.__module__}.{feature.__name__}"] = feature
+            found |= dict.fromkeys(vars(feature).get("ALIASES", ()), feature)
+    return frozenset(name for name in found if name.startswith("tensorflow_datasets.core.features."))
+
+
+FEATURES = _features()

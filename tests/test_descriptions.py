@@ -1,0 +1,136 @@
+"""Nothing is imported, and nothing waits, because a file in a data directory says so."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fourier_attn.data import corpus, descriptions, prepare, reading, tfds
+from fourier_attn.data.sources import reviews
+
+TEXT = {"pythonClassName": "tensorflow_datasets.core.features.text_feature.Text", "text": {}}
+EVIL = {"pythonClassName": "evil.Evil", "tensor": {}}
+DICT = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
+SEQUENCE = "tensorflow_datasets.core.features.sequence_feature.Sequence"
+
+
+def of(feature: Any) -> dict[str, Any]:
+    """Returns the description of a data set with this feature besides a text."""
+    return {"pythonClassName": DICT, "featuresDict": {"features": {"text": TEXT, "x": feature}}}
+
+
+HOSTILE = {
+    "itself": {"features.json": EVIL},
+    "nested": {"features.json": of({"pythonClassName": SEQUENCE, "sequence": {"feature": EVIL}})},
+    "snake case": {"features.json": of({"python_class_name": "evil.Evil"})},
+    "before 4.4": {"features.json": {"type": DICT, "content": {"x": {"type": "evil.Evil", "content": {}}}}},
+    "text as JSON": {
+        "features.json": of({
+            "pythonClassName": SEQUENCE,
+            "jsonFeature": {"json": json.dumps({"feature": {"type": "evil.Evil", "content": {}}})},
+        })
+    },
+    "within TFDS": {"features.json": of({"pythonClassName": "tensorflow_datasets.core.features.evil.Evil"})},
+    "data set": {"features.json": of(TEXT), "dataset_info.json": {"features": of(EVIL)}},
+}  # fmt: skip
+
+
+def plant(root: Path, dataset: str, contents: dict[str, Any]) -> Path:
+    """Writes a prepared data set that has these descriptions."""
+    folder = root / dataset / "1.0.0"
+    folder.mkdir(parents=True)
+    shards = {"name": "train", "shardLengths": ["3"], "numBytes": "9"}
+    info = {"name": dataset, "version": "1.0.0", "fileFormat": "array_record", "splits": [shards]}
+    for name in descriptions.DESCRIPTIONS:
+        known = contents.get(name, {})
+        value = info | known if name == "dataset_info.json" else known
+        (folder / name).write_text(json.dumps(value), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Gives the file that the module `evil`, which can be imported, writes when it is."""
+    mark = tmp_path / "imported"
+    (tmp_path / "evil.py").write_text(f"open({str(mark)!r}, 'w').close()\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "evil", raising=False)
+    return mark
+
+
+@pytest.mark.parametrize("contents", HOSTILE.values(), ids=HOSTILE)
+def test_a_description_that_names_code_is_refused(
+    contents: dict[str, Any], tmp_path: Path, imported: Path
+) -> None:
+    plant(tmp_path, "x", contents)
+    with pytest.raises(ValueError, match=r"names the class '.*[eE]vil', which is not a feature of TFDS"):
+        tfds.prepared("x", str(tmp_path))
+    assert not imported.exists()
+
+
+DOORS = {
+    "look": lambda root: reading.look({"task": "tfds", "dataset": "x", "dir": root}),
+    "columns": lambda root: reading.tfds_knobs({"dataset": "x", "dir": root}),
+    "camel case": lambda root: tfds.tfds_builder("X", root),
+    "corpus": lambda root: corpus.dataset_of("x:train", root),
+    "exclude": lambda root: corpus.dataset_of("x", root),
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_every_door_reads_the_description_first(door: Any, tmp_path: Path, imported: Path) -> None:
+    plant(tmp_path, "x", HOSTILE["itself"])
+    with pytest.raises(ValueError, match=r"evil\.Evil"):
+        door(str(tmp_path))
+    assert not imported.exists()
+
+
+def test_a_known_data_set_has_no_other_door(tmp_path: Path, imported: Path) -> None:
+    for dataset in ("imdb_reviews", "synthetic_reviews"):
+        plant(tmp_path, dataset, HOSTILE["itself"])
+    (tmp_path / "source").mkdir()
+    with pytest.raises(ValueError, match=r"evil\.Evil"):
+        prepare.prepare("imdb_reviews", tmp_path / "source", str(tmp_path))
+    with pytest.raises(ValueError, match=r"evil\.Evil"):
+        tfds.prepared("synthetic_reviews", str(tmp_path), reviews.builder)
+    assert not imported.exists()
+
+
+@pytest.mark.parametrize("name", descriptions.DESCRIPTIONS)
+@pytest.mark.parametrize("kind", ["pipe", "link", "not JSON", "deep"])
+def test_a_description_is_a_regular_file_of_json(kind: str, name: str, tmp_path: Path) -> None:
+    path = plant(tmp_path, "x", {"features.json": of(TEXT)}) / name
+    path.rename(tmp_path / "kept")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(tmp_path / "kept")
+    else:
+        path.write_text("[" * 100_000 if kind == "deep" else "none", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{name} is "):
+        tfds.prepared("x", str(tmp_path))
+
+
+def test_own_features_of_tfds_are_read(few_reviews: str, tmp_path: Path) -> None:
+    """What TFDS itself writes is taken, also with features that nothing here asks for."""
+    descriptions.check_descriptions("synthetic_reviews", few_reviews)
+    plant(tmp_path, "x", {"features.json": of({"pythonClassName": SEQUENCE, "sequence": {"feature": TEXT}})})
+    assert set(tfds.tfds_builder("x", str(tmp_path)).info.features) == {"text", "x"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "data_dir", "message"),
+    [
+        ("huggingface:x/y", None, "'huggingface:x/y' is not a name of TFDS"),
+        ("kaggle:x", None, "'kaggle:x' is not a name of TFDS"),
+        ("x/../../y", None, "is not a name of TFDS"),
+        ("x/data_dir=y", None, "is not a name of TFDS"),
+        ("x", "gs://bucket/data", "data.dir=gs://bucket/data is a URL"),
+    ],
+)
+def test_nothing_asks_the_network(dataset: str, data_dir: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tfds.tfds_builder(dataset, data_dir)
