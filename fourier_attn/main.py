@@ -190,7 +190,7 @@ def evaluate(directory: Path, config: Any) -> None:
     allowed = bool(flags.FLAGS.allow_drift)
     for split, values in predict.evaluate(directory, places=places, allow_drift=allowed).items():
         names = sorted(values, key=lambda name: ("loss" not in name, name))
-        means = [name for name in names if not name.endswith(("_seeds", "_std"))]
+        means = [name for name in names if not name.endswith(("_seeds", "_std", "undefined"))]
         print(split, *(f"{name} {show(values, name)}" for name in means))
 
 

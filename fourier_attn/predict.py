@@ -25,7 +25,7 @@ from fourier_attn.data.text import (
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics, workdir
-from fourier_attn.train.evaluate import compute_metrics, evaluate_split
+from fourier_attn.train.evaluate import compute_metrics, evaluate_split, reasons
 from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step, make_forward
@@ -267,10 +267,9 @@ def evaluate(
     found = {}
     for name, batches in splits.evals.items():
         if not data.hidden(batches.labels):
-            judged = compute_metrics(
-                task, *evaluate_split(eval_step, params, batches, title=name), batches.labels
-            )
-            found[name] = metrics.over_seeds(judged)
+            total, answers = evaluate_split(eval_step, params, batches, title=name)
+            judged = compute_metrics(task, total, answers, batches.labels)
+            found[name] = metrics.over_seeds(judged) | reasons(task, judged, answers, batches.labels)
     return found
 
 

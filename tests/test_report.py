@@ -3,17 +3,23 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cells import finding, written
 from conftest import ROOT, run_here
 
 from configs import imdb_small
-from fourier_attn import provenance
+from fourier_attn import provenance, style
+from fourier_attn.data import TASKS
 from fourier_attn.optics import components, cost, plan, presets
-from fourier_attn.studies import images, ledger, projection, report, suite, variance
+from fourier_attn.studies import images, ledger, projection, report, report_figures, suite, variance
 from fourier_attn.studies.comparisons import COMPARISONS
 from fourier_attn.studies.glue_report import glue_table
 from fourier_attn.studies.ledger import Ledger
+from fourier_attn.studies.report_tables import accuracy_table
+from fourier_attn.train import metrics
+from fourier_attn.train.evaluate import compute_metrics, reasons, summary
+from fourier_attn.train.writer import Writer, read_lines
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -115,6 +121,42 @@ def test_glue_is_averaged_as_the_paper_does() -> None:
     lines = glue_table(groups).splitlines()
     assert lines[2] == "| a | 75.5 ± 0.7 (2) | 68.0 (1) | failed | 71.8 (2 tasks) |"
     assert lines[3] == "| b | not yet run | not yet run | 80.0 (1, 1 failed) | 80.0 (1 tasks) |"
+
+
+@pytest.mark.parametrize("kind", ["constant", "labels", "one of two seeds"])
+def test_a_failure_is_one_from_the_answers_to_the_table(kind: str, tmp_path: Path) -> None:
+    labels = np.linspace(0, 5, 40).astype(np.float32)
+    answers = {
+        "constant": np.full(40, 2.5),
+        "labels": labels,
+        "one of two seeds": np.stack([labels, 0 * labels]),
+    }
+    given = labels if kind != "labels" else np.where(labels == 5, np.nan, labels)
+    task, total = TASKS["stsb"], {"loss": np.ones((2, 2) if kind == "one of two seeds" else 2)}
+    judged = compute_metrics(task, total, answers[kind], given)
+    values = metrics.over_seeds(judged) | reasons(task, judged, answers[kind], given)
+    assert "spearman undefined (" in summary(values)
+    writer = Writer(tmp_path, 0)
+    writer.write("validation", 5, 1, values)
+    writer.close()
+    (line,) = read_lines(tmp_path)
+    assert line["spearman"] is None
+    assert "spearman undefined (" in summary(line)
+    name = next(cell for cell in suite.EVERY if cell.startswith("glue-stsb"))
+    facts = {
+        "metric": "spearman",
+        "validation": [line["spearman"]],
+        "epochs": [{"epoch": 1, "validation": line}],
+    }
+    Ledger(tmp_path).write(finding(name, **facts, parameters=1))
+    found = Ledger(tmp_path).findings[name]
+    assert np.isnan([ledger.score(found), ledger.best(found), *ledger.interval([found, found])]).all()
+    groups = {"stsb-a": [found], "sst2-a": [{"task": "sst2", "epochs": [{"validation": {"accuracy": 0.8}}]}]}
+    assert glue_table(groups).splitlines()[2] == "| a | failed | 80.0 (1) | 80.0 (1 tasks) |"
+    two = {"a": [found, found | {"validation": [0.5]}], "b": [found]}
+    assert "| failed, 50.00 | 50.00 |" in accuracy_table(two)
+    for draw in (report_figures.curves, report_figures.costs):
+        style.png(draw(two, *[{}] * (draw is report_figures.costs)))
 
 
 def test_what_varies(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
-from fourier_attn.train.scores import SCORES
+from fourier_attn.train.scores import CORRELATIONS, SCORES, why_undefined
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
@@ -42,12 +44,21 @@ def test_the_best_is_one(name: str) -> None:
     assert SCORES[name]([0, 1, 1, 0, 1], [0, 1, 1, 0, 1]) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", ["matthews", "pearson", "spearman"])
-def test_a_constant_side_counts_as_no_correlation(name: str) -> None:
+@pytest.mark.parametrize("name", CORRELATIONS)
+def test_a_constant_side_has_no_correlation(name: str) -> None:
+    mixed = [0, 1, 0, 1]
     for value in (0, 1):
-        assert SCORES[name]([value] * 4, [0, 1, 0, 1]) == 0.0
-        assert SCORES[name]([0, 1, 0, 1], [value] * 4) == 0.0
-    assert SCORES[name]([1], [1]) == 0.0
+        for sides, why in ((([value] * 4, mixed), "predictions"), ((mixed, [value] * 4), "labels")):
+            assert math.isnan(SCORES[name](*sides))
+            assert why_undefined(name, *sides) == f"all {why} are equal"
+    assert math.isnan(SCORES[name]([1], [1]))
+    assert why_undefined(name, mixed, mixed) == ""
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_labels_that_are_not_numbers_have_no_score(name: str) -> None:
+    assert math.isnan(SCORES[name]([0, 1, 0], [0, 1, math.nan]))
+    assert why_undefined(name, [0, 1, 0], [0, 1, math.nan]) == "a label is not a number"
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
@@ -56,9 +67,14 @@ def test_nearly_constant_predictions_are_none(name: str) -> None:
     assert SCORES[name](near, np.arange(4, dtype=np.float32)) > 0.9
 
 
-@pytest.mark.parametrize(("prediction", "label"), [([0, 0], [0, 1]), ([0, 0], [0, 0]), ([1, 0], [0, 0])])
+@pytest.mark.parametrize(("prediction", "label"), [([0, 0], [0, 1]), ([1, 0], [0, 0])])
 def test_f1_without_a_hit_is_zero(prediction: list, label: list) -> None:
     assert SCORES["f1"](prediction, label) == 0.0
+
+
+def test_f1_without_its_class_is_none() -> None:
+    assert math.isnan(SCORES["f1"]([0, 0], [0, 0]))
+    assert why_undefined("f1", [0, 0], [0, 0]) == "class 1 is neither there nor predicted"
 
 
 def test_matthews_of_three_classes() -> None:

@@ -145,6 +145,17 @@ def test_best_weights_and_staleness() -> None:
     np.testing.assert_array_equal(closed.stale, [0, 1])
 
 
+def test_a_score_that_is_not_defined_is_never_better() -> None:
+    """The first network keeps its best weights; the second has none yet, and keeps its latest."""
+    counter, score = np.zeros(2, np.int32), np.array([0.5, -np.inf], np.float32)
+    params, best = {"w": np.arange(4.0).reshape(2, 2)}, {"w": -np.ones((2, 2))}
+    state = State(counter, params, (), {"loss": np.zeros(2)}, best, score, counter, counter, counter)
+    closed = close_epoch(state, np.array([np.nan, np.nan], np.float32))
+    np.testing.assert_array_equal(closed.best_params["w"], [[-1, -1], [2, 3]])
+    np.testing.assert_array_equal(closed.best_score, score)
+    np.testing.assert_array_equal(closed.stale, [1, 1])
+
+
 @pytest.mark.slow
 def test_training_stops_when_validation_gets_no_better(toy: config.Config, tmp_path: Path) -> None:
     toy.optim.learning_rate, toy.train.epochs, toy.train.patience = 1e-12, 9, 2

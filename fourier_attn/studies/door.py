@@ -4,8 +4,8 @@ import statistics
 
 from fourier_attn.studies import frontier
 from fourier_attn.studies.ledger import Ledger, score
-from fourier_attn.studies.markdown import NOT_RUN, Results, significant, table
-from fourier_attn.studies.trained import accuracies, in_words
+from fourier_attn.studies.markdown import NOT_RUN, Results, mean_cell, significant, table
+from fourier_attn.studies.trained import accuracies
 
 FLAGSHIP = "configs/fnet.py:imdb"
 SMALL = ("fnet", "attention", "identity")
@@ -47,13 +47,13 @@ def _flagship(results: Results) -> str:
     """Mean, deviation and number of seeds."""
     rows = [row for document in results.runs("imdb").values() for row in document["rows"]]
     values = [value for row in rows if row["config"] == FLAGSHIP for value in accuracies(row)]
-    return in_words([100 * value for value in values])
+    return mean_cell([100 * value for value in values])
 
 
 def _small(results: Results) -> str:
     """Mean, deviation and number of seeds of models of tier 1."""
     groups = Ledger(results.root / "results" / "imdb").grouped("1")
-    return ", ".join(in_words([100 * score(found) for found in groups.get(model, [])]) for model in SMALL)
+    return ", ".join(mean_cell([100 * score(found) for found in groups.get(model, [])]) for model in SMALL)
 
 
 def _attention(results: Results) -> str:

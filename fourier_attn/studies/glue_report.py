@@ -1,23 +1,23 @@
 """GLUE as FNet's table has it: a score for each task, and the mean over tasks without failures."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fourier_attn.studies import statistics
-from fourier_attn.studies.ledger import Finding
-from fourier_attn.studies.markdown import NOT_RUN, table
+from fourier_attn.studies.ledger import Finding, number
+from fourier_attn.studies.markdown import mean_cell, table
 
 # What a task's score is the mean of; all others: accuracy, as CoLA's is there, too.
 MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearman",)}
 
 
 def score(found: Finding) -> float:
-    """On validation after the last epoch; NaN for a failure, answers that are all the same number."""
+    """Returns the score on validation after the last epoch.
+
+    NaN for a failure, as where all answers are the same number.
+    """
     line = found["epochs"][-1]["validation"]
-    values = [line[name] for name in MEANS.get(found["task"], ("accuracy",))]
-    return math.nan if None in values else float(np.mean(values))
+    return float(np.mean([number(line[name]) for name in MEANS.get(found["task"], ("accuracy",))]))
 
 
 def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -35,17 +35,5 @@ def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     for kind, scores in found.items():
         means = [float(np.nanmean(values)) for values in scores.values() if not np.isnan(values).all()]
         whole = f"{np.mean(means):.1f} ({len(means)} tasks)" if means else ""
-        lines.append([kind, *(cell(scores.get(task)) for task in tasks), whole])
+        lines.append([kind, *(mean_cell(scores.get(task, []), digits=1) for task in tasks), whole])
     return table(["network", *tasks, "mean without failures"], lines)
-
-
-def cell(values: Sequence[float] | None) -> str:
-    """Mean and deviation; how many failed."""
-    if not values:
-        return NOT_RUN
-    kept = [value for value in values if not math.isnan(value)]
-    if not kept:
-        return "failed"
-    deviation = f" ± {statistics.spread(kept):.1f}" if len(kept) > 1 else ""
-    failed = f", {len(values) - len(kept)} failed" if len(kept) < len(values) else ""
-    return f"{np.mean(kept):.1f}{deviation} ({len(kept)}{failed})"

@@ -76,8 +76,22 @@ def score(found: Finding) -> float:
     NaN for a failure: a correlation of answers that are all the same number.
     """
     test, metric = found["test"], found["metric"]
-    value = test[metric] if metric in test else found["validation"][-1]
+    return number(test[metric] if metric in test else found["validation"][-1])
+
+
+def number(value: float | None) -> float:
+    """A metric as a file has it, where null is a score that is not defined: a failure."""
     return math.nan if value is None else value
+
+
+def best(found: Finding) -> float:
+    """The best score on validation; NaN where none is defined."""
+    return max(without_failures(found["validation"]), default=math.nan)
+
+
+def without_failures(values: Sequence[float | int | None]) -> list[float]:
+    """Returns the values that are numbers: those that are known, and of scores those that are defined."""
+    return [float(value) for value in values if value is not None and not math.isnan(value)]
 
 
 def scored(found: Finding) -> str:
@@ -89,13 +103,14 @@ def scored(found: Finding) -> str:
 def interval(findings: Sequence[Finding]) -> tuple[float, float]:
     """95 % interval of a model's score, over seeds, and examples where single answers are known.
 
-    NaN for one seed, which tells nothing of the others.
+    NaN for one seed, which tells nothing of the others, and where a seed has failed.
     """
-    if len(findings) == 1:
+    scores = [score(found) for found in findings]
+    if len(findings) == 1 or np.isnan(scores).any():
         return math.nan, math.nan
     if findings[0]["right"]:
         return statistics.mean_interval(np.array([unpack(found["right"]) for found in findings]))
-    mean, half = band([score(found) for found in findings])
+    mean, half = band(scores)
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
@@ -103,7 +118,7 @@ def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[floa
     """Epochs that all seeds have had, and after each the metric on validation of all of them."""
     length = min(len(found["validation"]) for found in findings)
     epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
-    return epochs, [[found["validation"][epoch] for found in findings] for epoch in range(length)]
+    return epochs, [[number(found["validation"][epoch]) for found in findings] for epoch in range(length)]
 
 
 def answered_right(directory: Path) -> np.ndarray:

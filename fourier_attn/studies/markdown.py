@@ -1,7 +1,10 @@
 """The files of results, and tables in Markdown that say where their numbers come from."""
 
 import json
+import math
 import runpy
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +135,16 @@ def machine(hardware: dict[str, Any] | None) -> str:
     if hardware["accelerator"]:
         text = f"{hardware['accelerators']} x {hardware['accelerator']}, {text}"
     return text
+
+
+def mean_cell(values: Sequence[float], digits: int = 2) -> str:
+    """Returns mean and deviation of the values that are numbers, how many they are, and how many failed."""
+    kept = [value for value in values if not math.isnan(value)]
+    if not kept:
+        return "failed" if values else NOT_RUN
+    deviation = f" ± {statistics.stdev(kept):.{digits}f}" if len(kept) > 1 else ""
+    failed = f", {len(values) - len(kept)} failed" if len(kept) < len(values) else ""
+    return f"{statistics.mean(kept):.{digits}f}{deviation} ({len(kept)}{failed})"
 
 
 def significant(number: int | float) -> str:

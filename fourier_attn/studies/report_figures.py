@@ -1,5 +1,6 @@
 """The figures of the report."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,12 +14,15 @@ from fourier_attn.studies.comparisons import MARGIN, Verdict
 from fourier_attn.studies.ledger import (
     NAMES,
     Finding,
+    best,
     core_hours,
     interval,
     least_core_hours,
+    number,
     score,
     scored,
     validation,
+    without_failures,
 )
 
 ACROSS = 4  # panels of curves
@@ -57,8 +61,9 @@ def curves(groups: Groups) -> Figure:
 
 
 def limits(values: Sequence[float]) -> tuple[float, float]:
-    """Of an axis in percent on which all values are seen."""
-    low, high = min(values), max(values)
+    """Of an axis in percent on which all values are seen; failures are none."""
+    kept = [value for value in values if not math.isnan(value)] or [0.0, 100.0]
+    low, high = min(kept), max(kept)
     room = max(0.15 * (high - low), 0.5)
     return max(low - room, 0.0), min(high + room, 100.0)
 
@@ -93,7 +98,9 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
 def training(findings: Sequence[Finding]) -> list[list[float]]:
     """After each epoch, the metric in training of all seeds."""
     metric, length = findings[0]["metric"], min(len(found["epochs"]) for found in findings)
-    return [[found["epochs"][epoch]["train"][metric] for found in findings] for epoch in range(length)]
+    return [
+        [number(found["epochs"][epoch]["train"].get(metric)) for found in findings] for epoch in range(length)
+    ]
 
 
 @style.styled()
@@ -107,7 +114,7 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
       joules: for an example, of models on engines.
     """
     seeds = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
-    order = sorted(groups, key=lambda name: float(np.mean(seeds[name])))
+    order = sorted(groups, key=lambda name: np.mean(without_failures(seeds[name]) or [-math.inf]))
     places = {
         "core-hours of a seed, at least": {name: least_core_hours(groups[name]) for name in order},
         "parameters, millions": {name: groups[name][0]["parameters"] / 1e6 for name in order},
@@ -118,7 +125,7 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     scores, *over = figure.subplots(1, 1 + len(shown), width_ratios=[1.2, *[1] * len(shown)])
     for row, name in enumerate(order):
         low, high = interval(groups[name])
-        mean = np.mean(seeds[name])
+        mean = np.mean(without_failures(seeds[name]) or [math.nan])
         scores.errorbar(
             [mean], [row], xerr=[[mean - 100 * low], [100 * high - mean]], fmt="o", color=style.BLUE
         )
@@ -131,7 +138,7 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     metrics = {scored(findings[0]) for findings in groups.values()}
     title = metrics.pop() if len(metrics) == 1 else "score"
     ends = limits([x for each in seeds.values() for x in each])
-    means = limits([float(np.mean(each)) for each in seeds.values()])
+    means = limits([float(np.mean(without_failures(each) or [math.nan])) for each in seeds.values()])
     intervals = ": seeds, 95 %" if any(len(each) > 1 for each in seeds.values()) else ""
     scores.set(xlabel=f"{title}, %{intervals}", xlim=ends, ylim=(-0.5, len(order) - 0.5))
     scores.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
@@ -174,11 +181,11 @@ def expected(groups: Groups) -> Figure:
     for name, findings in groups.items():
         trials.setdefault(name.partition("-rate-")[0], []).extend(findings)
     for marker, (name, findings) in zip(style.MARKERS, trials.items(), strict=False):
-        best = statistics.expected_best([max(found["validation"]) for found in findings])
+        likely = statistics.expected_best(without_failures([best(found) for found in findings]))
         spent = [taken for found in findings if (taken := core_hours(found))]
         cost = np.mean(spent) if spent else np.nan
-        places = cost * np.arange(1, len(best) + 1)
-        axes.plot(places, 100 * best, marker=marker, label=f"{name} ({len(best)} trials)")
+        places = cost * np.arange(1, len(likely) + 1)
+        axes.plot(places, 100 * likely, marker=marker, label=f"{name} ({len(likely)} trials)")
     axes.set(xlabel="core-hours of trials", ylabel="expected best validation accuracy, %")
     style.label_ends(axes)
     return figure

@@ -10,12 +10,15 @@ from fourier_attn.studies import statistics, suite
 from fourier_attn.studies.comparisons import Verdict
 from fourier_attn.studies.ledger import (
     Finding,
+    best,
     core_hours,
     examples_per_s,
     interval,
     least_core_hours,
+    number,
     score,
     scored,
+    without_failures,
 )
 from fourier_attn.studies.markdown import machine, read_document, table
 from fourier_attn.studies.projection import Options, example_joules
@@ -55,20 +58,21 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     """A line for each model, the best first."""
     metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
     lines = []
-    means = {name: np.mean([score(found) for found in findings]) for name, findings in groups.items()}
-    for name, findings in sorted(groups.items(), key=lambda item: -means[item[0]]):
-        values, (low, high) = [100 * score(found) for found in findings], interval(findings)
+    scores = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
+    for name in sorted(groups, key=lambda name: -np.mean(without_failures(scores[name]) or [-math.inf])):
+        findings, values, (low, high) = groups[name], scores[name], interval(groups[name])
+        kept = without_failures(values)
         tests = [found["test"] for found in findings]
         lines.append(
             [
                 f"`{name}`" + (f", {scored(findings[0])}" if len(metrics) > 1 else ""),
-                ", ".join(f"{value:.2f}" for value in values),
-                f"{np.mean(values):.2f}",
-                f"{statistics.spread(values):.2f}" if len(values) > 1 else "",
+                ", ".join("failed" if math.isnan(value) else f"{value:.2f}" for value in values),
+                averaged(kept, "{:.2f}") or "failed",
+                f"{statistics.spread(kept):.2f}" if len(kept) > 1 else "",
                 "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}",
                 averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
-                averaged([max(found["validation"]) for found in findings], "{:.2f}", 100.0),
-                averaged([found["validation"][-1] for found in findings], "{:.2f}", 100.0),
+                averaged([best(found) for found in findings], "{:.2f}", 100.0),
+                averaged([number(found["validation"][-1]) for found in findings], "{:.2f}", 100.0),
                 PUBLISHED.get(name, "") if findings[0]["tier"] in PAIRS else "",
             ]
         )
@@ -99,8 +103,8 @@ def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0) -> str:
-    """The mean of those that are known, in words."""
-    known = [value for value in values if value is not None]
+    """Returns the mean of `without_failures`, in words."""
+    known = without_failures(values)
     return form.format(scale * np.mean(known)) if known else ""
 
 
@@ -131,7 +135,7 @@ def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
     yield "![expected best validation accuracy over hours](expected-best.png)\n"
     found = next(iter(groups.values()))[0]
     examples = int(found["fingerprints"]["data"]["validation"].split()[0])
-    accuracy = max(found["validation"])
+    accuracy = best(found)
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"
 
@@ -140,8 +144,8 @@ def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     lines = [
         [
             f"`{name}`",
-            f"{100 * max(found['validation']):.2f}",
-            f"{100 * found['validation'][-1]:.2f}",
+            f"{100 * best(found):.2f}",
+            f"{100 * number(found['validation'][-1]):.2f}",
             hours(found),
         ]
         for name, findings in groups.items()

@@ -1,5 +1,6 @@
 """Tables of trained runs, and of what was asked of them."""
 
+import math
 import re
 import statistics
 from collections.abc import Callable
@@ -8,8 +9,8 @@ from typing import Any
 
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 from fourier_attn.studies import suite
-from fourier_attn.studies.ledger import Finding, Ledger, examples_per_s, least_core_hours, score
-from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
+from fourier_attn.studies.ledger import Finding, Ledger, examples_per_s, least_core_hours, number, score
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 
 
 def runs(results: Results, name: str, task: str) -> str:
@@ -39,7 +40,8 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
     found = {model: groups.get(model, []) for model in chosen}
 
     def mean(model: str) -> float:
-        return statistics.mean(map(score, found[model])) if found[model] else 0.0
+        kept = [value for value in map(score, found[model]) if not math.isnan(value)]
+        return statistics.mean(kept) if kept else -math.inf
 
     lines = []
     for model in sorted(found, key=mean, reverse=True):
@@ -48,7 +50,7 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
         size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
         memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
         taken = [*cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
-        scores = in_words([100 * score(each) for each in found[model]])
+        scores = mean_cell([100 * score(each) for each in found[model]])
         lines.append([f"`{model}`", scores, further(found[model]), *taken])
     metric = "test score, %" if whole else "test accuracy, %"
     head = ["model", metric, "on further splits, %", "core-hours of a seed, at least"]
@@ -60,16 +62,8 @@ def further(findings: list[Finding]) -> str:
     """The scores on further splits, such as CIFAR-10's fifth batch."""
     splits = findings[0].get("extra_evals", {}) if findings else {}
     metric = findings[0]["metric"] if findings else ""
-    scores = {name: [100 * each["extra_evals"][name][metric] for each in findings] for name in splits}
-    return ", ".join(f"`{name}` {in_words(values)}" for name, values in scores.items())
-
-
-def in_words(values: list[float]) -> str:
-    """Mean, deviation and number of values."""
-    if not values:
-        return NOT_RUN
-    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}{deviation} ({len(values)})"
+    scores = {name: [100 * number(each["extra_evals"][name][metric]) for each in findings] for name in splits}
+    return ", ".join(f"`{name}` {mean_cell(values)}" for name, values in scores.items())
 
 
 def padding(results: Results, name: str) -> str:

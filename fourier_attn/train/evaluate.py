@@ -13,7 +13,7 @@ from fourier_attn import atomic
 from fourier_attn.data import Task
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.train import metrics
-from fourier_attn.train.scores import SCORES
+from fourier_attn.train.scores import SCORES, why_undefined
 from fourier_attn.train.sharding import fetch
 from fourier_attn.train.writer import strict_json
 
@@ -62,9 +62,26 @@ def compute_metrics(
     result = metrics.each(total)
     for name in task.metrics:
         if name not in result:
-            chosen = answers.argmax(axis=-1) if task.labels else answers
-            result[name] = np.array([SCORES[name](row, labels) for row in chosen.reshape(-1, *labels.shape)])
+            result[name] = np.array([SCORES[name](row, labels) for row in _chosen(task, answers, labels)])
     return result
+
+
+def _chosen(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The answers as labels are, of each seed."""
+    return (answers.argmax(axis=-1) if task.labels else answers).reshape(-1, *labels.shape)
+
+
+def reasons(
+    task: Task, judged: dict[str, np.ndarray], answers: np.ndarray, labels: np.ndarray
+) -> dict[str, dict[str, str]]:
+    """Says which of the metrics are not defined, and why: {"undefined": {name: why}}; {} where all are."""
+    rows, found = _chosen(task, answers, labels), {}
+    for name, values in judged.items():
+        failed = np.flatnonzero(np.isnan(values))
+        if name in SCORES and len(failed):
+            seeds = f", in {len(failed)} of {len(values)} seeds" if len(values) > 1 else ""
+            found[name] = f"{why_undefined(name, rows[failed[0]], labels) or 'there are no examples'}{seeds}"
+    return {"undefined": found} if found else {}
 
 
 def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
@@ -80,11 +97,16 @@ def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarr
 
 
 def show(values: dict[str, Any], name: str) -> str:
-    """A metric in words: accuracies in percent; with its deviation over the seeds where there are several."""
+    """A metric in words: accuracies in percent; with its deviation over the seeds where there are several.
+
+    Of a metric that is not defined, the reason.
+    """
+    if why := values.get("undefined", {}).get(name):
+        return f"undefined ({why})"
     scale, form, unit = (100, ".2f", " %") if "accuracy" in name else (1, ".4f", "")
-    deviation = f" +- {scale * values[f'{name}_std']:{form}}" if f"{name}_std" in values else ""
-    value = math.nan if values[name] is None else values[name]  # null, in a file
-    return f"{scale * value:{form}}{deviation}{unit}"
+    known = [values[key] for key in (name, f"{name}_std") if key in values]
+    shown = (f"{scale * (math.nan if value is None else value):{form}}" for value in known)  # null, in a file
+    return f"{' +- '.join(shown)}{unit}"
 
 
 def summary(result: dict[str, Any], split: str = "test") -> str:

@@ -22,6 +22,7 @@ from fourier_attn.train.evaluate import (
     accuracy_without,
     compute_metrics,
     evaluate_split,
+    reasons,
     show,
     summary,
     write_predictions,
@@ -301,13 +302,14 @@ class Run:
         # a signal saves the state before, for which the same rates are found again
         state, rates = self.calibrated(self.state, self.step)
         train |= rates
-        validation, _ = self.evaluate("validation", self.data.validation, state.params)
+        validation, answers = self.evaluate("validation", self.data.validation, state.params)
+        why = reasons(self.task, validation, answers, self.data.validation.labels)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
         sums = sharding.fetch(self.state.sums)
         counted = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
         score = np.asarray(score, np.float32)
         self.state, self.validated = close_epoch(state, score, self.placement), True
-        validation = metrics.over_seeds(validation)
+        validation = metrics.over_seeds(validation) | why
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
         self.plot()
@@ -352,7 +354,8 @@ class Run:
             tqdm.write(f"{name:<12}{len(batches.labels):,} examples, with the best weights ...")
             judged, answers = self.evaluate(name, batches, self.state.best_params)
             hidden = data.hidden(batches.labels)
-            found[name] = {} if hidden else metrics.over_seeds(judged)
+            why = {} if hidden else reasons(self.task, judged, answers, batches.labels)
+            found[name] = {} if hidden else metrics.over_seeds(judged) | why
             found[name]["examples"] = len(batches.labels)
             if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:
                 found[name] |= accuracy_without(self.data.in_train, answers, batches.labels)

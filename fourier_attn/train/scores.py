@@ -1,8 +1,11 @@
 """What predictions are worth: the metrics that the tasks of GLUE, and labels of patches, are judged by.
 
-scikit-learn and SciPy are imported where they are called: they would double the time of an import.
+A score that is not defined is NaN, never a number that could pass for a poor result; `why_undefined` gives
+the reason. scikit-learn and SciPy are imported where they are called: they would double the time of an
+import.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,48 +15,54 @@ Score = Callable[[Any, Any], float]
 
 
 def accuracy(prediction: Any, label: Any) -> float:
-    """Share of the classes that are right."""
+    """Returns the share of the classes that are right."""
     prediction, label = _checked(prediction, label)
-    return float(np.mean(prediction == label))
+    return math.nan if _why("accuracy", prediction, label) else float(np.mean(prediction == label))
 
 
 def f1(prediction: Any, label: Any) -> float:
-    """Harmonic mean of precision and recall of class 1; 0 where class 1 is neither there nor predicted."""
+    """Returns the harmonic mean of precision and recall of class 1.
+
+    NaN where class 1 is neither there nor predicted: both are 0/0.
+    """
     from sklearn.metrics import f1_score
 
     prediction, label = _checked(prediction, label)
-    predicted, true = prediction == 1, label == 1
-    return float(f1_score(true, predicted)) if (predicted | true).any() else 0.0
+    return math.nan if _why("f1", prediction, label) else float(f1_score(label == 1, prediction == 1))
 
 
 def matthews(prediction: Any, label: Any) -> float:
-    """Correlation of the predicted classes with the true ones; 0 where either is constant (undefined)."""
+    """Returns the correlation of the predicted classes with the true ones; NaN where either is constant."""
     from sklearn.metrics import matthews_corrcoef
 
     prediction, label = _checked(prediction, label)
-    return 0.0 if _constant(prediction, label) else float(matthews_corrcoef(label, prediction))
+    return math.nan if _why("matthews", prediction, label) else float(matthews_corrcoef(label, prediction))
 
 
 def pearson(prediction: Any, label: Any) -> float:
-    """Linear correlation; 0 where either side is constant (undefined)."""
+    """Returns the linear correlation; NaN where either side is constant."""
     from scipy.stats import pearsonr
 
-    return _correlation(pearsonr, prediction, label)
+    prediction, label = _checked(prediction, label)
+    return math.nan if _why("pearson", prediction, label) else float(pearsonr(prediction, label)[0])
 
 
 def spearman(prediction: Any, label: Any) -> float:
-    """Correlation of the ranks, equal values sharing theirs; 0 where either side is constant (undefined)."""
+    """Returns the correlation of the ranks, equal values sharing theirs; NaN where a side is constant."""
     from scipy.stats import spearmanr
 
-    return _correlation(spearmanr, prediction, label)
+    prediction, label = _checked(prediction, label)
+    return math.nan if _why("spearman", prediction, label) else float(spearmanr(prediction, label)[0])
 
 
 def mean_iou(prediction: Any, label: Any) -> float:
-    """The mean over classes of |predicted and true| / |predicted or true|, counted in patches.
+    """Returns the mean over classes of |predicted and true| / |predicted or true|, counted in patches.
 
     Classes that are neither there nor predicted are left out.
     """
     prediction, label = _checked(np.ravel(prediction), np.ravel(label))
+    if _why("mean_iou", prediction, label):
+        return math.nan
     shares = []
     for known in np.union1d(prediction, label):
         predicted, true = prediction == known, label == known
@@ -69,6 +78,24 @@ SCORES: dict[str, Score] = {
     "spearman": spearman,
     "mean_iou": mean_iou,
 }
+CORRELATIONS = ("matthews", "pearson", "spearman")
+
+
+def why_undefined(name: str, prediction: Any, label: Any) -> str:
+    """Says why a score is not defined; "" where it is."""
+    return _why(name, *_checked(np.ravel(prediction), np.ravel(label)))
+
+
+def _why(name: str, prediction: np.ndarray, label: np.ndarray) -> str:
+    if np.isnan(label).any():
+        return "a label is not a number"
+    if name in CORRELATIONS and _constant(label):
+        return "all labels are equal"
+    if name in CORRELATIONS and _constant(prediction):
+        return "all predictions are equal"
+    if name == "f1" and not ((prediction == 1) | (label == 1)).any():
+        return "class 1 is neither there nor predicted"
+    return ""
 
 
 def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -86,10 +113,5 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
     return prediction, label
 
 
-def _correlation(of: Callable[..., Any], prediction: Any, label: Any) -> float:
-    prediction, label = _checked(prediction, label)
-    return 0.0 if _constant(prediction, label) else float(of(prediction, label).statistic)
-
-
-def _constant(*values: np.ndarray) -> bool:
-    return any((x == x[0]).all() for x in values)
+def _constant(values: np.ndarray) -> bool:
+    return bool((values == values[0]).all())

@@ -263,16 +263,21 @@ def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:
 
 @partial(jax.jit, static_argnums=2)
 def close_epoch(state: State, score: jax.Array, placement: Placement | None = None) -> State:
-    """Keeps the parameters of those seeds whose validation score is their best, and empties the sums."""
+    """Keeps the parameters of those seeds whose validation score is their best, and empties the sums.
+
+    A score that is not defined (NaN) is never better. Until there is one that is, the latest parameters are
+    kept, since the initial ones have learned nothing.
+    """
     better = score > state.best_score
+    kept = better | ~jnp.isfinite(state.best_score)
 
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
-        return jnp.where(better.reshape(better.shape + (1,) * (new.ndim - better.ndim)), new, old)
+        return jnp.where(kept.reshape(kept.shape + (1,) * (new.ndim - kept.ndim)), new, old)
 
     closed = state._replace(
         sums=jax.tree.map(jnp.zeros_like, state.sums),
         best_params=jax.tree.map(choose, state.params, state.best_params),
-        best_score=choose(score, state.best_score),
+        best_score=jnp.where(better, score, state.best_score),
         stale=jnp.where(better, 0, state.stale + 1),
     )
     return placement.keep(closed) if placement else closed
