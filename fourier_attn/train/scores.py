@@ -43,16 +43,14 @@ def pearson(prediction: Any, label: Any) -> float:
     """Returns the linear correlation; NaN where either side is constant."""
     from scipy.stats import pearsonr
 
-    prediction, label = _checked(prediction, label)
-    return math.nan if _why("pearson", prediction, label) else float(pearsonr(prediction, label)[0])
+    return _correlation("pearson", pearsonr, prediction, label)
 
 
 def spearman(prediction: Any, label: Any) -> float:
     """Returns the correlation of the ranks, equal values sharing theirs; NaN where a side is constant."""
     from scipy.stats import spearmanr
 
-    prediction, label = _checked(prediction, label)
-    return math.nan if _why("spearman", prediction, label) else float(spearmanr(prediction, label)[0])
+    return _correlation("spearman", spearmanr, prediction, label)
 
 
 def mean_iou(prediction: Any, label: Any) -> float:
@@ -111,6 +109,11 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
             "a prediction is not finite, the run has diverged; lower optim.learning_rate or clip more"
         )
     return prediction, label
+
+
+def _correlation(name: str, of: Callable[..., Any], prediction: Any, label: Any) -> float:
+    prediction, label = _checked(prediction, label)
+    return math.nan if _why(name, prediction, label) else float(of(prediction, label).statistic)
 
 
 def _constant(values: np.ndarray) -> bool:
