@@ -1,7 +1,8 @@
 """A trained run for elsewhere: python -m fourier_attn.export --workdir=DIR --to=DIR [--format=...].
 
 stablehlo: programs with the weights inside, for each padded length, and classify.py, which runs them without
-this package. safetensors: the weights alone. huggingface: a folder with weights, tokenizer and model card.
+this package. safetensors: the weights and the tokenizer. huggingface: these with config.json and model card.
+Each folder also gets SHA256SUMS, with which it is compared when it is loaded.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from fourier_attn.ops.platforms import PLATFORMS
 from fourier_attn.predict import Predictor
 from fourier_attn.pretrained import folder
 from fourier_attn.train import workdir, writer
+from fourier_attn.train.init_from import is_run
 from fourier_attn.train.losses import OBJECTIVES
 
 FORMATS = ("stablehlo", "safetensors", "huggingface")
@@ -121,9 +123,10 @@ def write_weights(predictor: Predictor, to: Path) -> str:
     return pretrained.save(to / "model.safetensors", predictor.config.model, jax.device_get(params))
 
 
-def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequence[str] = ("cpu",)) -> None:
-    """Writes a run in one of `FORMATS` into the new folder `to`, whole or not at all.
+def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequence[str] = ("cpu",)) -> str:
+    """Writes a run, or an exported folder, in one of `FORMATS` into the new folder `to`, whole or not at all.
 
+    Returns: what people should know about the folder; "" if there is nothing.
     Raises: ValueError for a run that cannot be used, a folder that exists, and an unknown platform.
     """
     if unknown := set(platforms) - set(PLATFORMS):
@@ -132,23 +135,34 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
         predictor = Predictor.load(directory)
         if format == "stablehlo":
             write_programs(predictor, directory, part, platforms)
-        else:
-            style = write_weights(predictor, part)
-            if format == "huggingface":
-                measured = writer.read_lines(directory)
-                folder.describe(part, predictor.config, style, tokenizer_file(directory), measured)
+            return ""
+        style, tokenizer = write_weights(predictor, part), tokenizer_file(directory)
+        if format == "safetensors":
+            if predictor.tokenizer is not None:
+                shutil.copy(tokenizer, part / tokenizer.name)
+            return ""
+        folder.describe(part, predictor.config, style, tokenizer, writer.read_lines(directory))
+        if not is_run(directory) and (directory / "README.md").is_file():
+            shutil.copy(directory / "README.md", part / "README.md")  # with what was measured
+        return "" if style == "huggingface" else folder.unlike_theirs(predictor.config.model)
 
 
 @contextlib.contextmanager
 def _new(to: Path) -> Iterator[Path]:
-    if to.exists():
+    """A folder that gets the name `to`, with the sums of its files, when the context ends well."""
+    to = to.absolute()
+    if to.exists() or to.is_symlink():
         raise ValueError(f"to={to} exists and is not overwritten; name a new folder")
-    if not to.absolute().parent.is_dir():
-        raise ValueError(f"the folder {to.absolute().parent} does not exist; make it first")
-    with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=f".{to.name}") as part:
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"to={to} cannot be written ({error.strerror}); name another folder") from error
+    with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}") as part:
         made = Path(part) / "made"
         made.mkdir()
         yield made
+        lines = [f"{exported.checksum(path)}  {path.name}\n" for path in sorted(made.iterdir())]
+        (made / exported.SUMS).write_text("".join(lines))
         made.rename(to)
 
 
@@ -168,17 +182,17 @@ def main() -> None:
         needs_flatbuffers()
     if given.allow_code:
         workdir.allow_code(Path(given.workdir))
-    export(Path(given.workdir), Path(given.to), given.format, given.platforms)
+    note = export(Path(given.workdir), Path(given.to), given.format, given.platforms)
     for path in sorted(Path(given.to).iterdir()):
         print(f"written: {path} ({path.stat().st_size:,} bytes)")
+    if note:
+        print(f"note: {note}")
 
 
 def needs_flatbuffers() -> None:
     """Raises: ValueError where jax.export's files cannot be written."""
     if not importlib.util.find_spec("flatbuffers"):
-        raise ValueError(
-            "programs need the package flatbuffers; install it (pip install 'fourier_attn[export]')"
-        )
+        raise ValueError("programs need the package flatbuffers; install it: pip install flatbuffers")
 
 
 if __name__ == "__main__":

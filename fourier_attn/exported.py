@@ -1,6 +1,8 @@
 """Answers of an exported classifier: python classify.py "a text" "another"; of pairs, one after the other,
 each text and its second. Needs jax, numpy, tokenizers, flatbuffers and the files beside it, nothing else."""
 
+import hashlib
+import io
 import json
 import sys
 from pathlib import Path
@@ -10,12 +12,42 @@ import jax.export
 import numpy as np
 from tokenizers import Tokenizer
 
+SUMS = "SHA256SUMS"  # of an exported folder, in the form that `sha256sum --check` reads
+MOST = 256  # rows of a call; more are computed in parts
+
+
+def check_sums(folder: Path) -> None:
+    """Compares the files of an exported folder with its SHA256SUMS; a folder without that file passes.
+
+    Raises: ValueError that names the first file that is missing or differs.
+    """
+    file = folder / SUMS
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        expected, _, name = line.partition("  ")
+        path = folder / Path(name).name
+        if not path.is_file() or checksum(path) != expected:
+            raise ValueError(
+                f"{path} is not as it was exported (its sum in {SUMS} differs); copy the folder again, or "
+                f"remove {SUMS} if you have changed the file yourself"
+            )
+
+
+def checksum(path: Path) -> str:
+    """Returns the SHA-256 of a file in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 class Classifier:
-    """The programs in a folder, and what tokens they take."""
+    """The programs in a folder, and what tokens they take.
+
+    Texts in any number are padded to the next power of two, up to `MOST` rows, so that at most nine programs
+    are compiled for each padded length.
+    """
 
     def __init__(self, folder: str | Path):
         folder = Path(folder)
+        check_sums(folder)
         self.facts = json.loads((folder / "manifest.json").read_text())
         read = {length: (folder / name).read_bytes() for length, name in self.facts["programs"].items()}
         self.programs = {int(t): jax.export.deserialize(bytearray(program)) for t, program in read.items()}
@@ -30,10 +62,16 @@ class Classifier:
 
         Of nothing they are an empty array.
         """
-        if not len(inputs):
-            return np.zeros((0,), np.float32)
+        if isinstance(inputs, str | bytes):
+            raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
         if self.facts["inputs"] != "tokens":
-            return self.run(0, np.asarray(inputs, np.uint8))
+            return self.run(0, np.asarray(inputs, np.uint8)) if len(inputs) else np.zeros((0,), np.float32)
+        inputs, text_pairs = list(inputs), None if text_pairs is None else list(text_pairs)
+        if not inputs:
+            return np.zeros((0,), np.float32)
+        for text in (*inputs, *(text_pairs or ())):
+            if not isinstance(text, str):
+                raise ValueError(f"{text!r:.40} is not a text; give strings")
         if (text_pairs is None) == self.facts["pairs"]:
             raise ValueError(
                 f"this network judges {'pairs; give' if text_pairs is None else 'no pairs; omit'} text_pairs"
@@ -65,9 +103,10 @@ class Classifier:
         return [cls, *a, sep, *b[: length - 3 - len(a)], sep]
 
     def run(self, program: int, *arrays: np.ndarray) -> np.ndarray:
-        """The answers of a program, which may take a fixed number of rows only."""
-        count, parts = self.facts["batch"] or len(arrays[0]), []
-        for start in range(0, len(arrays[0]), count):
+        """Returns the answers of a program to all rows, in calls of few different numbers of rows."""
+        rows, parts = len(arrays[0]), []
+        count = self.facts["batch"] or min(MOST, 1 << (rows - 1).bit_length())
+        for start in range(0, rows, count):
             given = [array[start : start + count] for array in arrays]
             short = count - len(given[0])
             given = [np.concatenate([array, array[:1].repeat(short, axis=0)]) for array in given]
@@ -75,24 +114,33 @@ class Classifier:
         return np.concatenate(parts)
 
 
-if __name__ == "__main__":
-    if not sys.argv[1:]:
-        sys.exit(__doc__)
+def main(words: list[str]) -> None:
+    """Prints the answer to each text of a command line. Raises: ValueError for what cannot be answered."""
     classifier = Classifier(Path(__file__).parent)
     if classifier.facts["inputs"] != "tokens":
         size = classifier.programs[0].in_avals[0].shape[1:]
-        print(
-            f"error: {sys.argv[1]!r}: this network takes images, and reads no files; in Python, give "
-            f"classify.Classifier(folder) an array of bytes (n, {', '.join(map(str, size))})",
-            file=sys.stderr,
+        raise ValueError(
+            f"{words[0]!r}: this network takes images, and reads no files; in Python, give "
+            f"classify.Classifier(folder) an array of bytes (n, {', '.join(map(str, size))})"
         )
-        sys.exit(2)
-    texts, pairs = sys.argv[1:], None
+    texts, pairs = words, None
     if classifier.facts["pairs"]:
-        texts, pairs = texts[::2], texts[1::2]
+        texts, pairs = words[::2], words[1::2]
         if len(texts) > len(pairs):
-            print(f"error: {texts[-1]!r} has no second text; give texts in pairs", file=sys.stderr)
-            sys.exit(2)
+            raise ValueError(f"{texts[-1]!r} has no second text; give texts in pairs")
     for line, answer in zip(texts, classifier(texts, pairs), strict=True):
         best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"
         print(f"{best}\t{answer.max():.4f}\t{line}")
+
+
+if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit(__doc__)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a label may have letters that the terminal lacks
+    try:
+        main(sys.argv[1:])
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

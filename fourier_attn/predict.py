@@ -55,6 +55,7 @@ class Predictor:
     """
 
     def __init__(self, config: Config, network: Model, params: Any, tokenizer: Any = None, batch: int = 0):
+        _check_parts(config, tokenizer)
         self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
         self.task, self.batch = data.task_of(config.data), batch or config.data.batch
         self.eval_step = make_eval_step(network, OBJECTIVES[self.task.head], config.train.seeds)
@@ -67,7 +68,8 @@ class Predictor:
         Raises: ValueError for one that cannot be used.
         """
         directory = Path(directory).resolve()
-        if (directory / "model.safetensors").exists() and not is_run(directory):
+        exports = [directory / name for name in ("model.safetensors", "manifest.json")]
+        if not is_run(directory) and any(path.exists() for path in exports):
             config, params, file = folder.load(directory)
             network = build(config.model)
         else:
@@ -211,6 +213,21 @@ class Predictor:
         return [{"token": self.tokenizer.id_to_token(i), "probability": float(probability[i])} for i in order]
 
 
+def _check_parts(config: Config, tokenizer: Any) -> None:
+    """Checks that classes and tokenizer are those of the network. Raises: ValueError."""
+    labels, classes = data.task_of(config.data).labels, config.model.classes
+    if labels and len(labels) != classes:
+        raise ValueError(
+            f"data.labels={labels!r:.80} names {len(labels)} classes, and the network has {classes}; restore "
+            "the config.json that belongs to the weights"
+        )
+    if tokenizer is not None and tokenizer.get_vocab_size() != config.model.vocab:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.get_vocab_size():,} tokens, and the network "
+            f"{config.model.vocab:,}; restore the tokenizer that belongs to the weights"
+        )
+
+
 def check_text(name: str, value: Any) -> None:
     """Raises: ValueError for what is no text, or has no character to read."""
     if not isinstance(value, str):
@@ -257,6 +274,11 @@ def evaluate(
     Raises: ValueError where the run or its data set cannot be used.
     """
     directory = Path(directory).resolve()
+    if folder.is_export(directory) and not is_run(directory):
+        raise ValueError(
+            f"workdir={directory} is an exported folder, which does not say where its data are; for metrics "
+            "on a table with labels use --mode=predict --input=FILE.csv"
+        )
     config, network, params = restore(directory)
     test = config.data.test
     config.data.update({name: place for name, place in places.items() if place})

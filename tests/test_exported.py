@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, data, export, exported, pretrained, train
+from fourier_attn import config, data, export, exported, predict, pretrained, train
+from fourier_attn.data.text import fit
 from fourier_attn.family import family
 from fourier_attn.predict import Predictor
+from fourier_attn.pretrained import folder
 from fourier_attn.pretrained.folder import card, describe
-from fourier_attn.train import workdir
+from fourier_attn.train import init_from, workdir
 from fourier_attn.train.init_from import restore
 
 TEXTS = ["The film was not dull.", "zzz qqq", "I liked the long and brave story. " * 30, "dull [SEP] dull"]
@@ -157,9 +159,107 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     card = (tmp_path / "out" / "README.md").read_text()
     last = json.loads((toy_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert f"| accuracy | {last['accuracy']:.6g} |" in card
+    with pytest.raises(ValueError, match=r"an exported folder, .* use --mode=predict --input=FILE.csv"):
+        predict.evaluate(tmp_path / "out")
+    export.export(tmp_path / "out", tmp_path / "deep" / "er" / "again", "huggingface")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (
+            tmp_path / "deep" / "er" / "again" / name
+        ).read_bytes()
     (tmp_path / "out" / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"config.json is not as it was exported .* remove SHA256SUMS"):
+        Predictor.load(tmp_path / "out")
+    (tmp_path / "out" / "SHA256SUMS").unlink()
     with pytest.raises(ValueError, match="does not say what the weights answer"):
         Predictor.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
+def test_a_folder_whose_files_were_changed_is_refused(name: str, tmp_path: Path) -> None:
+    """One flipped bit would otherwise answer differently without a word."""
+    (tmp_path / name).write_bytes(b"\x00contents")
+    (tmp_path / "SHA256SUMS").write_text(f"{exported.checksum(tmp_path / name)}  {name}\n")
+    exported.check_sums(tmp_path)
+    (tmp_path / name).write_bytes(b"\x01contents")
+    for read in (exported.check_sums, exported.Classifier, folder.load):
+        with pytest.raises(ValueError, match=f"{name} is not as it was exported"):
+            read(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(ValueError, match=f"{name} is not as it was exported"):
+        exported.check_sums(tmp_path)
+
+
+def test_a_network_gets_its_own_tokenizer_and_classes(toy_run: Path) -> None:
+    """Ids beyond the table would be clamped, and labels beyond the classes end in a traceback."""
+    found = Predictor.load(toy_run)
+    with pytest.raises(ValueError, match=r"the tokenizer has 258 tokens, and the network \d+; restore"):
+        Predictor(found.config, found.network, found.params, fit("bytes", [], 300))
+    c = config.default(task="files")
+    c.data.labels, c.model.classes = ("a", "b", "c"), 2
+    with pytest.raises(ValueError, match="names 3 classes, and the network has 2"):
+        Predictor(c, found.network, found.params)
+
+
+@pytest.mark.parametrize("format", ["huggingface", "safetensors"])
+def test_an_exported_folder_is_a_start(
+    format: str, toy_run: Path, toy: config.Config, tmp_path: Path
+) -> None:
+    """With the tokenizer that lies next to its weights; a folder that says its task keeps the head, too."""
+    export.export(toy_run, tmp_path / "out", format)
+    toy.init_from = str(tmp_path / "out")
+    start = init_from.load(toy, tmp_path / "next")
+    assert start.tokenizer == tmp_path / "out" / "tokenizer.json"
+    assert start.tokenizer.is_file()
+    kept = "the head is kept: it answers the same task" in start.notes
+    assert (kept, "head" in start.params) == ((True, True) if format == "huggingface" else (False, False))
+    trained = restore(toy_run)[2]["encoder"]
+    jax.tree.map(np.testing.assert_array_equal, start.params["encoder"], jax.device_get(trained))
+    toy.init_from = str(tmp_path / "out" / "model.safetensors")
+    assert init_from.load(toy, tmp_path / "next").tokenizer == start.tokenizer
+    (tmp_path / "out" / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match="has no tokenizer next to its weights; name the one"):
+        init_from.load(toy, tmp_path / "next")
+
+
+def test_programs_are_not_weights(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "48.stablehlo").write_bytes(b"program")
+    with pytest.raises(ValueError, match=r"holds exported programs, .* --format=huggingface"):
+        Predictor.load(tmp_path)
+
+
+def test_few_programs_are_compiled_for_any_number_of_texts() -> None:
+    """XLA compiles a program for each number of rows that it is called with."""
+    seen: list[int] = []
+
+    class Program:
+        def call(self, tokens: np.ndarray) -> np.ndarray:
+            seen.append(len(tokens))
+            return tokens[:, :2]
+
+    classifier: Any = object.__new__(exported.Classifier)
+    classifier.facts, classifier.programs = {"batch": None}, {8: Program()}
+    for rows in range(1, 600):
+        tokens = np.arange(rows * 3).reshape(rows, 3)
+        np.testing.assert_array_equal(classifier.run(8, tokens), tokens[:, :2])
+    assert sorted(set(seen)) == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+@pytest.mark.parametrize("inputs", ["one text", b"one text", ["a", 3], [b"a"]])
+def test_programs_refuse_what_is_not_a_list_of_texts(inputs: Any) -> None:
+    classifier = object.__new__(exported.Classifier)
+    classifier.facts, classifier.programs = {"inputs": "tokens", "pairs": False, "batch": None}, {}
+    with pytest.raises(ValueError, match="give a list of texts|is not a text; give strings"):
+        classifier(inputs)
+
+
+def test_a_folder_says_what_transformers_would_need() -> None:
+    """Their FNet mixes padding like tokens, which is not the default here."""
+    c = family("fnet", "tiny").model
+    c.mixer.padding = "invariant"
+    assert "train with --config.model.mixer.padding=tokens" in folder.unlike_theirs(c)
+    assert "the network is not one of theirs" in folder.unlike_theirs(config.default("circular").model)
 
 
 def test_a_folder_does_not_say_where_files_lay(toy_run: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ RIGHT_BELOW = {
     "studies": ("predict", "launch"),
     "predict": ("train",),
     "train": ("pretrained", "provenance", "style"),
-    "pretrained": ("config",),
+    "pretrained": ("config", "exported"),
     "family": ("config",),
     "config": ("model", "data"),
     "model": ("layers", "knobs", "plugins"),

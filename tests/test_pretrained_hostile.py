@@ -1,8 +1,11 @@
 """Files of weights from strangers: damaged, too large, or made to do harm. One ValueError refuses each."""
 
+import gzip
 import json
+import lzma
 import pickle
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,6 +187,58 @@ def test_pickles_are_not_opened(
     with pytest.raises(ValueError, match=message):
         pretrained.load(tmp_path if folder else tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def npz(path: Path, array: Any) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **{"head/kernel": array}, allow_pickle=True)
+
+
+def zipped(path: Path, *names: str) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"contents")
+
+
+OTHERS: dict[str, tuple[str, Write]] = {
+    "npz": (
+        r"an .npz of arrays in another project's names \(head/kernel",
+        lambda p: npz(p, np.zeros((8, 3))),
+    ),
+    "objects": ("kernel holds Python objects, as a pickle", lambda p: npz(p, np.array([{}], object))),
+    "torch": ("a PyTorch file, a zip archive around a pickle", lambda p: zipped(p, "archive/data.pkl", "v")),
+    "zip": ("a zip archive of model.safetensors; unpack it", lambda p: zipped(p, "model.safetensors")),
+    "cut zip": ("is a damaged zip archive", lambda p: p.write_bytes(b"PK\x03\x04" + bytes(99))),
+    "pickle": ("is a pickle, which may run any program", lambda p: p.write_bytes(pickle.dumps([1], 4))),
+    "gzip": ("packed with gzip; unpack it first", lambda p: p.write_bytes(gzip.compress(b"{}", mtime=0))),
+    "xz": ("packed with xz; unpack it first", lambda p: p.write_bytes(lzma.compress(b"{}"))),
+    "npy": ("a single NumPy array; save all", lambda p: p.write_bytes(b"\x93NUMPY\x01\0" + bytes(99))),
+    "hdf5": ("an HDF5 file", lambda p: p.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(99))),
+    "lfs": ("git lfs pull", lambda p: p.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")),
+    "page": ("is a web page; download the file itself", lambda p: p.write_bytes(b"\n<!DOCTYPE html>")),
+    "json": ("is JSON, not weights", lambda p: p.write_bytes(b'{"weight_map": {}}')),
+}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "f_net", "model.bin", "vit.npz"])
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_file_is_named_by_its_first_bytes(kind: str, name: str, tmp_path: Path) -> None:
+    """Whatever it is called: the cure for a pickle is none for an archive of arrays."""
+    message, make = OTHERS[kind]
+    make(tmp_path / name)
+    with pytest.raises(ValueError, match=message) as caught:
+        pretrained.load(tmp_path / name)
+    assert ("pickle" in str(caught.value)) == (kind in ("objects", "torch", "pickle"))
+
+
+def test_weights_under_a_pickles_name_are_read(tmp_path: Path) -> None:
+    """A header of 640 bytes begins as a pickle does, with 80 02."""
+    path = published.write_msgpack(tmp_path / "f_net.bin", google())
+    assert files.read(path).arrays.keys() == google().keys()
+    text = json.dumps({"a": tensor([1], [0, 4])}).ljust(0x280)
+    raw(tmp_path / "a.safetensors", text, bytes(4))
+    assert (tmp_path / "a.safetensors").read_bytes().startswith(b"\x80\x02")
+    assert list(files.read(tmp_path / "a.safetensors").arrays) == ["a"]
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

@@ -185,9 +185,13 @@ class Ids(NamedTuple):
 
 
 def tokenizer_file(directory: Path) -> Path:
-    """Where a run's tokenizer is: `tokenizer.model` for SentencePiece, else `tokenizer.json`."""
-    model = directory / "tokenizer.model"
-    return model if model.exists() else directory / "tokenizer.json"
+    """Returns where the tokenizer of a run, or of a folder of published weights, is.
+
+    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`; any other
+    tokenizer is `tokenizer.json`.
+    """
+    models = (directory / name for name in ("tokenizer.model", "spiece.model"))
+    return next((model for model in models if model.exists()), directory / "tokenizer.json")
 
 
 def load_tokenizer(path: Path) -> Any:

@@ -18,8 +18,9 @@ import safetensors
 import safetensors.numpy
 from flax import serialization, traverse_util
 
+from fourier_attn.pretrained.recognise import PICKLES, recognise
+
 FORMATS = ("safetensors", "msgpack")
-PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 DTYPES = {name: jnp.dtype(name) for name in ("float32", "float16", "bfloat16")}
 HEADER = 2**22  # bytes: that of a published file has less than 2**17
 ENTRIES, NESTED, AXES, BLOCK = 100_000, 1024, 8, 2**20  # of a tree, of one dict in it, of an array; bytes
@@ -45,30 +46,31 @@ def find(path: str | Path) -> Path:
     if path.is_dir():
         if (path / "model.safetensors").is_file():
             return path / "model.safetensors"
-        there = sorted(p.name for p in path.iterdir() if p.suffix in PICKLES)
-        if there:
-            raise ValueError(_pickled(path / there[0]))
+        there = sorted(path.iterdir())
+        if pickles := [each for each in there if each.suffix in PICKLES]:
+            recognise(pickles[0])  # or it is another thing under a pickle's name
+            raise ValueError(f"{path} holds no model.safetensors; name the file itself, as {pickles[0]}")
+        if any(each.suffix == ".stablehlo" for each in there):
+            raise ValueError(
+                f"{path} holds exported programs, which its classify.py runs; for a folder that can be "
+                "loaded export the run with --format=huggingface"
+            )
         raise ValueError(
             f"{path} holds no model.safetensors; name the file itself (weights in parts: join them)"
         )
-    if path.suffix in PICKLES:
-        raise ValueError(_pickled(path))
     if not path.is_file():
         raise ValueError(f"{path} is no file; name a file of weights, or a folder with model.safetensors")
     return path
 
 
-def _pickled(path: Path) -> str:
-    return f"{path} is a pickle, which may run any program and is not opened; convert it to safetensors"
-
-
 def read(path: Path) -> Contents:
-    """What is in a file; one that is not called .safetensors is taken for msgpack.
+    """Returns what is in a file of weights, whose format its first bytes show.
 
-    Raises: ValueError for a file that is damaged, or not what it claims to be.
+    Raises: ValueError for a file that is damaged, or of another kind.
     """
+    form = recognise(path)
     try:
-        return (_safetensors if path.suffix == ".safetensors" else _msgpack)(path)
+        return (_safetensors if form == "safetensors" else _msgpack)(path)
     except OSError:
         raise
     except Exception as error:  # a damaged file shows as one of many kinds
@@ -93,8 +95,6 @@ def _safetensors(path: Path) -> Contents:
 
 def _msgpack(path: Path) -> Contents:
     with path.open("rb") as file:
-        if file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-            raise ValueError(_pickled(path))
         places = _places(file, path.stat().st_size)
         wanted = {"target", "config"} if "target" in places else set(places)
         found = {}

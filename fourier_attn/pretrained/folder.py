@@ -9,10 +9,10 @@ from typing import Any
 from tokenizers import Tokenizer, processors
 
 from fourier_attn import config as configuration
-from fourier_attn import data
+from fourier_attn import data, exported
 from fourier_attn.config import Config
-from fourier_attn.data.text import special
-from fourier_attn.pretrained import read
+from fourier_attn.data.text import special, tokenizer_file
+from fourier_attn.pretrained import architecture, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
 OURS = "fourier_attn"  # the key of config.json under which the data part stands
@@ -73,6 +73,20 @@ def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
     return {"pad_token_id": ids.pad}
 
 
+def unlike_theirs(settings: Config) -> str:
+    """Returns why Hugging Face's library cannot load a network, and what would change that."""
+    reason = "transformers cannot load this folder, Predictor.load can"
+    other = settings.copy_and_resolve_references()
+    if other.mixer.get("padding") and other.mixer.name == "fourier":
+        other.mixer.padding = "tokens"
+        if architecture.expressible(other, "huggingface"):
+            return (
+                f"{reason}: their FNet mixes padding like tokens; train with "
+                "--config.model.mixer.padding=tokens for a folder that both load"
+            )
+    return f"{reason}: the network is not one of theirs (docs/fnet.md)"
+
+
 def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> str:
     """The model card: what it is, on which data it was trained, and what was measured."""
     c, task = config.model, data.task_of(config.data)
@@ -129,11 +143,20 @@ def _use(config: Config) -> str:
     return f'`from fourier_attn import Predictor; Predictor.load("THIS FOLDER")({given})`'
 
 
-def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
-    """The configuration, the parameters and the tokenizer's file of a folder that `describe` completed.
+def is_export(path: Path) -> bool:
+    """Returns whether `path` is a folder that `describe` completed, whose config.json has our data part."""
+    try:
+        return OURS in json.loads((path / "config.json").read_text())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
 
-    Raises: ValueError for another one.
+
+def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
+    """Returns the configuration, the parameters and the tokenizer's file of a folder `describe` completed.
+
+    Raises: ValueError for another one, and where a file is not as it was exported.
     """
+    exported.check_sums(path)
     weights = read(path)
     try:
         part = json.loads((path / "config.json").read_text())[OURS]
@@ -144,5 +167,4 @@ def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
             f"{path / 'config.json'} does not say what the weights answer ({type(error).__name__}: {error}); "
             "write the folder with fourier_attn.export --format=huggingface"
         ) from error
-    model = path / "spiece.model"
-    return config, weights.params, model if model.exists() else path / "tokenizer.json"
+    return config, weights.params, tokenizer_file(path)

@@ -15,6 +15,7 @@ from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.ops import positions
+from fourier_attn.pretrained import folder
 from fourier_attn.train import memory, sharding, workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.losses import OBJECTIVES
@@ -65,8 +66,9 @@ def load(settings: Config, directory: Path) -> Start:
             f"init_from={settings.init_from} does not exist; name a run's directory, or a file of weights"
         )
     task, labels = "", ()
-    if is_run(source):
-        found, _, params = restore(source.resolve())
+    tokenizer = None if given else _tokenizer(settings, source)
+    if is_run(source) or folder.is_export(source):
+        found, params = _trained(source)
         params = sharding.fetch(params)
         task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
         labels = tuple(found.data.labels)
@@ -77,19 +79,40 @@ def load(settings: Config, directory: Path) -> Start:
         part, params, notes = pretrained.read(source)
         if not images:
             _check_lengths(settings, part)
-        if not (given or images):
-            raise ValueError(
-                f"init_from={settings.init_from} has no tokenizer; name the one of its vocabulary, "
-                "--config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
-            )
+        if tokenizer:
+            notes = (*notes, f"tokenizer: {tokenizer}, next to the weights")
     if data.task_of(settings.data).inputs != part.inputs:
         raise ValueError(
             f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
             f"{data.task_of(settings.data).inputs}; name other weights"
         )
     params, head = _with_head(settings, part, params, task, labels)
-    tokenizer = None if given or images else tokenizer_file(source)
     return Start(adopt(settings, part.to_dict()), params, (*notes, head), tokenizer)
+
+
+def _tokenizer(settings: Config, source: Path) -> Path | None:
+    """Returns the tokenizer next to the weights; None for images without questions, whose task has none.
+
+    Raises: ValueError for texts where that file does not exist.
+    """
+    task = data.task_of(settings.data)
+    file = tokenizer_file(source if source.is_dir() else source.parent)
+    if file.is_file() or is_run(source):
+        return file if task.fitted else None
+    if task.images:
+        return None
+    raise ValueError(
+        f"init_from={settings.init_from} has no tokenizer next to its weights; name the one of its "
+        "vocabulary, --config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
+    )
+
+
+def _trained(source: Path) -> tuple[Config, Any]:
+    """Returns the configuration and the parameters of a run, or of a folder that was exported from one."""
+    if is_run(source):
+        found, _, params = restore(source.resolve())
+        return found, params
+    return folder.load(source)[:2]
 
 
 def at_resolution(params: Any, then: Config, now: Config) -> Any:
