@@ -157,7 +157,7 @@ ENCODER = (
 class Model(nn.Module):
     """A head on an encoder: head(x, pooled) with x = encoder(inputs), in float32.
 
-        pooled = (sum_i m_i x_i) / sum_i m_i        pooling "mean": of the real tokens
+        pooled = (sum_i m_i x_i) / (sum_i m_i)      pooling "mean": of the real tokens
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
         pooled = x_0                                pooling "class": the first token (ViT)
 

@@ -1,18 +1,221 @@
-"""Equations in plain text become MathML, and nothing else does: docs/extensions/mathematics.py."""
+"""Equations in plain text become MathML, and nothing else does: docs/extensions/mathematics.py.
 
+What is shown is compared with the text by its value: both are computed with whole numbers modulo a prime, in
+which every name stands for a number of its own, and every function for an arbitrary one.
+"""
+
+import ast
+import hashlib
 import importlib
+import re
 import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterator
+from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT
 
+PRIME = 2**61 - 1
+TOKEN = re.compile(r"[A-Za-z]+\d*'?|\d+(?:\.\d+)?(?:e-?\d+)?|\.\.\.?|//|<=|>=|->|\S")
+SIGNS = {"≤": "<=", "≥": ">=", "→": "->", "…": "..", "∑": "sum", "⋆": "*", "·": ".", "⋅": ".", "−": "-"}
+RELATIONS = (",", ";", "=", "<", ">", "<=", ">=", "->")
+Value = int | tuple
 
-def test_equations_become_latex(monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture
+def mathematics(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     pytest.importorskip("latex2mathml")
     monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
-    mathematics = importlib.import_module("mathematics")
+    found = importlib.import_module("mathematics")
     sys.modules.pop("mathematics")
+    return found
+
+
+class Evaluator:
+    """The value of an equation, in the notation of the docstrings; {..} is a bracket that follows no name."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = [(match.group(), match.start(), match.end()) for match in TOKEN.finditer(text)]
+        self.place = 0
+
+    def look(self) -> str:
+        return self.tokens[self.place][0] if self.place < len(self.tokens) else ""
+
+    def touches(self) -> bool:
+        """Whether there is no blank before the next token."""
+        before = self.tokens[self.place - 1 : self.place + 1]
+        return len(before) == 2 and before[0][2] == before[1][1]
+
+    def take(self) -> str:
+        self.place += 1
+        return self.tokens[self.place - 1][0]
+
+    def listed(self, end: str) -> tuple:
+        """Sums, and the signs of relations and commas between them."""
+        parts: list[Value | str] = []
+        while self.look() != end:
+            assert self.look(), f"{end} is missing"
+            parts.append(self.take() if self.look() in RELATIONS else self.sum(end))
+        if end:
+            self.take()
+        return tuple(parts)
+
+    def sum(self, end: str) -> int:
+        total = 0
+        while self.look() not in (end, *RELATIONS, ""):
+            sign = {"+": 1, "-": -1}.get(self.look(), 0)
+            if sign:
+                self.take()
+            total += (sign or 1) * self.product(end)
+        return total % PRIME
+
+    def product(self, end: str) -> int:
+        result, last = 1, 1
+        while self.look() not in (end, "+", "-", *RELATIONS, ""):
+            if self.look() in ("/", "//"):
+                whole, below = self.take() == "//", pow(self.factor(), -1, PRIME)
+                share = last * below % PRIME
+                result *= pow(last, -1, PRIME) * (drawn("floor", share) if whole else share)
+            elif self.look() == ".":
+                self.take()
+            else:
+                last = self.factor()
+                result *= last
+        return result % PRIME
+
+    def factor(self) -> int:
+        """A number, name or bracket with its indices, its power and what it is a function of."""
+        token = self.take()
+        named = token[0].isalpha() and token not in ("Re", "pi", "sum")
+        if token in "([{":
+            inner = self.listed({"(": ")", "[": "]", "{": "}"}[token])
+            value = inner[0] if token != "[" and len(inner) == 1 else drawn(token, inner)
+        elif token in ("|", "⌊"):
+            value = drawn({"|": "abs", "⌊": "floor"}[token], self.listed({"|": "|", "⌊": "⌋"}[token])[0])
+        else:
+            value = drawn(token)
+        while True:
+            if self.look() == "_" or (self.look() == "[" and self.touches()):
+                value = drawn("index", value, self.index())
+            elif self.look() == "^":
+                self.take()
+                value = drawn("power", value, self.argument())
+            elif self.look() == "(" and named:
+                self.take()
+                value, named = drawn("call", value, self.listed(")")), False
+            else:
+                return value
+
+    def index(self) -> tuple:
+        """All indices of a name, however they are written."""
+        found: tuple = ()
+        while self.look() == "_" or (self.look() == "[" and self.touches()):
+            more = self.argument() if self.take() == "_" else self.listed("]")
+            found += more if isinstance(more, tuple) else (more,)
+        return tuple(part for part in found if part != ",")
+
+    def argument(self) -> Value:
+        """What belongs to _ or ^."""
+        if self.look() in ("{", "("):
+            inner = self.listed({"{": "}", "(": ")"}[self.take()])
+            return inner if len(inner) > 1 else inner[0]
+        sign = -1 if self.look() == "-" and self.take() else 1
+        return sign * drawn(self.take()) % PRIME
+
+
+def drawn(*what: object) -> int:
+    """The number that stands for this; whole numbers are themselves."""
+    if len(what) == 1 and str(what[0]).isdigit():
+        return int(str(what[0]))
+    if len(what) == 1 and isinstance(what[0], str) and (match := re.fullmatch(r"([A-Za-z])(\d)", what[0])):
+        return drawn("index", drawn(match[1]), (int(match[2]),))  # x2 is shown as x_2
+    return int.from_bytes(hashlib.sha256(repr(what).encode()).digest()[:7], "big")
+
+
+def written(element: ElementTree.Element) -> str:
+    """MathML in the notation of the docstrings."""
+    kind = element.tag.rpartition("}")[2]
+    parts = [written(child) for child in element]
+    if kind == "mfrac":
+        return f" {{ {{ {parts[0]} }} / {{ {parts[1]} }} }} "
+    if kind in ("msub", "munder"):
+        return f"{parts[0].rstrip()}[{parts[1]}]"
+    if kind == "msup":
+        return f"{parts[0].strip()}'" if parts[1].strip() == "'" else f"{parts[0]}^({parts[1]})"
+    if kind == "msubsup":
+        return f"{parts[0].rstrip()}[{parts[1]}]^({parts[2]})"
+    if kind in ("msqrt", "mover"):
+        return f" {'sqrt' if kind == 'msqrt' else 'conj'}( {parts[0]} ) "
+    if parts:
+        word = all(child.get("mathvariant") == "normal" for child in element)
+        return ("" if word else " ").join(parts)
+    text = (element.text or "").strip()
+    if len(text) == 1 and unicodedata.name(text).startswith("GREEK SMALL LETTER"):
+        text = unicodedata.name(text).rpartition(" ")[2].lower().replace("lamda", "lambda")
+    return "'" if text == "′" else SIGNS.get(text, text)
+
+
+def equations(mathematics: ModuleType) -> Iterator[tuple[str, str, str]]:
+    """Place, text and LaTeX of each line that the site shows as an equation, of docstrings and pages."""
+    docstrings = importlib.import_module("docstrings")
+    sys.modules.pop("docstrings")
+    for path in sorted((ROOT / "fourier_attn").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            if documented and " = " in (text := ast.get_docstring(node) or ""):
+                text = "\n".join(docstrings.to_rst(text.splitlines()))
+                for block in re.findall(r"::\n\n((?: +.*\n|\n)+)", f"{text}\n"):
+                    yield from lines(mathematics, path.name, block)
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for block in re.findall(r"\n\n((?:    .*\n|\n)+)", path.read_text()):
+            yield from lines(mathematics, path.name, block)
+
+
+def lines(mathematics: ModuleType, name: str, block: str) -> Iterator[tuple[str, str, str]]:
+    block = textwrap.dedent(block).strip("\n")
+    for line, (latex, _) in zip(block.splitlines(), mathematics.lines_of(block) or (), strict=False):
+        yield name, mathematics.REMARK.split(line.strip(), maxsplit=1)[0], latex
+
+
+def same(text: str, latex: str) -> bool:
+    """Whether what is shown has the value of the text."""
+    convert = importlib.import_module("latex2mathml.converter").convert
+    shown = written(ElementTree.fromstring(convert(latex)))
+    text = "".join(SIGNS.get(letter, letter) for letter in text)
+    return Evaluator(text).listed("") == Evaluator(shown).listed("")
+
+
+def test_equations_become_latex(mathematics: ModuleType) -> None:
     assert mathematics.to_latex("y[i] = x_j / sqrt(k)") == r"{y}_{i} = \frac{{x}_{j}}{\sqrt{k}}"
     assert mathematics.lines_of("y = F x      a remark") == [("y = F x", "a remark")]
+    (both,) = mathematics.lines_of("y = F x,    z = G x")
+    assert both == (r"y = F x , \quad z = G x", "")
     for text in ("python -m this --a=b", "CPU   rfft", "y = (x"):
         assert mathematics.lines_of(text) is None, text
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("y = softmax(x) / 2", r"y = \operatorname{softmax} \frac{x}{2}"),
+        ("y = a / exp(x)", r"y = \frac{a}{\exp} \left( x \right)"),
+        ("y = f_j(x)^2 / c", r"y = {f}_{j} \frac{{\left( x \right)}^{2}}{c}"),
+        ("y = exp(-|t - s| / tau)", r"y = \exp \left( - \left| t - \frac{s}{\tau} \right| \right)"),
+        ("y = x[p - r // 2]", r"y = {x}_{p - \frac{r}{2}}"),
+    ],
+)
+def test_a_fraction_takes_whole_functions(text: str, wrong: str, mathematics: ModuleType) -> None:
+    """And the comparison sees where it does not."""
+    assert same(text, mathematics.to_latex(text))
+    assert not same(text, wrong)
+
+
+def test_every_equation_means_what_its_text_says(mathematics: ModuleType) -> None:
+    found = list(equations(mathematics))
+    assert len(found) > 70
+    for name, text, latex in found:
+        assert not re.search(r"/ sum\b|/ d [a-z]", text), f"{name}: {text}: bracket what is divided"
+        assert same(text, latex), f"{name}: {text}\n{latex}"

@@ -5,9 +5,10 @@ Docstrings and pages write equations as plain text, as in
     y[i] = sum_{j < t} softmax_j(q[i] . k[j] / sqrt(k)) v[j]
 
 `to_latex` reads this notation: name[..] and name_x are indices, name_{..} and name^x stand below and above,
-`sum`, `max` and the like take what follows, / makes a fraction of its neighbours. What stands three blanks or
-more behind an equation is a remark on it. An indented block of which every line is an equation is shown as
-such, in docstrings and on pages alike; all other blocks stay as they are written.
+name(..) is a function of what stands in the bracket, |..| is an absolute value, / makes a fraction of its
+neighbours and // rounds it down. What stands three blanks or more behind an equation is a remark on it;
+behind a comma it is one more equation. An indented block of which every line is an equation is shown as such,
+in docstrings and on pages alike; all other blocks stay as they are written.
 """
 
 import re
@@ -35,7 +36,7 @@ class Reader:
 
     def look(self, ahead: int = 0) -> str:
         place = self.place + ahead
-        return self.tokens[place][1] if place < len(self.tokens) else ""
+        return self.tokens[place][1] if 0 <= place < len(self.tokens) else ""
 
     def take(self) -> tuple[str, str]:
         self.place += 1
@@ -47,6 +48,9 @@ class Reader:
         while self.place < len(self.tokens) and self.look() != end:
             if self.look() == "/" or (self.look().isspace() and self.look(1) == "/"):
                 self._fraction(parts)
+            elif self.look() == " " and self._beside_words():
+                self.take()
+                parts.append(r"\ ")
             else:
                 parts.append(self.item())
         if end:
@@ -55,15 +59,29 @@ class Reader:
             self.take()
         return " ".join(part for part in parts if part)
 
+    def _beside_words(self) -> bool:
+        """Whether the blank at hand parts words, or a word and what it stands beside."""
+        signs = {self.look(-1), self.look(1)} & {*"+-,;", *RELATIONS}
+        return not signs and (self._word(-1) or self._word(1))
+
+    def _word(self, ahead: int) -> bool:
+        """Whether a token is a word of a sentence, which needs blanks around it."""
+        text = self.look(ahead)
+        named = {*GREEK.split(), *FUNCTIONS.split(), "sum", "sqrt", "conj"}
+        alone = self.look(ahead - 1) not in ("_", "^") and self.look(ahead + 1) not in ("_", "^", "(", "[")
+        return len(text) > 1 and text.isalpha() and text not in named and alone
+
     def _fraction(self, parts: list[str]) -> None:
+        slashes = 0
         while self.look() == "/" or self.look().isspace():
-            self.take()
-        while parts and not parts[-1].strip():
+            slashes += self.take()[1] == "/"
+        while parts and not parts[-1].strip("\\ "):
             parts.pop()
         if not parts:
             raise ValueError("nothing stands above a fraction")
         above, below = parts.pop(), self.item()
-        parts.append(rf"\frac{{{bare(above)}}}{{{bare(below)}}}")
+        fraction = rf"\frac{{{bare(above)}}}{{{bare(below)}}}"
+        parts.append(rf"\left\lfloor {fraction} \right\rfloor" if slashes > 1 else fraction)
 
     def item(self) -> str:
         """A number, a name or a bracket with its indices and powers."""
@@ -81,6 +99,8 @@ class Reader:
         if text in "([":
             end = {"(": ")", "[": "]"}[text]
             return self.raised(rf"\left{text} {self.until(end)} \right{end}")
+        if text == "|":
+            return self.raised(rf"\left| {self.until('|')} \right|")
         if text == "{":
             return rf"\left\{{ {self.until('}')} \right\}}"
         return {".": r"\cdot", "*": r"\star", "&": r"\&", "%": r"\%", "#": r"\#", "~": r"\sim"}.get(
@@ -113,7 +133,8 @@ class Reader:
             latex = rf"\operatorname{{{word}}}"
         else:
             latex = rf"\mathrm{{{word}}}"
-        return self.raised(latex + prime)
+        named = self.raised(latex + prime)
+        return f"{named} {self.item()}" if self.look() == "(" else named  # with what it is a function of
 
     def raised(self, base: str) -> str:
         """The base with what stands below it, [..] or _x, and above it, ^x."""
@@ -160,7 +181,7 @@ def to_latex(text: str) -> str:
     return Reader(text.strip()).until("")
 
 
-REMARK = re.compile(r"(?<![,;:])\s{3,}(?=\S)")
+REMARK = re.compile(r"(?<![,;:\s])\s{3,}(?=\S)")
 
 
 def lines_of(block: str) -> list[tuple[str, str]] | None:

@@ -3,7 +3,7 @@
 Each pixel's errors follow a stationary Gaussian process z (Ornstein-Uhlenbeck) of variance 1, and calibration
 takes off what there is at its time t0:
 
-    E[z(s) z(t)] = exp(-|t - s| / tau),    drift(t) = rms (z(t) - z(t0)),    t0 = t - t mod interval
+    mean(z(s) z(t)) = exp(-|t - s| / tau),    drift(t) = rms (z(t) - z(t0)),    t0 = t - t mod interval
 
 so that its variance is 2 rms^2 (1 - exp(-(t - t0) / tau)). A device's seed has one path, of which every age
 sees its point, in whatever order ages are asked for: values at whole multiples of tau are a moving average of

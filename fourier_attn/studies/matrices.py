@@ -4,7 +4,7 @@
 
 Every mixer, and layers to compare it with, is linearised at a random input x by `jax.jacobian`,
 
-    J[i, p, j, q] = d y[i, p] / d x[j, q]
+    J[i, p, j, q] = (d y[i, p]) / (d x[j, q])
 
 with its initial parameters. Of J: a picture, rank, distinct entries, structure. Of the layer: its parameters
 and how they grow, which lengths it takes, whether it commutes with translations and permutations of the

@@ -148,7 +148,7 @@ def mean_interval(right: np.ndarray) -> tuple[float, float]:
 def expected_best(values: Sequence[float]) -> np.ndarray:
     """The best of n = 1, 2, ... trials, expected where each is drawn from these, with replacement.
 
-        E[max of n] = sum_i v_(i) ((i / N)^n - ((i - 1) / N)^n)
+        mean(max of n) = sum_i v_(i) ((i / N)^n - ((i - 1) / N)^n)
 
     Source: Dodge et al., Show Your Work, arXiv 1909.03004.
     """
