@@ -165,7 +165,7 @@ def _read(
     Test may be without labels, all of it.
     """
     hashes, found, unlabelled, first = array("q"), Found(names), False, ""
-    for number, (where, values) in enumerate(tables.rows(path)):
+    for number, (where, values, *_) in enumerate(tables.rows(path)):
         if not number:
             _check_columns(path, split, columns, values)
             unlabelled = columns.label not in values
@@ -208,7 +208,7 @@ def _wanted(file: Path, columns: Columns, rows: np.ndarray) -> Iterator[tuple[st
     mask = np.zeros(int(rows.max()) + 1, bool)
     mask[rows] = True
     count = 0
-    for wanted, (where, values) in zip(mask.tobytes(), tables.rows(file), strict=False):
+    for wanted, (where, values, *_) in zip(mask.tobytes(), tables.rows(file), strict=False):
         if wanted:
             count += 1
             yield columns.texts(where, values)

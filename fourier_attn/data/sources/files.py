@@ -33,6 +33,7 @@ class Limits(NamedTuple):
 
 
 OWN = Limits(2**40, 2**50)  # of the user's own tables, which are read line by line
+BOM = b"\xef\xbb\xbf"
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a packed file may raise
 KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -43,17 +44,29 @@ KINDS = (
 )
 
 
-def find(folder: Path, name: str) -> Path | None:
-    """The file `name` or `name`.xz in `folder`, or whatever else has that name."""
-    return next((path for path in (folder / name, folder / f"{name}.xz") if os.path.lexists(path)), None)
+def ending(path: str | Path) -> str:
+    """Returns the ending of a file's name in lower case, ".csv": some systems write it in capitals."""
+    return Path(path).suffix.lower()
+
+
+def find(folder: Path, name: str, packed: tuple[str, ...] = (".xz",)) -> Path | None:
+    """Returns the file `name` in `folder`, plain or packed; its ending may be in capitals."""
+    if not folder.is_dir():
+        return None
+    names = [name, *(f"{name}{end}" for end in packed)]
+    for wanted in names:
+        if os.path.lexists(folder / wanted):
+            return folder / wanted
+    there = {path.name.lower(): path for path in sorted(folder.iterdir(), reverse=True)}
+    return next((there[wanted.lower()] for wanted in names if wanted.lower() in there), None)
 
 
 def packed(folder: Path, name: str) -> Path:
-    """The file `name`, `name`.gz or `name`.xz in `folder`. Raises: ValueError where there is none."""
-    found = [path for end in ("", ".gz", ".xz") if os.path.lexists(path := folder / f"{name}{end}")]
-    if not found:
+    """Returns the file `name`, `name`.gz or `name`.xz in `folder`. Raises: ValueError where none exists."""
+    found = find(folder, name, (".gz", ".xz"))
+    if found is None:
         raise ValueError(f"{folder} has no {name} (nor packed, .gz or .xz); name the folder that has it")
-    return found[0]
+    return found
 
 
 def letters(text: str) -> str:
@@ -97,11 +110,12 @@ def unpacked(path: Path, source: Path, limits: Limits | None = None) -> Iterator
         limit = min(
             limits.unpacked if limits else UNPACKED, max(SMALL, RATIO * os.fstat(file.fileno()).st_size)
         )
-        with _unpack(file, path.suffix) as contents:
+        with unpack(file, ending(path)) as contents:
             yield io.BufferedReader(_Limited(contents, path, limit))
 
 
-def _unpack(file: BinaryIO, suffix: str) -> Any:
+def unpack(file: Any, suffix: str) -> Any:
+    """Opens what is packed in an open file, by the ending of its name."""
     if suffix == ".xz":
         return lzma.open(file)
     if suffix in (".gz", ".tgz"):
@@ -138,32 +152,48 @@ def read_text(path: Path, source: Path) -> bytes:
     return contents
 
 
-def lines(path: Path, source: Path, limits: Limits | None = None) -> Iterator[tuple[str, str]]:
-    """Yields where a line stands, for messages, and the line without its end.
+def numbered(file: Any) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of an open file without their ends, numbered from 1, cut after `TEXT` + 1 bytes.
 
-    A lone carriage return ends a line too, as in Python's text mode, in which TFDS reads.
+    A lone carriage return ends a line too, as in Python's text mode, in which TFDS reads. A mark of the
+    encoding is left out at the head of every line, since files that were put together have several.
+    """
+    number = 0
+    while ended := file.readline(TEXT + 1):
+        cut, rest = len(ended) > TEXT, ended
+        while cut and rest and not rest.endswith(b"\n"):
+            rest = file.readline(TEXT)
+        for line in [ended] if cut else ended.rstrip(b"\r\n").split(b"\r"):
+            number += 1
+            yield number, line.removeprefix(BOM)
+
+
+def lines(path: Path, source: Path, limits: Limits | None = None) -> Iterator[tuple[str, str]]:
+    """Yields where a line stands, for messages, and the line without its end, as `numbered` reads them.
 
     Raises: ValueError for a file that `unpacked` refuses, that is cut off or damaged, a line that is not
       UTF-8 or has more than `TEXT` bytes, and more lines than `limits` say.
     """
-    number, most = 0, limits.rows if limits else ROWS
+    with unpacked(path, source, limits) as file:
+        for number, line in decoded(file, str(path), limits.rows if limits else ROWS):
+            yield f"{path}, line {number}", line
+
+
+def decoded(file: Any, name: str, most: int) -> Iterator[tuple[int, str]]:
+    """Yields the lines of an open file as texts, numbered from 1. Raises: ValueError as `lines`."""
+    number = 0
     try:
-        with unpacked(path, source, limits) as file:
-            while ended := file.readline(TEXT + 1):
-                if len(ended) > TEXT:
-                    raise ValueError(
-                        f"{path}, line {number + 1} has more than {TEXT:,} bytes; check the copy"
-                    )
-                for line in ended.rstrip(b"\r\n").split(b"\r"):
-                    number += 1
-                    if number > most:
-                        raise ValueError(f"{path} has more than {most:,} lines; check the copy")
-                    yield f"{path}, line {number}", line.decode("utf-8-sig" if number == 1 else "utf-8")
+        for number, line in numbered(file):
+            if len(line) > TEXT:
+                raise ValueError(f"{name}, line {number} has more than {TEXT:,} bytes; check the copy")
+            if number > most:
+                raise ValueError(f"{name} has more than {most:,} lines; check the copy")
+            yield number, line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}, line {number} is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
+            f"{name}, line {number} is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
         ) from error
     except DAMAGED as error:
         raise ValueError(
-            f"{path} cannot be read beyond line {number} ({error}); get the copy again"
+            f"{name} cannot be read beyond line {number} ({error}); get the copy again"
         ) from error
