@@ -57,8 +57,8 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "allow_drift",
         [],
-        "what may differ from the beginning of a run that goes on: data, tokenizer, device, code; "
-        "of --mode=eval: data",
+        "fingerprints that may have changed when a run is resumed: data, tokenizer, device, code, settings; "
+        "with --mode=eval: data",
     )
 
 

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from conftest import configuration
 
-from fourier_attn import config, train
+from fourier_attn import config, model, train
 from fourier_attn.train import init_from
 from fourier_attn.train.init_from import check_overrides, restore
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_init, make_keys
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -81,3 +84,22 @@ def test_exact_weights_get_an_engine(toy: config.Config) -> None:
     kept = init_from.adopt(toy, adopted.model.to_dict())
     assert kept.model.mixer.engine.to_dict() == insitu.model.mixer.engine.to_dict()
     check_overrides(insitu, ["model.mixer.engine", "model.mixer.engine.receiver.adc_bits"])
+
+
+def test_what_weights_lack_is_drawn_from_a_key_of_its_own(toy: config.Config) -> None:
+    """With equal seeds the "new" head would be the one with which the given encoder was trained."""
+    toy.model.vocab = 8
+    network, optimizer = model.build(toy.model), build_optimizer(toy.optim)
+    init = make_init(network, optimizer, OBJECTIVES["classes"], model.example(toy.model))
+    key, _ = make_keys(toy.seed, 1)
+    parent = init(key).params
+    trained = jax.tree.map(lambda p: p * 1.5 + 0.1, parent)
+    heads = [parent["head"]]
+    for encoder in (parent["encoder"], trained["encoder"]):
+        params = init(key, {"encoder": encoder}).params
+        jax.tree.map(np.testing.assert_array_equal, params["encoder"], encoder)
+        heads.append(params["head"])
+    kernels = [np.asarray(head["output"]["kernel"]) for head in heads]
+    assert all(np.abs(a - b).max() > 0.01 for a, b in zip(kernels, (*kernels[1:], kernels[0]), strict=True))
+    again = init(key, {"encoder": trained["encoder"]}).params["head"]
+    jax.tree.map(np.testing.assert_array_equal, again, heads[2])  # the run can be repeated

@@ -56,8 +56,8 @@ class AFNO(nn.Module):
 
         def dense(name: str, inputs: int, outputs: int) -> tuple[Array, Array]:
             init = nn.initializers.normal((2 * inputs) ** -0.5)
-            bias = self.param(f"{name}_bias", nn.initializers.zeros, (n, outputs, 2))
-            return self.param(f"{name}_kernel", init, (n, inputs, outputs, 2)), bias
+            bias = self.param(f"{name}_bias", nn.initializers.zeros, (n, outputs, 2), jnp.float32)
+            return self.param(f"{name}_kernel", init, (n, inputs, outputs, 2), jnp.float32), bias
 
         kernels, biases = zip(dense("in", p, h), dense("out", h, p), strict=True)
         if mask is not None:

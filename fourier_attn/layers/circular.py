@@ -1,6 +1,7 @@
 """Attention with convolutional queries, keys and values."""
 
 import math
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -81,10 +82,11 @@ class CircularAttention(nn.Module):
             )
         bound = math.prod(taps) ** -0.5
 
-        def init(key: Array, shape: tuple[int, ...]) -> Array:
-            return nn.initializers.uniform(2 * bound)(key, shape) - bound
+        def init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+            return nn.initializers.uniform(2 * bound)(key, shape, dtype) - bound
 
-        kernels = [self.param(name, init, (self.heads, *taps)) for name in ("query", "key", "value")]
+        shape = (self.heads, *taps)
+        kernels = [self.param(name, init, shape, jnp.float32) for name in ("query", "key", "value")]
         x, image = x.astype(self.dtype), tuple(self.shape or ()) or None
         engine, key = select_engine(self, train)
         if engine is None:

@@ -126,7 +126,7 @@ class TokenEmbedding(nn.Module):
         )
 
         def table() -> Array:
-            return self.param("positions", init, (self.positions, e))[:t]
+            return self.param("positions", init, (self.positions, e), jnp.float32)[:t]
 
         x = with_positions(drop(words(tokens)), kind, self.position_width, codes.places(t), table)
         if self.types:
@@ -235,12 +235,12 @@ class PatchEmbedding(nn.Module):
             x
         )
         if self.class_token:
-            first = self.param("class_token", init, (x.shape[-1],)).astype(x.dtype)
+            first = self.param("class_token", init, (x.shape[-1],), jnp.float32).astype(x.dtype)
             x = jnp.concatenate([jnp.broadcast_to(first, (b, 1, x.shape[-1])), x], axis=1)
 
         def table() -> Array:
             rows = math.prod(stored) + self.class_token
-            return codes.interpolate(self.param("positions", init, (rows, self.d)), stored, grid)
+            return codes.interpolate(self.param("positions", init, (rows, self.d), jnp.float32), stored, grid)
 
         where = codes.places(x.shape[1], grid)
         return with_positions(x, kind, self.position_width, where, table), None

@@ -43,7 +43,7 @@ class GlobalFilter(nn.Module):
         if min(stored) < 1:
             raise ValueError(f"length={self.length} and grid={self.grid} must be at least 1")
         shape = (*bins(stored), x.shape[-1], 2)
-        filter = self.param("filter", nn.initializers.normal(0.02), shape)
+        filter = self.param("filter", nn.initializers.normal(0.02), shape, jnp.float32)
         if mask is not None:
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         t = x.shape[-2]

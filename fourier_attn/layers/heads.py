@@ -160,7 +160,7 @@ class Pretraining(nn.Module):
             x = x if mlm_positions is None else jnp.take_along_axis(x, mlm_positions[..., None], axis=1)
             x = nn.gelu(nn.Dense(table.shape[-1], kernel_init=SMALL, name="mlm_dense")(x), approximate=True)
             x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, name="mlm_norm")(x)
-            bias = self.param("mlm_bias", nn.initializers.zeros, (table.shape[0],))
+            bias = self.param("mlm_bias", nn.initializers.zeros, (table.shape[0],), jnp.float32)
             outputs["mlm"] = jnp.einsum("bte,ve->btv", x, table.astype(jnp.float32)) + bias[None, None]
         if self.nsp:
             outputs["nsp"] = nn.Dense(2, kernel_init=SMALL, name="nsp")(pooled)

@@ -110,7 +110,8 @@ class LambdaLayer(nn.Module):
         taps = self._taps()
         summed = self.length if self.table == "pairs" else math.prod(taps)
         scale = nn.initializers.normal((self.k * summed) ** -0.5)
-        position = self.param("position", _centred if uniform else scale, (*taps, self.k, self.u))
+        init, shape = _centred if uniform else scale, (*taps, self.k, self.u)
+        position = self.param("position", init, shape, jnp.float32)
         position = position.astype(self.dtype)
         grid = same_proportions(t, self.grid) if self.grid else None
         engine, noise = select_engine(self, train)

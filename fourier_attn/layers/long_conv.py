@@ -1,5 +1,7 @@
 """Long convolution as a layer."""
 
+from typing import Any
+
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
@@ -57,10 +59,10 @@ class LongConvolution(nn.Module):
         scale = 1 / (1 + self._distance())
         scale = jnp.asarray(scale / np.sqrt(np.sum(scale**2)), jnp.float32)[:, None]
 
-        def init(key: Array, shape: tuple[int, ...]) -> Array:
-            return scale * nn.initializers.normal(1.0)(key, shape)
+        def init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+            return scale.astype(dtype) * nn.initializers.normal(1.0)(key, shape, dtype)
 
-        kernel = self.param("kernel", init, (scale.shape[0], d))
+        kernel = self.param("kernel", init, (scale.shape[0], d), jnp.float32)
         if mask is not None:
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         x = x.astype(self.dtype)

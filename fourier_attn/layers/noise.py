@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
+import jax.numpy as jnp
 
 from fourier_attn.optics import Engine
 from fourier_attn.optics.planner import check_plan
@@ -41,7 +42,7 @@ def select_engine(layer: nn.Module, train: bool) -> tuple[Engine | None, Any]:
                 f"{'/'.join(layer.path)} has no {name}, which {CONVERTERS[converter].range}='calibrated' "
                 "needs; calibrate it with fourier_attn.train.ranges.calibrate_ranges, or train with it"
             )
-        stored[converter] = layer.param(name, nn.initializers.zeros, ())
+        stored[converter] = layer.param(name, nn.initializers.zeros, (), jnp.float32)
     if engine is None:
         return None, None
     engine = with_full_scales(engine, {name: stored[name] for name in uncalibrated(engine)})

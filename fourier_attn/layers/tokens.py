@@ -92,13 +92,13 @@ class Linear(nn.Module):
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
         init = nn.initializers.normal(0.02)
-        tokens = self.param("tokens", init, (self.length, self.length))
+        tokens = self.param("tokens", init, (self.length, self.length), jnp.float32)
         d = x.shape[-1]
-        features = self.param("features", init, (d, d)) if self.use_features else None
+        features = self.param("features", init, (d, d), jnp.float32) if self.use_features else None
         y = _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
         if not self.use_bias:
             return y
-        bias = self.param("bias", nn.initializers.zeros, (self.length, d))
+        bias = self.param("bias", nn.initializers.zeros, (self.length, d), jnp.float32)
         return y + bias[None, : x.shape[1]].astype(self.dtype)
 
 
@@ -198,6 +198,6 @@ class TokenConvolution(nn.Module):
         if self.taps < 1 or self.taps % 2 == 0:
             raise ValueError(f"taps={self.taps} must be odd and positive")
         shape = (self.taps,) * (len(self.grid) or 1)
-        taps = self.param("filter", nn.initializers.normal(math.prod(shape) ** -0.5), shape)
+        taps = self.param("filter", nn.initializers.normal(math.prod(shape) ** -0.5), shape, jnp.float32)
         grid = same_proportions(x.shape[-2], self.grid) if self.grid else None
         return token_convolve(_real(x, mask).astype(self.dtype), taps, grid=grid)

@@ -82,6 +82,7 @@ class Checkpoints:
         me = jax.process_index()  # Orbax would wait for the others, of which one may find no file
         options = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me})
         self.reader = ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=options)
+        self.forms = ocp.Checkpointer(ocp.StandardCheckpointHandler(), multiprocessing_options=options)
 
     def save(self, name: Name, state: Any) -> None:
         """Starts to save `state`; returns once it is copied, and an earlier save is done.
@@ -146,6 +147,7 @@ class Checkpoints:
         finally:
             self.checkpointer.close()
             self.reader.close()
+            self.forms.close()
 
     def _told(self, work: Callable[[], list[str]]) -> list[str]:
         """What process 0 finds: to another one a file system may show it later."""
@@ -184,14 +186,31 @@ class Checkpoints:
                 form, complete = earlier(like)
             if set(sums) != set(_paths(form)):
                 raise ValueError("its arrays are those of another network, or of another version")
-            state = self._restore(name, state=ocp.args.StandardRestore(form)).state
+            written = self._as_written(name, form)
+            state = self._restore(name, state=ocp.args.StandardRestore(written)).state
         except Exception as error:  # a damaged file shows as one of many kinds
             if _elsewhere(error):
                 raise
             raise ValueError(_reason(error)) from error
-        if _form(state) != _form(form):  # Orbax restores arrays in the shape that they have
+        if _form(state) != _form(written):  # Orbax restores arrays in the shape that they have
             raise ValueError("its arrays are those of another network")
-        return state, sums, complete
+        return state, sums, lambda state: complete(jax.tree.map(_cast, state, form))
+
+    def _as_written(self, name: Name, form: Any) -> Any:
+        """Returns the structure in which a state is to be read for its sums to be compared.
+
+        Arrays that were saved in another precision, by a run with JAX_ENABLE_X64=1 of an earlier version,
+        are read as NumPy's in theirs.
+        """
+        saved = self.forms.metadata(self.directory / str(name) / "state")
+        leaves = jax.tree_util.tree_leaves_with_path(saved.item_metadata.tree)
+        dtypes = {_plain(path): np.dtype(leaf.dtype) for path, leaf in leaves}
+
+        def as_saved(path: Any, leaf: Any) -> Any:
+            dtype = dtypes.get(_plain(path), leaf.dtype)
+            return leaf if dtype == leaf.dtype else np.broadcast_to(np.zeros((), dtype), leaf.shape)
+
+        return jax.tree_util.tree_map_with_path(as_saved, form)
 
     def _restore(self, name: Name, **items: Any) -> Any:
         return self.reader.restore(self.directory / str(name), args=ocp.args.Composite(**items))
@@ -225,6 +244,19 @@ def _elsewhere(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def _plain(path: Any) -> str:
+    """Returns the names on a path, whatever kind of node has them: Orbax saves named tuples as dicts."""
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _cast(leaf: Any, like: Any) -> Any:
+    """Returns an array in the precision, and where it is to lie, of the wanted one."""
+    if leaf.dtype == like.dtype:
+        return leaf
+    cast = leaf.astype(like.dtype)
+    return jax.device_put(cast, like.sharding) if isinstance(like, jax.ShapeDtypeStruct) else cast
 
 
 def _same(state: Any) -> Any:

@@ -29,7 +29,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
 
     Args:
       allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer",
-        "device", "code".
+        "device", "code", "settings".
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
       Diverged: where updates are not finite, twice.

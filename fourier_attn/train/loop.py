@@ -79,6 +79,7 @@ class Run:
             **self.data.fingerprints(),
             "device": workdir.device_fingerprint(self.config),
             "code": workdir.code_fingerprint(),
+            "settings": workdir.settings_fingerprint(),
         }
         first = processes.told(lambda: self.fingerprints)
         processes.agree(lambda: workdir.check_same(first, self.fingerprints))

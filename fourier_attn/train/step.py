@@ -69,6 +69,7 @@ def earlier_form(like: Any) -> tuple[EarlierState, Callable[[EarlierState], Stat
     return EarlierState(**kept), complete
 
 
+SINGLE = {"float64": "float32", "complex128": "complex64"}
 HEALTH = ("gradient_norm", "skipped", "spikes")  # norm before clipping; shares of the steps
 SPIKE = 3.0  # a loss is a spike from so many times the epoch's mean so far on
 
@@ -83,7 +84,10 @@ def make_init(
 ) -> Callable[..., State]:
     """Returns the function that makes the initial state from a key (K keys for K > 1 seeds).
 
-    Its further argument is a tree of parameters to start from, which replace those drawn from the key.
+    Its further argument is a tree of parameters to start from, which replace those drawn from the key. What
+    they lack is drawn from a key that depends on them, too: the run that they come from may have drawn from
+    the same key, and a "new" head would be the one that they were trained with. Parameters and the state of
+    the optimiser are of single precision, whatever JAX's flags say.
 
     Args:
       example: the inputs of a batch of one, see `fourier_attn.model.example`.
@@ -91,8 +95,8 @@ def make_init(
     """
 
     def init(key: Key, start: Any = None) -> State:
-        params = network.init(key, jnp.zeros(example.shape, example.dtype))["params"]
-        params = overlay_params(params, start or {})
+        params = network.init(key_beside(key, start), jnp.zeros(example.shape, example.dtype))["params"]
+        params = jax.tree.map(single, overlay_params(params, start or {}))
         best, none = jax.tree.map(jnp.copy, params), jnp.full((), -jnp.inf, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
         sums = {name: jnp.zeros((2,), jnp.float32) for name in (*objective.names, *HEALTH)}
@@ -107,6 +111,19 @@ def _placed(function: Callable[..., State], placement: Placement | None) -> Call
     if placement is None:
         return function
     return lambda *arguments: placement.keep(function(*arguments))
+
+
+def single(array: jax.Array) -> jax.Array:
+    """Returns an array of double precision in single precision, and any other as it is."""
+    return array.astype(SINGLE.get(str(array.dtype), array.dtype))
+
+
+def key_beside(key: Key, given: Any) -> Key:
+    """Returns a key that depends on every value of some parameters, too."""
+    for leaf in jax.tree.leaves(given):
+        bits = jax.lax.bitcast_convert_type(jnp.asarray(leaf, jnp.float32), jnp.uint32)
+        key = jax.random.fold_in(key, jnp.sum(bits, dtype=jnp.uint32))
+    return key
 
 
 def overlay_params(params: Any, start: Any) -> Any:

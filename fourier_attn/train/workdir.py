@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from fourier_attn import atomic, plugins, provenance
 from fourier_attn.config import Config, device_files, from_dict
 from fourier_attn.data.tasks import task_of
@@ -36,7 +38,17 @@ FOUND = (
 )
 FROM_DATA = ("data.text", "data.text_pair", "data.label", "data.labels")  # found where they are empty
 FREE = (*MACHINE, *FOUND)  # what two parts of a run may have otherwise
-DRIFT = ("data", "tokenizer", "device", "code")  # what a run notices when it is not what it was
+# The fingerprints that a resumed run compares.
+DRIFT = ("data", "tokenizer", "device", "code", "settings")
+# Of JAX, those that change what is drawn and computed; the compiler's are not among them.
+SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_random_seed_offset",
+    "jax_default_matmul_precision",
+    "jax_softmax_custom_jvp",
+)
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 # Source that no training depends on.
 COMMANDS = (
@@ -242,6 +254,11 @@ def code_fingerprint() -> dict[str, str]:
     return {"source": digest.hexdigest()[:16], **provenance.versions(), **plugins.digests()}
 
 
+def settings_fingerprint() -> dict[str, str]:
+    """Returns JAX's settings that change results, as flags and environment have set them."""
+    return {name: str(getattr(jax.config, name)) for name in SETTINGS if hasattr(jax.config, name)}
+
+
 def device_fingerprint(config: Config) -> dict[str, str]:
     """A hash of each file of a measured device that the configuration names."""
     found = {}
@@ -251,7 +268,7 @@ def device_fingerprint(config: Config) -> dict[str, str]:
 
 
 def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> list[str]:
-    """Checks that data, tokenizer, devices and code are those with which the run began; returns what is not.
+    """Checks that data, tokenizer, devices, code and settings are those of the start; returns what is not.
 
     Raises: ValueError that names what is not, unless it is among `allowed`.
     """
@@ -267,7 +284,7 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
 
 
 def check_same(first: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Checks that this process has the data, the tokenizer, the devices and the code of process 0.
+    """Checks that this process has the data, tokenizer, devices, code and settings of process 0.
 
     Raises: ValueError that names what is another one.
     """
