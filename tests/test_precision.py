@@ -13,7 +13,6 @@ from jaxtyping import Array
 
 from fourier_attn import config, model
 from fourier_attn.layers.embed import POSITIONS
-from fourier_attn.optics import presets
 from fourier_attn.train import workdir
 from fourier_attn.train.checkpoint import Checkpoints, Name
 from fourier_attn.train.losses import OBJECTIVES
@@ -100,7 +99,8 @@ def test_a_checkpoint_is_read_in_the_precision_in_which_it_was_written(tmp_path:
     like = {"params": jnp.zeros(3, jnp.float32), "step": jnp.zeros((), jnp.int32)}
     for form in (like, jax.eval_shape(lambda: like)):
         found = checkpoints.restore(form)
-        assert found and found[1]["params"].dtype == np.float32
+        assert found
+        assert found[1]["params"].dtype == np.float32
         np.testing.assert_array_equal(found[1]["params"], written["params"].astype(np.float32))
     checkpoints.close()
 
