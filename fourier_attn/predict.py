@@ -289,10 +289,14 @@ def evaluate(
     found = {}
     for name, batches in splits.evals.items():
         if not data.hidden(batches.labels):
-            total, answers = evaluate_split(eval_step, params, batches, title=name)
+            total, answers = evaluate_split(eval_step, params, batches, title=name, say=_say)
             judged = compute_metrics(task, total, answers, batches.labels)
             found[name] = metrics.over_seeds(judged) | reasons(task, judged, answers, batches.labels)
     return found
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)  # standard output has the metrics alone
 
 
 def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, allow_drift: bool) -> None:

@@ -210,6 +210,7 @@ def test_an_exported_folder_is_a_start(
     toy.init_from = str(tmp_path / "out")
     start = init_from.load(toy, tmp_path / "next")
     assert start.tokenizer == tmp_path / "out" / "tokenizer.json"
+    assert start.tokenizer
     assert start.tokenizer.is_file()
     kept = "the head is kept: it answers the same task" in start.notes
     assert (kept, "head" in start.params) == ((True, True) if format == "huggingface" else (False, False))

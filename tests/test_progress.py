@@ -1,12 +1,15 @@
 """What a run shows of itself while it goes on: bars, and the picture of its curves."""
 
 import io
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from tqdm import tqdm
 
 from fourier_attn import config, train
-from fourier_attn.train import curves, evaluate, loop
+from fourier_attn.train import curves, loop, progress
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -23,8 +26,7 @@ def test_bars_move_and_end_at_their_ends(
         def display(self, *words: object, **options: object) -> None:
             seen.append((self.desc or "train", self.n, self.total))
 
-    for module in (loop, evaluate):
-        monkeypatch.setattr(module, "tqdm", Bar)
+    monkeypatch.setattr(progress, "tqdm", Bar)
     monkeypatch.setattr(loop, "plot_curves", curves.plot_curves)
     toy.train.epochs, toy.train.log_every = 2, 3  # epochs of six steps
     where = tmp_path_factory.mktemp("run")
@@ -39,6 +41,70 @@ def test_bars_move_and_end_at_their_ends(
 
 
 NAMES = ("train", "validation", "test")
+
+
+class Devices:
+    """Steps that take `seconds` each, on a clock that goes on as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float):
+        self.now, self.seconds, self.lines = 0.0, seconds, []
+        monkeypatch.setattr(progress.time, "perf_counter", lambda: self.now)
+
+    def train(self, steps: int, first: int = 0) -> list[int]:
+        """Trains, and returns the steps at which progress waited for the devices."""
+        shown = []
+        with progress.Progress("train", steps, 8, unit="step", first=first, say=self.lines.append) as bar:
+            assert bar.bar.disable  # standard error is not a terminal
+            self.now += 30  # compiling
+            for step in range(first + 1, steps + 1):
+                self.now += self.seconds
+                if bar.due(step):
+                    shown.append(step)
+                    bar.show(step, "loss 0.500")
+        return shown
+
+
+def test_slow_steps_are_said_once_a_minute_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """308 seconds passed without a word, as a run spoke at its log steps and epochs only."""
+    devices = Devices(monkeypatch, 6.0)
+    assert devices.train(100) == list(range(1, 101))
+    assert devices.lines[:2] == [
+        "train       5 of 100 steps, loss 0.500, 1 examples/s, 10 min left",
+        "train       15 of 100 steps, loss 0.500, 1 examples/s, 8 min left",
+    ]
+    assert len(devices.lines) == 10
+
+
+def test_quick_steps_do_not_wait_for_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some two looks a second, whatever a step takes; a run that is short says nothing."""
+    devices = Devices(monkeypatch, 0.001)
+    shown = devices.train(5000)
+    assert len(shown) < 15
+    assert devices.lines == []
+    devices = Devices(monkeypatch, 0.02)
+    devices.train(20_000, first=10_000)
+    assert devices.lines[0] == "train       11,519 of 20,000 steps, loss 0.500, 400 examples/s, 3 min left"
+
+
+@pytest.mark.parametrize(
+    ("stale", "score", "said"),
+    [(3, 0.8125, "best 81.25 % after epoch 2"), ([3, 4], [0.8, 0.9], "best 85.00 % after epoch 1 and 2")],
+)
+def test_early_stopping_is_announced(stale: Any, score: Any, said: str) -> None:
+    c = config.default()
+    c.train.patience = 3
+    state = SimpleNamespace(stale=np.array(stale), best_score=np.array(score, np.float32))
+    run: Any = SimpleNamespace(state=state, step=30, per_epoch=6, best="accuracy", config=c)
+    line = f"stopped     accuracy on validation has not improved for train.patience=3 epochs: {said}"
+    assert loop.Run.stopped_early(run) == line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (99.0, "99 s"), (100.0, "2 min"), (5940.0, "99 min"), (11100.0, "3 h 05 min")],
+)
+def test_durations_are_read_at_once(seconds: float, words: str) -> None:
+    assert progress.duration(seconds) == words
 
 
 def line(split: str, epoch: float, accuracy: float, loss: float = 0.5) -> dict:

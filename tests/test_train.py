@@ -157,10 +157,13 @@ def test_a_score_that_is_not_defined_is_never_better() -> None:
 
 
 @pytest.mark.slow
-def test_training_stops_when_validation_gets_no_better(toy: config.Config, tmp_path: Path) -> None:
+def test_training_stops_when_validation_gets_no_better(
+    toy: config.Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     toy.optim.learning_rate, toy.train.epochs, toy.train.patience = 1e-12, 9, 2
     result = train.run(toy, tmp_path)
     assert result["epoch"] == 3  # the first epoch is the best, then two that are no better
+    assert "has not improved for train.patience=2 epochs: best" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
 from fourier_attn import atomic
 from fourier_attn.data import Task
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.train import metrics
+from fourier_attn.train.progress import Progress
 from fourier_attn.train.scores import SCORES, why_undefined
 from fourier_attn.train.sharding import fetch
 from fourier_attn.train.writer import strict_json
@@ -27,6 +27,7 @@ def evaluate_split(
     poll: Callable[[], None] = lambda: None,
     title: str = "",
     put: Callable[[Batch], Any] = lambda batch: batch,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[metrics.Sums, np.ndarray]:
     """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set.
 
@@ -34,15 +35,18 @@ def evaluate_split(
       poll: called before each batch.
       title: of the bar that shows how far it is.
       put: onto the devices.
+      say: gets a line a minute where there is no terminal for the bar.
     """
     total, parts = None, []
-    for i in tqdm(range(len(batches)), title, unit="batch", leave=False, disable=None, dynamic_ncols=True):
-        poll()
-        batch = batches[i]
-        summed, answers = eval_step(params, put(batch))
-        total = summed if total is None else metrics.add(total, summed)
-        parts.append((batch["index"], batch["weight"] > 0, answers))
-        jax.block_until_ready(parts[-AHEAD:][0][2])  # or the bar would be at its end before the devices
+    with Progress(title, len(batches), batches.batch, unit="batch", say=say) as progress:
+        for i in range(len(batches)):
+            poll()
+            batch = batches[i]
+            summed, answers = eval_step(params, put(batch))
+            total = summed if total is None else metrics.add(total, summed)
+            parts.append((batch["index"], batch["weight"] > 0, answers))
+            jax.block_until_ready(parts[-AHEAD:][0][2])  # or the bar would be at its end before the devices
+            progress.show(i + 1)
     total, parts = fetch((total, parts))
     axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
     real = np.concatenate([index[kept] for index, kept, _ in parts])

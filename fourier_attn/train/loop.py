@@ -30,6 +30,7 @@ from fourier_attn.train.evaluate import (
 from fourier_attn.train.introduction import introduction
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
+from fourier_attn.train.progress import Progress
 from fourier_attn.train.ranges import BATCHES, Watcher
 from fourier_attn.train.signals import Interrupted, StopSignals, Together
 from fourier_attn.train.step import (
@@ -223,7 +224,8 @@ class Run:
         if not self.validated:
             self.close_epoch()
         batches, first = prefetch(train, self.step), True
-        with tqdm(total=len(train), initial=self.step, unit="step", disable=None, dynamic_ncols=True) as bar:
+        options: dict[str, Any] = {"unit": "step", "first": self.step, "leave": True, "say": tqdm.write}
+        with Progress("train", len(train), self.config.data.batch, **options) as progress:
             while self.step < len(train) and not self.stale:
                 if first:
                     tqdm.write("compiling   the first steps take longer: a program for each padded length")
@@ -233,26 +235,50 @@ class Run:
                 self.state = self.train_step(self.state, self.placement.put(batch), self.keys)
                 self.step += 1
                 self.validated = self.step % self.per_epoch != 0
-                self.after_step(bar)
+                self.after_step(progress)
                 self.stop.poll()  # after the step's line and save, or they would be missing on resume
+        if self.step < len(train):
+            tqdm.write(self.stopped_early())
         self.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
 
-    def after_step(self, bar: tqdm) -> None:
+    def after_step(self, progress: Progress) -> None:
         """Whatever is due at this step: the end of an epoch, a line of metrics, a checkpoint."""
         end, due = self.step % self.per_epoch == 0, self.step % self.config.train.log_every == 0
+        if end or due or progress.due(self.step):
+            jax.block_until_ready(self.state.step)
+            progress.show(self.step, self.means_here())
         if end or due:
-            bar.update(self.step - bar.n)
             self.look_after()
         if end:
             self.close_epoch()
+            progress.resume(self.step)
             return
         if due:
-            values = self.progress()
-            self.write("train", self.step / self.per_epoch, values)
-            shown = {name: f"{values[name]:.3f}" for name in self.objective.names}
-            bar.set_postfix(shown | {"examples_per_s": f"{values['examples_per_s']:.0f}"})
+            self.write("train", self.step / self.per_epoch, self.progress())
         if self.step % self.config.train.save_every == 0:
             self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
+
+    def means_here(self) -> str:
+        """Returns the metrics of the epoch so far, in words; "" where other processes hold a part of them.
+
+        Progress is shown when a clock says so, and clocks differ: nothing may wait for another process here.
+        """
+        sums = {name: self.state.sums[name] for name in self.objective.names}
+        if not all(each.is_fully_addressable or each.is_fully_replicated for each in sums.values()):
+            return ""
+        means = metrics.mean(sharding.fetch(sums))
+        return ", ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in sums)
+
+    def stopped_early(self) -> str:
+        """Returns the line that says why the run ends before its last epoch."""
+        stale, scores = sharding.fetch((self.state.stale, self.state.best_score))
+        epochs = sorted({int(self.step // self.per_epoch - each) for each in np.atleast_1d(stale)})
+        best = show({self.best: float(np.mean(scores))}, self.best)
+        return (
+            f"stopped     {self.best.replace('_', ' ')} on validation has not improved for "
+            f"train.patience={self.config.train.patience} epochs: best {best} after epoch "
+            f"{' and '.join(map(str, epochs))}"
+        )
 
     def sound(self) -> bool:
         """Whether the last update was made; if not, the state is none to go back to."""
@@ -341,7 +367,7 @@ class Run:
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
         total, answers = evaluate_split(
-            self.eval_step, params, batches, self.stop.poll, title, self.placement.put
+            self.eval_step, params, batches, self.stop.poll, title, self.placement.put, tqdm.write
         )
         return compute_metrics(self.task, total, answers, batches.labels), answers
 
