@@ -13,7 +13,9 @@ from typing import Any
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from fourier_attn import data, model
+from fourier_attn import data, model, paths
+from fourier_attn.data.corpus import names_files
+from fourier_attn.data.own import SPLITS
 from fourier_attn.data.tasks import KNOBS as DATA
 from fourier_attn.data.tasks import TASKS, find_task, task_of
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
@@ -246,6 +248,30 @@ def device_files(config: Config) -> dict[str, str]:
             if file is not None:
                 found[f"model.{layer}.{name}.device.file"] = file
     return found
+
+
+def with_absolute_paths(config: Config) -> Config:
+    """Returns a copy in which every file and folder has a name that holds from any directory.
+
+    Raises: ValueError for a name that cannot be used.
+    """
+    config = config.copy_and_resolve_references()
+    config.init_from, part = paths.absolute(config.init_from), config.data
+    part.dir = paths.absolute(part.dir)
+    if part.task in ("files", "image_files"):
+        part.update({split: paths.absolute(part[split]) for split in SPLITS})
+    if part.tokenizer.endswith((".json", ".model")):
+        part.tokenizer = paths.absolute(part.tokenizer)
+    for knob in ("corpora", "exclude"):
+        part[knob] = tuple(
+            paths.absolute(entry) if isinstance(entry, str) and names_files(entry) else entry
+            for entry in part[knob]  # whose kind is checked later
+        )
+    for mixer in mixers(config):
+        for engine in (mixer.get(name) for name in ENGINES):
+            if isinstance(engine, ConfigDict) and engine.device.file is not None:
+                engine.device.file = paths.absolute(engine.device.file)
+    return config
 
 
 def fit_length(config: Config) -> Config:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, exported, pretrained
+from fourier_attn import command, exported, paths, pretrained
 from fourier_attn.data import padded_lengths
 from fourier_attn.data.text import special, tokenizer_file
 from fourier_attn.ops.platforms import PLATFORMS
@@ -181,9 +181,9 @@ def main() -> None:
     if given.format == "stablehlo":
         needs_flatbuffers()
     if given.allow_code:
-        workdir.allow_code(Path(given.workdir))
-    note = export(Path(given.workdir), Path(given.to), given.format, given.platforms)
-    for path in sorted(Path(given.to).iterdir()):
+        workdir.allow_code(paths.given(given.workdir))
+    note = export(paths.given(given.workdir), paths.given(given.to), given.format, given.platforms)
+    for path in sorted(paths.given(given.to).iterdir()):
         print(f"written: {path} ({path.stat().st_size:,} bytes)")
     if note:
         print(f"note: {note}")

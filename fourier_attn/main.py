@@ -16,7 +16,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command
+from fourier_attn import command, paths
 
 MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
@@ -75,7 +75,7 @@ def main() -> None:
         train(config)
         return
 
-    directory = Path(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
+    directory = paths.given(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
         workdir.check(directory, init_from.load(config, directory).config)
     if flags.FLAGS.mode == "eval":
@@ -126,16 +126,16 @@ def train(config: Any) -> None:
     if more and (config is not None or not flags.FLAGS.workdir):
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
     if config is None and flags.FLAGS.workdir:  # go on with what the directory says
-        config = workdir.load(Path(flags.FLAGS.workdir))
+        config = workdir.load(paths.given(flags.FLAGS.workdir))
     config = config or missing("--config=configs/fnet.py")
     # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
     jax.config.update("jax_enable_preemption_service", False)
     given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
     with processes.joined(*given):
-        directory = flags.FLAGS.workdir or processes.told(new_workdir)
-        with extend.taken_back(Path(directory)) if more and processes.lead() else nullcontext():
+        directory = paths.given(flags.FLAGS.workdir or processes.told(new_workdir))
+        with extend.taken_back(directory) if more and processes.lead() else nullcontext():
             if more:
-                config = extended(Path(directory), more)
+                config = extended(directory, more)
             keep_programs(config)
             run(config, directory, flags.FLAGS.allow_drift)
 
@@ -145,8 +145,8 @@ def run_code(config: Any) -> None:
     from fourier_attn.train import workdir
 
     for place in (flags.FLAGS.workdir, config and config.init_from):
-        if place and (Path(place) / "config.json").is_file():
-            for file in workdir.allow_code(Path(place)):
+        if place and (paths.given(place) / "config.json").is_file():
+            for file in workdir.allow_code(paths.given(place)):
                 print(f"code        {file}", file=sys.stderr)
 
 
@@ -199,7 +199,7 @@ def look_inside(directory: Path) -> None:
     from fourier_attn.studies.explain import explain
 
     given, output = flags.FLAGS, flags.FLAGS.output
-    where = Path(output) if output else None
+    where = paths.given(output) if output else None
     for file in explain(directory, given.text, given.text_pair, given.image, where):
         print(f"written to {file}")
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fourier_attn import data
+from fourier_attn import data, paths
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
@@ -67,7 +67,7 @@ class Predictor:
 
         Raises: ValueError for one that cannot be used.
         """
-        directory = Path(directory).resolve()
+        directory = paths.given(directory).resolve()
         exports = [directory / name for name in ("model.safetensors", "manifest.json")]
         if not is_run(directory) and any(path.exists() for path in exports):
             config, params, file = folder.load(directory)
@@ -148,7 +148,7 @@ class Predictor:
         """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
         shape = tuple(self.config.model.image)
         if isinstance(image, Path | str):
-            return read_image(Path(image), shape)
+            return read_image(paths.given(image), shape)
         if not isinstance(image, np.ndarray):
             task = self.config.data.task
             raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
@@ -273,7 +273,7 @@ def evaluate(
       allow_drift: whether to judge by other rows nevertheless.
     Raises: ValueError where the run or its data set cannot be used.
     """
-    directory = Path(directory).resolve()
+    directory = paths.given(directory).resolve()
     if folder.is_export(directory) and not is_run(directory):
         raise ValueError(
             f"workdir={directory} is an exported folder, which does not say where its data are; for metrics "

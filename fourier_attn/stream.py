@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from fourier_attn import atomic
+from fourier_attn import atomic, paths
 from fourier_attn.data.sources import files
 from fourier_attn.predict import Predictor, check_text
 
@@ -29,7 +29,7 @@ def judge(directory: str | Path, source: str, target: str, skip_bad: bool = Fals
       skip_bad: leave out lines that cannot be judged, with a note each, instead of ending.
     Raises: ValueError that names the line, and for a run that cannot be used.
     """
-    if "-" not in (source, target) and _same(Path(source), Path(target)):
+    if "-" not in (source, target) and _same(paths.given(source), paths.given(target)):
         raise ValueError(f"--output={target} is the file of --input, which it would replace; name another")
     predictor = Predictor.load(directory)
     counts = {"judged": 0, "skipped": 0, "unknown": 0}
@@ -124,7 +124,7 @@ def _opened(source: str) -> Iterator[Any]:
     if source == "-":
         yield sys.stdin.buffer
         return
-    path = Path(source)
+    path = paths.given(source)
     if not path.exists():
         raise ValueError(f"--input={source} does not exist; name a file of JSON lines, or - for stdin")
     with files.unpacked(path, path, files.OWN) as lines:
@@ -137,7 +137,7 @@ def _written(target: str) -> Iterator[TextIO]:
     if target == "-":
         yield sys.stdout
         return
-    path = Path(target)
+    path = paths.given(target)
     if path.exists() and not path.is_file():
         raise ValueError(f"--output={target} is no file; name one, or - for standard output")
     with contextlib.ExitStack() as stack:

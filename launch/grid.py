@@ -50,12 +50,13 @@ def split(text: str) -> list[str]:
 
 
 def name(point: Point) -> str:
-    """What the directory of a run is called: knob=value of all knobs.
+    """Returns the name of a run's directory: knob=value of all knobs, in letters that every library takes.
 
     Raises: ValueError where it would be too long for a file system.
     """
-    parts = (f"{knob}={quote(value, safe=' (),[]+')}" for knob, value in point.items())
-    text = ",".join(part.replace(" ", "") for part in parts)
+    plain = str.maketrans("[]", "()", " '\"")  # Orbax reads brackets in a path as a pattern
+    parts = (f"{knob}={quote(value.translate(plain), safe='(),+')}" for knob, value in point.items())
+    text = ",".join(parts)
     if len(text.encode()) > LONGEST:
         raise ValueError(
             f"the directory {text[:60]}... would have a name of {len(text)} bytes; use fewer knobs"
@@ -82,7 +83,10 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
         raise ValueError("a sweep gives each run a directory: leave --workdir out, give --directory")
     names = [name(point) for point in chosen]
     if len(set(names)) < len(names):
-        raise ValueError("two points of the grid have the same directory; their values differ by spaces only")
+        raise ValueError(
+            "two points of the grid have the same directory; their values differ only by spaces, quotes or "
+            "the kind of brackets"
+        )
     for knob in chosen[0]:
         if option(given, f"config.{knob}") is not None:
             raise ValueError(f"--config.{knob} is given, and is in the grid, too; leave one of them out")

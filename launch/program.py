@@ -10,6 +10,8 @@ from pathlib import Path
 
 from absl import flags
 
+from fourier_attn import paths
+
 TRAINING = "fourier_attn.main"
 
 
@@ -44,7 +46,8 @@ def program(words: Sequence[str]) -> Program:
     given = option(words, "workdir")
     if given == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
-    workdir = Path(given or new_workdir(words))
+    workdir = paths.given(given or new_workdir(words))
+    paths.folder(workdir, "workdir")
     added = () if given else (f"--workdir={workdir}",)
     return Program((sys.executable, "-m", flags.FLAGS.module, *words, *added), workdir)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from fourier_attn import command
+from fourier_attn import command, paths
 from launch import cluster, program
 from launch.devices import Share, shares
 from launch.program import Program
@@ -49,7 +49,7 @@ def main(*words: str) -> int:
         raise ValueError(f"--jobs={jobs} must be at least 1")
     asked = cluster.parameters() if on_slurm else {}
     parts = [] if on_slurm else shares(jobs or 1)
-    directory = Path(options.directory)
+    directory = paths.given(options.directory)
     runs = [
         Run(program.program((*words, *grid.words(p), f"--workdir={directory / grid.name(p)}")), p)
         for p in points

@@ -128,7 +128,7 @@ def test_own_features_of_tfds_are_read(few_reviews: str, tmp_path: Path) -> None
         ("kaggle:x", None, "'kaggle:x' is not a name of TFDS"),
         ("x/../../y", None, "is not a name of TFDS"),
         ("x/data_dir=y", None, "is not a name of TFDS"),
-        ("x", "gs://bucket/data", "data.dir=gs://bucket/data is a URL"),
+        ("x", "gs://bucket/data", "gs://bucket/data is a URL"),
     ],
 )
 def test_nothing_asks_the_network(dataset: str, data_dir: str | None, message: str) -> None:

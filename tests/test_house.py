@@ -30,8 +30,8 @@ RIGHT_BELOW = {
     "config": ("model", "data"),
     "model": ("layers", "knobs", "plugins"),
     "layers": ("optics",),
-    "optics": ("ops",),
-    "data": ("command", "knobs", "atomic", "plugins"),
+    "optics": ("ops", "paths"),
+    "data": ("command", "knobs", "atomic", "plugins", "paths"),
     "ops": (),
     "command": ("allocator",),
     "allocator": (),
@@ -41,6 +41,7 @@ RIGHT_BELOW = {
     "provenance": ("atomic",),
     "style": ("atomic",),
     "atomic": (),
+    "paths": (),
 }
 COMMANDS = {"main", "command", "export", "data/prepare", "pretrained/convert", "studies"}
 ONLY_IN = {

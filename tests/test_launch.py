@@ -13,6 +13,7 @@ import pytest
 import yaml
 from conftest import ROOT, run_here
 
+from fourier_attn import paths
 from launch import cluster, devices, grid, jobset, local, program, results, slurm, sweep
 from launch.running import exit_code
 
@@ -47,11 +48,12 @@ def test_values_may_have_commas_within_brackets() -> None:
     assert [point["data.buckets"] for point in points] == ["(64, 128)", "()", "[1,(2,3)]"]
 
 
-@pytest.mark.parametrize("value", ["a/b", "../x", "a b", "é", "%2F", "."])
+@pytest.mark.parametrize("value", ["a/b", "../x", "a b", "é", "%2F", ".", "['a','b']", "a\\b", "gs:", "*"])
 def test_a_name_is_one_directory_whatever_the_value(value: str, tmp_path: Path) -> None:
     where = tmp_path / grid.name({"init_from": value})
     where.mkdir()
     assert where.parent.resolve() == where.resolve().parent == tmp_path.resolve()
+    assert paths.folder(where, "workdir") == where
 
 
 @pytest.mark.parametrize(

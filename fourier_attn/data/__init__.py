@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fourier_attn import paths
 from fourier_attn.data import kept, own
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.corpus import check_corpora, read_corpora
@@ -408,7 +409,7 @@ def _tokenizer(config: Any, directory: Path, texts: Iterable[str]) -> Any:
     if file.exists():
         return load_tokenizer(file)
     if config["tokenizer"].endswith((".json", ".model")):
-        copy_tokenizer(Path(config["tokenizer"]), directory)
+        copy_tokenizer(paths.given(config["tokenizer"]), directory)
         return load_tokenizer(tokenizer_file(directory))
     tokenizer = fit(config["tokenizer"], islice(texts, config["fit_examples"] or None), config["vocab"])
     save_tokenizer(tokenizer, directory)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fourier_attn import paths
 from fourier_attn.data.sources import wikitext
 from fourier_attn.data.sources.files import DAMAGED, letters, unpacked
 from fourier_attn.data.tfds import prepared, read_split
@@ -78,17 +79,20 @@ def split_of(text: str, seed: int, holdout: float) -> str:
 
 def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
     """By split: all three where the data set has them, else "all"."""
-    if entry.endswith((".txt", ".xz")) or "*" in entry or Path(entry).is_file():
-        path, root = Path(entry), Path(Path(entry).anchor)
-        found = [path] if path.is_file() else root.glob(str(path.relative_to(root)))
-        paths = sorted(path for path in found if path.is_file())
-        if not paths:
+    if names_files(entry):
+        found = paths.matching(entry)
+        if not found:
             raise ValueError(f"data.{knob}: {entry!r} matches no file; name text files that exist")
-        return {"all": [document for path in paths for document in _documents(path, knob)]}
+        return {"all": [document for path in found for document in _documents(path, knob)]}
     builder, split = dataset_of(entry, config["dir"] or None)
     if not split and set(SPLITS) <= set(builder.info.splits):
         return {name: read_split(builder, name).texts for name in SPLITS}
     return {"all": read_split(builder, split or "train").texts}
+
+
+def names_files(entry: str) -> bool:
+    """Whether an entry names text files, by a pattern or by itself, and not a TFDS data set."""
+    return entry.endswith((".txt", ".xz")) or "*" in entry or paths.given(entry).is_file()
 
 
 def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:

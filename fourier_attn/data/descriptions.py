@@ -20,14 +20,13 @@ from fourier_attn.data.sources import files
 DESCRIPTIONS = ("features.json", "dataset_info.json")
 CLASS_KEYS = ("pythonClassName", "python_class_name", "type")  # "type" is that of files before TFDS 4.4
 NAME = re.compile(r"\w+(/[\w.+-]+)?(:[\d*]+(\.[\d*]+)*)?")
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def check_descriptions(dataset: str, data_dir: str | None) -> None:
     """Checks that nothing in the description of a prepared data set makes TFDS import code, or wait.
 
     Raises: ValueError for a name that is not that of a data set in a directory (`huggingface:` names ask the
-      network), for a directory on the network, and for a description that is not a regular file of JSON, or
+      network), and for a description that is not a regular file of JSON, or
       that names a class which is not one of TFDS's features.
     """
     if not NAME.fullmatch(dataset):
@@ -35,8 +34,6 @@ def check_descriptions(dataset: str, data_dir: str | None) -> None:
             f"the data set {dataset!r} is not a name of TFDS (NAME, NAME/CONFIG or NAME:VERSION); "
             "prepare it with TFDS and give the name of its folder"
         )
-    if data_dir and URL.match(str(data_dir)):
-        raise ValueError(f"data.dir={data_dir} is a URL; copy the data set and name a directory here")
     folder = naming.camelcase_to_snakecase(re.split("[/:]", dataset)[0])
     for root in file_utils.list_data_dirs(given_data_dir=data_dir):
         place = Path(root).expanduser() / folder

@@ -19,7 +19,7 @@ import tokenizers
 from numpy.lib.format import read_array, write_array
 from tensorflow_datasets.core import constants
 
-from fourier_attn import atomic
+from fourier_attn import atomic, paths
 from fourier_attn.data.own import SPLITS
 from fourier_attn.data.rows import Rows
 from fourier_attn.data.tasks import TASKS
@@ -147,9 +147,9 @@ def of_tables(config: Any, files: Mapping[str, str]) -> Kept:
 def root(config: Any) -> Path:
     """The data directory of a configuration's `data` part."""
     if config["dir"]:
-        return Path(config["dir"]).expanduser()
+        return paths.given(config["dir"])
     if config["task"] == "files":
-        return Path(config["train"]).absolute().parent
+        return paths.given(config["train"]).absolute().parent
     return Path(constants.DATA_DIR).expanduser()
 
 

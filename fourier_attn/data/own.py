@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fourier_attn import paths
 from fourier_attn.data.columns import Columns, Found, find_columns, label_of
 from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import tables
@@ -92,7 +93,7 @@ def read(config: Any) -> Own:
     read, hashes, names = {}, {}, tuple(config["labels"])
     for split in SPLITS:
         if config[split]:
-            read[split], hashes[split], names = _read(Path(config[split]), split, columns, names)
+            read[split], hashes[split], names = _read(paths.given(config[split]), split, columns, names)
     train, missing = read["train"], [split for split in SPLITS[1:] if split not in read]
     order = np.random.default_rng(config["split_seed"]).permutation(train.rows)
     for split in missing:
@@ -121,9 +122,9 @@ def look(config: Any) -> None:
     """Checks that the tables are there, and the columns of their first rows. Raises: ValueError."""
     columns = columns_of(config)
     for split in SPLITS[1:]:
-        first = next(tables.rows(Path(config[split])), None) if config[split] else None
+        first = next(tables.rows(paths.given(config[split])), None) if config[split] else None
         if first is not None:
-            _check_columns(Path(config[split]), split, columns, first.values)
+            _check_columns(paths.given(config[split]), split, columns, first.values)
 
 
 def _limited(config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...]) -> Own:
@@ -143,14 +144,14 @@ def _limited(config: Any, read: dict[str, Part], columns: Columns, names: tuple[
 
 def fingerprints(config: Any) -> dict[str, str]:
     """Name and hash of the table of each split that has one."""
-    return {split: tables.fingerprint(Path(config[split])) for split in SPLITS if config[split]}
+    return {split: tables.fingerprint(paths.given(config[split])) for split in SPLITS if config[split]}
 
 
 def columns_of(config: Any) -> Columns:
     """The columns with text and label, of the table `train`. Raises: ValueError."""
     if not config["train"]:
         raise ValueError("data.train is empty; name a table of your own, --config.data.train=FILE.csv")
-    path = Path(config["train"])
+    path = paths.given(config["train"])
     first = next(tables.rows(path), None)
     if first is None:
         raise ValueError(f"data.train={path} has no rows; write some, or name another file")

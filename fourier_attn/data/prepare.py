@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 from absl import flags
 
-from fourier_attn import command
+from fourier_attn import command, paths
 from fourier_attn.data.sources import cifar, glue, idx, imdb, wikitext
 from fourier_attn.data.tfds import is_prepared, tfds_builder
 
@@ -52,9 +52,9 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
 
 
 def _there(source: str | Path, dataset: str) -> Path:
-    if not Path(source).exists():
+    if not paths.given(source).exists():
         raise ValueError(f"source={source} does not exist; name the folder or the archive of {dataset}")
-    return Path(source)
+    return paths.given(source)
 
 
 def define_flags() -> None:

@@ -1,11 +1,11 @@
 """The splits of a task, as its source has them: texts, or images."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fourier_attn import paths
 from fourier_attn.data import own
 from fourier_attn.data.columns import find_columns
 from fourier_attn.data.sources import folders
@@ -94,7 +94,7 @@ def look(config: Any) -> None:
     if config["task"] == "files":
         own.look(config)
     if config["task"] == "image_files":
-        folders.classes(Path(config["train"]))
+        folders.classes(paths.given(config["train"]))
     if config["task"] == "tfds":
         tfds_builder(config["dataset"], config["dir"] or None)
 

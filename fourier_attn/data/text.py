@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from tokenizers import decoders as decoding
 
-from fourier_attn import atomic
+from fourier_attn import atomic, paths
 from fourier_attn.data import tokenizer_checks
 from fourier_attn.data.sources import files
 
@@ -139,9 +139,9 @@ def check_kind(kind: str, vocab: int) -> None:
 def check_file(kind: str) -> None:
     """Checks that a tokenizer that is named by its file is there and can be used. Raises: ValueError."""
     if kind.endswith((".json", ".model")):
-        if not Path(kind).is_file():
+        if not paths.given(kind).is_file():
             raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
-        load_tokenizer(Path(kind))
+        load_tokenizer(paths.given(kind))
 
 
 class SentencePiece:

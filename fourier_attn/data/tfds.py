@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
+from tensorflow_datasets.core import constants
 
+from fourier_attn import paths
 from fourier_attn.data.descriptions import check_descriptions
 from fourier_attn.data.sources.files import letters
 
@@ -83,15 +85,22 @@ def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder
 
     Raises: ValueError where it has been prepared in another file format, or its description names code.
     """
-    check_descriptions(dataset, data_dir)
+    where = folder(data_dir)
+    check_descriptions(dataset, where)
     try:
-        return tfds.builder(dataset, data_dir=data_dir, file_format="array_record")
+        return tfds.builder(dataset, data_dir=where, file_format="array_record")
     except Exception as error:  # TFDS wraps what went wrong in errors of changing kinds
-        where, reason = data_dir or "the default TFDS directory", str(error).splitlines()[-1]
+        reason = str(error).splitlines()[-1]
         raise ValueError(
-            f"the data set {dataset} in {where} cannot be used ({reason}); "
+            f"the data set {dataset} in {where or 'the default TFDS directory'} cannot be used ({reason}); "
             "name another directory (--config.data.dir, --data_dir or TFDS_DATA_DIR)"
         ) from error
+
+
+def folder(data_dir: str | None) -> str | None:
+    """Returns where data sets are kept, None for TFDS's own place, once it is checked. Raises: ValueError."""
+    where = paths.folder(data_dir or constants.DATA_DIR, "data.dir" if data_dir else "TFDS_DATA_DIR")
+    return str(where) if data_dir else None
 
 
 def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
@@ -113,9 +122,10 @@ def prepared(
 
     Raises: ValueError where it cannot be had or cannot be written.
     """
+    where = folder(data_dir)
     if make:
-        check_descriptions(dataset, data_dir)
-    builder = make(data_dir) if make else tfds_builder(dataset, data_dir)
+        check_descriptions(dataset, where)
+    builder = make(where) if make else tfds_builder(dataset, data_dir)
     if is_prepared(builder):
         return builder
     if not sys.stderr.isatty():

@@ -10,6 +10,7 @@ from typing import Any, no_type_check
 
 import numpy as np
 
+from fourier_attn import paths
 from fourier_attn.optics.checks import check, is_number
 from fourier_attn.optics.fields import (
     KEY,
@@ -173,7 +174,7 @@ class Engine:
 
         Raises: ValueError for a file that cannot be used.
         """
-        return cls.from_measured(*_read(Path(path)), like=like, **parameters, file=str(path))
+        return cls.from_measured(*_read(paths.given(path)), like=like, **parameters, file=str(path))
 
     @property
     def detector(self) -> Detection:

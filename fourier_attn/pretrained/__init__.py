@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
+from fourier_attn import paths
 from fourier_attn.pretrained import architecture, files, names, vit
 
 ARCHITECTURES = {
@@ -108,7 +109,7 @@ def save(path: str | Path, config: Any, params: Any, format: str = "safetensors"
             raise ValueError(f"{ours} has no name in the style {style}; report this configuration")
         key = name.name.removeprefix("fnet.") if config["head"] == "features" else name.name
         arrays[key] = array.T if name.form == "T" else array.reshape(name.stored(array.shape))
-    files.write(Path(path), arrays, architecture.to_text(config), format, torch=style == "huggingface")
+    files.write(paths.given(path), arrays, architecture.to_text(config), format, torch=style == "huggingface")
     return style
 
 

@@ -18,6 +18,7 @@ import safetensors
 import safetensors.numpy
 from flax import serialization, traverse_util
 
+from fourier_attn import paths
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
 FORMATS = ("safetensors", "msgpack")
@@ -42,7 +43,7 @@ def find(path: str | Path) -> Path:
 
     Raises: ValueError where there is none, or only a pickle.
     """
-    path = Path(path)
+    path = paths.given(path)
     if path.is_dir():
         if (path / "model.safetensors").is_file():
             return path / "model.safetensors"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fourier_attn import paths
 from fourier_attn.pretrained import ACTIVATIONS, ARCHITECTURES, architecture, files, read, save
 
 
@@ -12,7 +13,7 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
 
     Raises: ValueError for weights that cannot be read, a file that exists, and a suffix of another format.
     """
-    to = Path(to)
+    to = paths.given(to)
     if to.suffix[1:] not in files.FORMATS:
         raise ValueError(f"to={to} has no known suffix; end it with .{' or .'.join(files.FORMATS)}")
     files.absent(to)

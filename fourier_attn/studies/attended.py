@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, data, model, predict, provenance
+from fourier_attn import command, data, model, paths, predict, provenance
 from fourier_attn.data.batches import Split
 from fourier_attn.data.reading import read_images
 from fourier_attn.data.sources import shapes
@@ -43,7 +43,7 @@ def main() -> None:
         facts = workdir.record(directory)
         commands.append(f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}")
     setting = f"synthetic_shapes; the networks by {'; '.join(commands)}"
-    provenance.write(Path(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
+    provenance.write(paths.given(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
     print(f"written to {flags.FLAGS.out}")
 
 

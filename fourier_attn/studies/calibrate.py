@@ -26,7 +26,7 @@ import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
-from fourier_attn import command, provenance, style, train
+from fourier_attn import command, paths, provenance, style, train
 from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
@@ -62,7 +62,7 @@ def main() -> None:
         raise ValueError(f"--phase={phases} and --gain={gains} must be pairs, one for each device")
     if (options.workdir is None) != (options.init_from is None):
         raise ValueError("--workdir and --init_from go together: where networks go, and what they begin with")
-    report, picture = (Path(f"{options.out}{ending}") for ending in (".json", ".png"))
+    report, picture = (paths.given(f"{options.out}{ending}") for ending in (".json", ".png"))
     for path in (report, picture):
         if path.exists():
             raise ValueError(
@@ -122,12 +122,12 @@ def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[s
     """Accuracies on the hidden device of networks that were fine-tuned through it, and through others."""
     given, hidden = given.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
     measured = calibrate(hidden, jax.random.key(0), photons=photons, probes=flags.FLAGS.probes)
-    directory = Path(flags.FLAGS.workdir)
+    directory = paths.given(flags.FLAGS.workdir)
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "measured.npz"
     np.savez(file, transfer=transfer_matrix(measured))
     model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
-    found = [judged("exact transform", Path(flags.FLAGS.init_from), hidden)]
+    found = [judged("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
     engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}
     for name, engine in engines.items():
         run = directory / name.replace(" ", "-")
@@ -155,7 +155,7 @@ def network(engine: Engine) -> Config:
     config = default("fourier", "reviews")
     with config.unlocked():
         set_engine(config.model.mixer, engine)
-    config.init_from, config.init_padding = str(Path(flags.FLAGS.init_from).resolve()), "zero"
+    config.init_from, config.init_padding = str(paths.given(flags.FLAGS.init_from).resolve()), "zero"
     config.data.length, config.data.buckets, config.model.positions = 64, (), 64
     config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 30
     config.train.epochs, config.train.patience = 1, 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from absl import flags
 
-from fourier_attn import command, provenance
+from fourier_attn import command, paths, provenance
 from fourier_attn.config import Config, default
 from fourier_attn.data import task_of
 from fourier_attn.train import workdir
@@ -119,8 +119,8 @@ def define_flags() -> None:
 def main(*directories: str) -> None:
     if flags.FLAGS.out is None or not directories:
         raise ValueError("--out and directories are needed, like --out=results/imdb.json runs/fnet-imdb-0")
-    new = [row(Path(name).resolve()) for name in directories]
-    merge(Path(flags.FLAGS.out), new)
+    new = [row(paths.given(name).resolve()) for name in directories]
+    merge(paths.given(flags.FLAGS.out), new)
     for entry in new:
         print(f"{entry['run']}: test {entry['metric']} {entry['test'].get(entry['metric'])}")
     print(f"written to {flags.FLAGS.out}")

@@ -9,13 +9,12 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from absl import flags
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fourier_attn import atomic, command, style
+from fourier_attn import atomic, command, paths, style
 from fourier_attn.train.summary import Summary, differing, summary
 
 FACTS = ("validation", "epoch", "test", "seconds", "parameters", "state")
@@ -28,7 +27,7 @@ def define_flags() -> None:
 def main(*directories: str) -> None:
     if not directories:
         raise ValueError("no directories are given; name some, like runs/*")
-    there = [Path(name) for name in directories if (Path(name) / "config.json").exists()]
+    there = [paths.given(name) for name in directories if (paths.given(name) / "config.json").exists()]
     if not there:
         raise ValueError(f"there is no run in {', '.join(directories[:3])} (no config.json); train one first")
     runs = ordered([summary(directory) for directory in there])
@@ -37,7 +36,7 @@ def main(*directories: str) -> None:
     rows = table(runs)
     print("\n".join(lines(rows)))
     if flags.FLAGS.out:
-        out = Path(flags.FLAGS.out)
+        out = paths.given(flags.FLAGS.out)
         written = io.StringIO(newline="")
         csv.writer(written).writerows(rows)
         out.parent.mkdir(parents=True, exist_ok=True)

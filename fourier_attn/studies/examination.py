@@ -12,7 +12,6 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, provenance
+from fourier_attn import command, paths, provenance
 from fourier_attn.optics import Engine, cost, optical_dft2, plan
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
@@ -49,7 +48,7 @@ def define_flags() -> None:
 
 def main() -> None:
     """Measures, tells, writes."""
-    out = Path(f"{flags.FLAGS.out}.json")
+    out = paths.given(f"{flags.FLAGS.out}.json")
     if out.exists():
         raise ValueError(f"{out} is there from an earlier study; move it away, or name this one, --out=...")
     rows = []

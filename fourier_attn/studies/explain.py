@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fourier_attn import atomic, provenance, style
+from fourier_attn import atomic, paths, provenance, style
 from fourier_attn.layers.inside import Inside, attention_maps, look
 from fourier_attn.model import grid
 from fourier_attn.ops.patches import fold
@@ -40,7 +40,7 @@ def explain(
     directory = directory.resolve()
     stem = output or directory / "explain"
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
-    if image is not None and Path(image).resolve() in [file.resolve() for file in files]:
+    if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
         raise ValueError(f"output={stem}: it would be written over the image; choose another name")
     predictor = Predictor.load(directory, batch=1)
     batch, tokens = _batch(predictor, text, text_pair, image)

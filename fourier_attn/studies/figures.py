@@ -16,7 +16,7 @@ from absl import flags
 from matplotlib.figure import Figure
 from PIL import Image
 
-from fourier_attn import atomic, command, style
+from fourier_attn import atomic, command, paths, style
 from fourier_attn.studies import (
     calibrate,
     drift,
@@ -82,7 +82,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    root, others = Path(flags.FLAGS.root), []
+    root, others = paths.given(flags.FLAGS.root), []
     if not (root / "results").is_dir():
         raise ValueError(f"--root={root} has no results; name the root of the sources")
     for name, draw in pictures(root):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from absl import flags
 
-from fourier_attn import command, data
+from fourier_attn import command, data, paths
 from fourier_attn.config import Config
 from fourier_attn.data.corpus import check_corpora, dataset_of
 from fourier_attn.data.tfds import check_split, prepared
@@ -90,7 +90,7 @@ def train(*tiers: str) -> int:
     """Trains the cells of tiers that are not done; returns the exit code."""
     options = flags.FLAGS
     chosen = suite.cells(*tiers, only=options.only)
-    ledger, runs = Ledger(Path(options.results)), Path(options.runs)
+    ledger, runs = Ledger(paths.given(options.results)), paths.given(options.runs)
     scale = pace(chosen, ledger)
     if options.list:
         print("\n".join(listed(chosen, ledger, runs, scale)))

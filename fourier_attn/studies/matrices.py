@@ -18,7 +18,6 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,7 +26,7 @@ import numpy as np
 from absl import flags
 from jaxtyping import Array
 
-from fourier_attn import command, provenance, style
+from fourier_attn import command, paths, provenance, style
 from fourier_attn.layers.weights import attention_weights
 from fourier_attn.studies import structure
 from fourier_attn.studies.matrix_layers import AVERAGING, LAYERS, D, T, example
@@ -52,7 +51,7 @@ def main() -> None:
         raise ValueError(f"layers={','.join(unknown)} is unknown; choose of {', '.join(LAYERS)}")
     if flags.FLAGS.out is None and names != list(LAYERS):
         raise ValueError(f"layers={','.join(names)} are not all, which {OUT}.json has; name a file by --out")
-    out, rows = Path(flags.FLAGS.out or OUT), []
+    out, rows = paths.given(flags.FLAGS.out or OUT), []
     for name in names:
         make = LAYERS[name]
         row = measure(name, make)

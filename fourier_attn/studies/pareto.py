@@ -19,13 +19,12 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import flags
 from tqdm import tqdm
 
-from fourier_attn import command, provenance, style
+from fourier_attn import command, paths, provenance, style
 from fourier_attn.config import tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.planner import PREFER
@@ -84,7 +83,7 @@ def main() -> None:
     options, choices = flags.FLAGS, grid()
     [directory] = runs.directories()
     table, picture = new_files(directory, options.out)
-    own = None if options.components is None else Path(options.components)
+    own = None if options.components is None else paths.given(options.components)
     prices = Options(library=components.library(own))
     finder = Judge(directory, options.data_dir, options.search_examples)
     if finder.public != "test":

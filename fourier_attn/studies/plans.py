@@ -6,7 +6,6 @@ transform: signal over error in dB, with as many averages of each pass as given.
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, provenance
+from fourier_attn import command, paths, provenance
 from fourier_attn.optics import Engine, optical_dft, plan
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
@@ -43,7 +42,7 @@ def main() -> None:
                 )
     if flags.FLAGS.out:
         document = provenance.record() | {"engine": flags.FLAGS.engine, "rows": rows}
-        provenance.write(Path(flags.FLAGS.out), document)
+        provenance.write(paths.given(flags.FLAGS.out), document)
 
 
 def row(size: tuple[int, int], engine: Engine, prefer: str) -> dict[str, Any]:

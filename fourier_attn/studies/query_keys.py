@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, predict, provenance
+from fourier_attn import command, paths, predict, provenance
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.studies import runs
 
@@ -44,7 +44,7 @@ def main() -> None:
     for layer in range(config.model.depth):
         found = HEADS[mixer["name"]](params["encoder"][f"block_{layer}"]["mixer"], mixer, d)
         rows += [{"layer": layer, "head": head, **facts} for head, facts in enumerate(found)]
-    path = directory / f"{flags.FLAGS.out}.json"
+    path = directory / paths.given(f"{flags.FLAGS.out}.json")
     setting = f"{directory.name}: {mixer['name']}, d = {d}, {config.model.depth} layers"
     provenance.write(path, provenance.record() | {"setting": setting, "rows": rows})
     means = [f"{name} {np.mean([row[name] for row in rows]):,.1f}" for name in FACTS]

@@ -8,13 +8,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
-from fourier_attn import atomic, command, style
+from fourier_attn import atomic, command, paths, style
 from fourier_attn.studies import report_figures, suite
 from fourier_attn.studies.comparisons import COMPARISONS, judge
 from fourier_attn.studies.glue_report import glue_table
@@ -64,7 +63,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    directory = Path(flags.FLAGS.results)
+    directory = paths.given(flags.FLAGS.results)
     ledger = Ledger(directory)
     if not ledger.findings:
         aside = "".join(f" ({path.name} {why})" for path, why in ledger.aside.items())

@@ -23,7 +23,7 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-from fourier_attn import command, provenance, style
+from fourier_attn import command, paths, provenance, style
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import runs, sweep
 from fourier_attn.studies.judge import Judge
@@ -90,7 +90,7 @@ def new_files(directory: Path, name: str) -> tuple[Path, Path]:
 
     Raises: ValueError where an earlier sweep has written them.
     """
-    files = directory / f"{name}.json", directory / f"{name}.png"
+    files = directory / paths.given(f"{name}.json"), directory / paths.given(f"{name}.png")
     for path in files:
         if path.exists():
             raise ValueError(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from absl import flags
 
+from fourier_attn import paths
 from fourier_attn.train import workdir
 
 
@@ -29,7 +30,7 @@ def directories() -> list[Path]:
         raise ValueError("--workdir is needed: the directory of a trained run")
     against = given.against if "against" in given else None
     named = given.workdir if isinstance(given.workdir, list) else [given.workdir, against]
-    found = [Path(name).resolve() for name in named if name]
+    found = [paths.given(name).resolve() for name in named if name]
     if len({directory.name for directory in found}) < len(found):
         raise ValueError(
             f"{', '.join(map(str, found))}: two runs have one name; rows could not be told apart"

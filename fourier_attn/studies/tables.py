@@ -15,11 +15,10 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from absl import flags
 
-from fourier_attn import atomic, command
+from fourier_attn import atomic, command, paths
 from fourier_attn.studies.attended import attended
 from fourier_attn.studies.calibrate import recovered, tuned
 from fourier_attn.studies.compiled import (
@@ -134,7 +133,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    root = Path(flags.FLAGS.root)
+    root = paths.given(flags.FLAGS.root)
     pages = [path for glob in PAGES for path in sorted(root.glob(glob))]
     if not pages:
         raise ValueError(f"--root={root} has neither README.md nor docs/*.md; name the root of the sources")

@@ -15,6 +15,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from tqdm import tqdm
 
+from fourier_attn import paths
 from fourier_attn.train import processes
 from fourier_attn.train.sharding import fetch
 
@@ -71,7 +72,7 @@ class Checkpoints:
     """
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
-        self.directory, self.read_only = workdir.resolve() / "checkpoints", read_only
+        self.directory, self.read_only = paths.folder(workdir, "workdir") / "checkpoints", read_only
         if not read_only and processes.lead():
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
                 shutil.rmtree(rest)  # a kill came while it was written or removed

@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
-from fourier_attn import data
+from fourier_attn import data, paths
 from fourier_attn.config import Config
 from fourier_attn.train import init_from, memory, processes, sharding, workdir
 from fourier_attn.train.evaluate import summary
@@ -35,7 +35,8 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
       Diverged: where updates are not finite, twice.
       Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
     """
-    directory = Path(directory).resolve()
+    directory = paths.folder(directory, "workdir")
+    config = configuration.with_absolute_paths(config)
 
     def prepare() -> init_from.Start:
         check(config)

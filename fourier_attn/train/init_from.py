@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from fourier_attn import config, data, model, pretrained
+from fourier_attn import config, data, model, paths, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
@@ -60,7 +60,7 @@ def load(settings: Config, directory: Path) -> Start:
     images = data.task_of(settings.data).images
     if begun and (images or tokenizer_file(directory).exists()) and names(directory):
         return Start(adopt(settings, workdir.load(directory).model.to_dict()))
-    source = Path(settings.init_from)
+    source = paths.given(settings.init_from)
     if not source.exists():
         raise ValueError(
             f"init_from={settings.init_from} does not exist; name a run's directory, or a file of weights"
@@ -160,7 +160,7 @@ def restore_state(directory: Path, *, on_device: bool = True) -> tuple[Config, m
         not, its arrays are NumPy's, and it may be of a run that needs several.
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
-    directory = Path(directory).resolve()
+    directory = paths.given(directory).resolve()
     settings = workdir.load(directory)
     config.check(settings)
     if on_device:

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from fourier_attn import atomic, plugins, provenance
+from fourier_attn import atomic, paths, plugins, provenance
 from fourier_attn.config import Config, device_files, from_dict
 from fourier_attn.data.tasks import task_of
 
@@ -263,7 +263,7 @@ def device_fingerprint(config: Config) -> dict[str, str]:
     """A hash of each file of a measured device that the configuration names."""
     found = {}
     for name, path in device_files(config).items():
-        found[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+        found[name] = hashlib.sha256(paths.given(path).read_bytes()).hexdigest()[:16]
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fourier_attn import paths
 from fourier_attn.data.images import read_image
 from fourier_attn.data.tfds import Pictures
 
@@ -16,9 +17,11 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
 
     Raises: ValueError that names folder or file and the cure.
     """
-    names = tuple(config["labels"]) or classes(Path(config["train"]))
+    names = tuple(config["labels"]) or classes(paths.given(config["train"]))
     found = {
-        split: _images(Path(config[split]), names, config["image_size"]) for split in SPLITS if config[split]
+        split: _images(paths.given(config[split]), names, config["image_size"])
+        for split in SPLITS
+        if config[split]
     }
     train, missing = found["train"], [split for split in SPLITS if split not in found]
     order, count = np.random.default_rng(config["split_seed"]).permutation(len(train)), 0

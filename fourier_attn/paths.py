@@ -1,0 +1,69 @@
+"""Names of files and folders that users give: `~` is expanded; what libraries would misread is refused."""
+
+import os
+import re
+from pathlib import Path
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# Orbax, TensorStore, TFDS and array_record read such a path as a pattern, a range or another kind of storage,
+# and no way of writing it avoids that for all of them.
+UNSAFE = re.compile(r"[*?\[\\]|[^/]+:(?=/|$)")
+
+
+def given(name: str | Path) -> Path:
+    """Returns the path that a user means, still relative if it was; no shell expands `~` behind "=".
+
+    Raises: ValueError for a name that no file can safely have, or the home of an unknown user.
+    """
+    text = os.fspath(name)
+    if not text:
+        raise ValueError("the name of a file or folder is empty; give one")
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise ValueError(f"the name {text!r} has control characters; rename that file or folder")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the name {text!r} is not UTF-8; rename that file or folder") from error
+    if URL.match(text):
+        raise ValueError(f"{text} is a URL; copy it to this machine and name the file or folder")
+    path = Path(text)
+    if not path.parts or not path.parts[0].startswith("~"):
+        return path
+    try:
+        return Path.cwd() / path if text.startswith("./") else path.expanduser()
+    except RuntimeError as error:
+        if len(path.parts) > 1 and not Path.cwd().joinpath(path.parts[0]).exists():
+            user = path.parts[0][1:]
+            raise ValueError(
+                f"{text}: the user {user} is unknown; write ./{text} for a folder here"
+            ) from error
+        return Path.cwd() / path  # absolute, so that its ~ is not taken for a home
+
+
+def absolute(name: str) -> str:
+    """Returns a name as it is stored, which leads to the same file from any directory; "" stays."""
+    return os.path.normpath(Path.cwd() / given(name)) if name else ""
+
+
+def folder(name: str | Path, option: str) -> Path:
+    """Returns the resolved path of a folder that is given to libraries with rules of their own for names.
+
+    Args:
+      option: how the message calls it, like "workdir".
+    Raises: ValueError, before anything is written.
+    """
+    path = given(name).resolve()
+    if wrong := UNSAFE.search(os.fspath(path)):
+        raise ValueError(
+            f"{option}={path} contains {wrong[0]!r}, which the libraries that use this folder would misread; "
+            r"choose a path without * ? [ \ and without a colon at the end of a name"
+        )
+    return path
+
+
+def matching(pattern: str) -> list[Path]:
+    """Returns the files that a pattern matches, sorted; what exists as it is written is not a pattern."""
+    path = given(pattern)
+    literal = next(place for place in (path, *path.parents) if place.exists())
+    found = [path] if literal == path else literal.glob(str(path.relative_to(literal)))
+    return sorted(each for each in found if each.is_file())
