@@ -11,6 +11,7 @@ from fourier_attn.data.text import (
     check_file,
     copy_tokenizer,
     encode,
+    encode_with_cut,
     fit,
     load_tokenizer,
     save_tokenizer,
@@ -80,6 +81,9 @@ def test_rows_of_one_and_of_two_texts() -> None:
     assert pair("a b", "c d e f g h", 9) == "[CLS] a b [SEP] c d e f [SEP]"  # the longer one is cut
     assert pair("a b c d e f", "g h", 9) == "[CLS] a b c d [SEP] g h [SEP]"
     assert pair("a b c d e", "g h i j k", 9) == "[CLS] a b c [SEP] g h i [SEP]"
+    np.testing.assert_allclose(encode_with_cut(tokenizer, ["a b c d"], 5)[1], [1 / 4])
+    cut = encode_with_cut(tokenizer, ["a b", "a b c d e"], 9, ["c d e", "g h i j k"])[1]
+    np.testing.assert_allclose(cut, [0, 4 / 10])
     with pytest.raises(ValueError, match=r"need a tokenizer with \[SEP\]; use data.tokenizer='bpe'"):
         encode(fit("words", TEXTS, 20), ["a"], 9, ["b"])
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fourier_attn.data.text import encode, fit
+from fourier_attn.data.text import encode, encode_with_cut, fit
 
 TEXTS = ["A great film, wasn't it?<br /><br />GREAT!", "a dull film", "Größe – a film"]
 
@@ -67,6 +67,9 @@ def test_long_texts_are_cut_and_empty_ones_are_unknown() -> None:
     np.testing.assert_array_equal(cut, full[:4])
     assert empty.tolist() == [1]
     assert cut.dtype == np.int32
+    rows, shares = encode_with_cut(tokenizer, [TEXTS[0], "", "a"], 4)
+    np.testing.assert_array_equal(rows[0], cut)
+    np.testing.assert_allclose(shares, [1 - 4 / len(full), 0, 0])
 
 
 def test_bad_arguments() -> None:

@@ -263,22 +263,40 @@ def encode(
 
     Raises: ValueError for pairs and a tokenizer without [SEP].
     """
+    return encode_with_cut(tokenizer, texts, length, text_pairs, masks)[0]
+
+
+def encode_with_cut(
+    tokenizer: Any,
+    texts: Sequence[str],
+    length: int,
+    text_pairs: Sequence[str] | None = None,
+    masks: bool = False,
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Returns token ids as `encode` does, and the share of the tokens of each text or pair that was cut."""
     ids = special(tokenizer)
     first = _ids(tokenizer, texts, masks)
     if ids.cls is None or ids.sep is None:
         if text_pairs is not None:
             raise ValueError("pairs of texts need a tokenizer with [SEP]; use data.tokenizer='bpe'")
-        return [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
+        rows = [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
+        return rows, _cut(map(len, first), length)
     if text_pairs is None:
-        return [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
+        rows = [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
+        return rows, _cut(map(len, first), length - 2)
     second = _ids(tokenizer, text_pairs, masks)
-    rows = []
+    rows, room = [], length - 3
     for a, b in zip(first, second, strict=True):
-        room = length - 3
         keep = max(room - len(b), min(len(a), (room + 1) // 2))  # what b leaves, or half
         a = a[:keep]
         rows.append(np.asarray([ids.cls, *a, ids.sep, *b[: room - len(a)], ids.sep], np.int32))
-    return rows
+    return rows, _cut((len(a) + len(b) for a, b in zip(first, second, strict=True)), room)
+
+
+def _cut(tokens: Iterable[int], room: int) -> np.ndarray:
+    """Returns the share of the tokens of each text, in these numbers, for which there is no room."""
+    counts = np.fromiter(tokens, np.float64)
+    return np.maximum(counts - room, 0.0) / np.maximum(counts, 1.0)
 
 
 def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.ndarray:
