@@ -27,7 +27,7 @@ OFF = {  # strengths at which an effect is there and does nothing, by detection
     "field": {
         **dict.fromkeys(("phase_noise_rms", "amp_noise_rms", "static_phase_rms", "static_gain_rms"), 0.0),
         **{"extinction_db": math.inf, "crosstalk_db": -math.inf, "shift_pitch": (0.0, 0.0)},
-        **{"defocus_rad": 0.0, "fill_factor": 1e-6, "rin_db_hz": -math.inf, "power_drift_rms": 0.0},
+        **{"defocus_rad": 0.0, "rin_db_hz": -math.inf, "power_drift_rms": 0.0},
     },
     "psi3": {"lo_phase_err": 0.0, "lo_drift": 0.0, "photons": 1e15, "tia_noise": 0.0, "dark_current": 0.0},
     "linear3": {"lo_phase_err": 0.0, "photons": 1e15},
@@ -36,7 +36,7 @@ OFF = {  # strengths at which an effect is there and does nothing, by detection
 ON = {
     **{"phase_noise_rms": 0.1, "amp_noise_rms": 0.1, "static_phase_rms": 0.1, "static_gain_rms": 0.1},
     **{"extinction_db": 20.0, "crosstalk_db": -20.0, "shift_pitch": (0.0, 0.1), "defocus_rad": 0.3},
-    **{"fill_factor": 0.8, "rin_db_hz": -110.0, "power_drift_rms": 0.1, "lo_phase_err": 0.1, "lo_drift": 0.1},
+    **{"rin_db_hz": -110.0, "power_drift_rms": 0.1, "lo_phase_err": 0.1, "lo_drift": 0.1},
     **{"photons": 1e3, "tia_noise": 0.05, "dark_current": 1e18, "load_ohm": 1e-18},
 }
 
@@ -109,7 +109,7 @@ def test_infinite_and_zero_strengths_are_off(statistics: str) -> None:
     """What the command line can say, which has no None."""
     off = {"photons": math.inf, "load_ohm": math.inf, "extinction_db": math.inf, "crosstalk_db": -math.inf}
     off |= {"rin_db_hz": -math.inf, "drift_corr": math.inf, "power_drift_rms": 0.1, "phase_noise_rms": 0.0}
-    off |= {"statistics": statistics, "fill_factor": 0.0}
+    off |= {"statistics": statistics}
     off |= {"tia_noise": 0.0, "dark_current": 0.0, "static_phase_rms": 0.0, "shift_pitch": (0.0, 0.0)}
     x = waves(2, 4, 5)
     expected = np.fft.fft2(np.asarray(x), norm="ortho")
@@ -178,7 +178,15 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"phase_noise_rms": -0.1}, "phase_noise_rms=-0.1 must be at least 0"),
         ({"amp_noise_rms": math.nan}, "amp_noise_rms=nan must be at least 0"),
         ({"power_w": 0.0}, "power_w=0.0 must be positive"),
-        ({"fill_factor": 1.1}, "fill_factor=1.1 must be at least 0 and at most 1"),
+        ({"fill_factor": 1.1}, "fill_factor=1.1 must be positive and at most 1"),
+        ({"fill_factor": 0.0}, "fill_factor=0.0 must be positive and at most 1"),
+        ({"responsivity": 12.0}, "responsivity=12.0 must be positive and at most 2.1"),
+        (
+            {"bandwidth_hz": 4.9e8},
+            "bandwidth_hz=4.9e.08 is below half of frame_rate_hz=1e.09: such detectors",
+        ),
+        ({"bandwidth_hz": 1e3, "frame_rate_hz": 2.1e3}, "is below half of frame_rate_hz=2100"),
+        ({"amplifiers": "pair", "detection": "psi3"}, "amplifiers='pair' needs balanced pairs, which"),
         ({"crosstalk_db": 0.0}, "crosstalk_db=0.0 must be at most -6.1"),
         ({"tia_noise": 1e-11, "detection": "psi3"}, "tia_noise needs power_w"),
         ({"detection": "intensity", "dc_block": True}, "loses the phase"),

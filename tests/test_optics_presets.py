@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import runpy
 
 import jax.numpy as jnp
@@ -52,15 +53,17 @@ def light(engine: Engine) -> float:
     receiver, f = engine.receiver, engine.frame_rate_hz
     eta = 10 ** (-(engine.device.insertion_loss_db or 0) / 10)
     n = receiver.responsivity * eta * engine.laser.power_w / (ELECTRON_C * f)
+    share = (engine.device.fill_factor or 1) ** 2  # of n, in the zero order
     electrons = ((receiver.tia_noise or 0) / ELECTRON_C) ** 2 / f
     electrons += (receiver.dark_current or 0) / (ELECTRON_C * f) + (receiver.read_noise_e or 0) ** 2
     if receiver.detection == "intensity":
-        return decibel(n**2 / (n + electrons))
-    lit = n * (1 + receiver.lo_ratio)
+        whole = n * engine.shape[0] * engine.shape[1]  # of all pixels in one order
+        return decibel(whole**2 / (whole + electrons))
+    lit = n * (share + receiver.lo_ratio)
     if receiver.detection == "psi4":
         return decibel(4 * receiver.lo_ratio * n**2 / (lit + electrons))
     pair = 2 * (lit / 4 + electrons)  # hybrid90: four detectors, two pairs
-    return decibel(n**2 * receiver.lo_ratio / (2 * pair))
+    return decibel(share * n**2 * receiver.lo_ratio / (2 * pair))
 
 
 @pytest.mark.parametrize("name", [*LEVELS, "amplitude_4f"])
@@ -71,11 +74,25 @@ def test_every_preset_survives_its_own_electronics(name: str) -> None:
     assert light(engine) > 15
     laser, receiver = Laser(power_w=engine.laser.power_w), engine.receiver
     receiver = dataclasses.replace(receiver, adc_bits=None, cmrr_db=None)
-    loss = Device(insertion_loss_db=engine.device.insertion_loss_db)
+    loss = Device(insertion_loss_db=engine.device.insertion_loss_db, fill_factor=engine.device.fill_factor)
     bare = Engine((1, 1), device=loss, laser=laser, receiver=receiver, frame_rate_hz=engine.frame_rate_hz)
+    if PRESETS[name].lit == "all pixels":
+        bare = bare.with_photons(engine.photons * math.prod(engine.shape))
     y = np.asarray(dft(jnp.ones((20_000, 1, 1)), bare, KEY))
     assert abs(-20 * np.log10(np.std(y)) - light(engine)) < 0.15  # 20,000 numbers: 0.04 dB
     assert abs(np.mean(y) - 1) < 5 * np.std(y) / 140
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_aperture_fills_the_detectors_of_a_preset(name: str) -> None:
+    """All pixels on put N1 N2 times unit intensity into the zero order, in phase with the reference."""
+    engine = preset(name)
+    photons, detector = engine.photons, engine.detector
+    if photons is None or not engine.capacities:
+        return
+    reference = engine.receiver.lo_ratio if detector.referenced else 0.0
+    zero_order = (math.sqrt(math.prod(engine.shape)) + math.sqrt(reference)) ** 2
+    assert photons * zero_order / detector.detectors < min(engine.capacities)
 
 
 def test_the_demonstrator_is_no_place_for_the_chips_amplifier() -> None:
@@ -86,7 +103,9 @@ def test_the_demonstrator_is_no_place_for_the_chips_amplifier() -> None:
 
 def test_cameras_read_powers() -> None:
     assert {*LEVELS, "ideal", "amplitude_4f"} == set(PRESETS)
-    engine = preset("amplitude_4f").replace(shape=(8, 8))
+    engine = preset("amplitude_4f")
+    well = engine.receiver.well_depth_e
+    engine = engine.replace(shape=(8, 8)).with_photons(well / 64)  # which all mirrors fill
     x = (normal(20, 8, 8) > 0.5).astype(jnp.float32)  # mirrors are on or off
     y = dft(x, engine, KEY)
     power = np.abs(np.fft.fft2(np.asarray(x), norm="ortho")) ** 2
@@ -118,8 +137,9 @@ def test_tables_are_printed_and_name_no_company(capsys: pytest.CaptureFixture) -
     runpy.run_path(presets.__file__, run_name="__main__")
     printed = capsys.readouterr().out
     for name, entry in PRESETS.items():
-        head = f"{name}, light and electronics: {entry.light_db:g} dB"
+        head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
         assert f"{head}\n{entry.table()}\n" in printed
+    assert "amplitude_4f: a 2f camera" in printed
     for company in ("optalysys", "lightmatter", "lightelligence", "luminous"):
         assert company not in printed.lower()
 

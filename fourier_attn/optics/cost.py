@@ -148,14 +148,14 @@ def _power(engine: Engine) -> tuple[float, float]:
     """Watts of unit intensity as they leave the modulators, and as they are detected.
 
     Where the engine has none: for the photons that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all
-    passes of one detection.
+    passes of one detection, of those that the zero order has.
     """
     if engine.detector.detectors == 0:
         return 0.0, 0.0
     photons = engine.photons
     if photons is None:
         bits = engine.receiver.adc_bits or IDEAL_BITS
-        photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes
+        photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes / float(engine.zero_order) ** 2
     detected_w = watts(photons, engine.frame_rate_hz, engine.receiver.responsivity)
     return detected_w / engine.device.transmission, detected_w
 

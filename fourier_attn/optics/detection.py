@@ -148,14 +148,16 @@ def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: 
 def _electrical_variance(engine: Engine, dtype: Any) -> Array:
     """Of one detector in one pass, in units of unit intensity squared, whose current is I = n q f.
 
-        v = (tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2        n photons, B the bandwidth
+        v = a (tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2      n photons, B the bandwidth
+
+    a is 1, or 1 / 2 where two detectors share an amplifier: half of its noise for each.
 
     The dark current is counted like light, variance = mean, which is 2 q I B for the B = f / 2 of a detector
     that integrates over its pass.
     """
     receiver, current, photons = engine.receiver, engine.current, engine.photons
     bandwidth = engine.frame_rate_hz if receiver.bandwidth_hz is None else receiver.bandwidth_hz
-    root = jnp.sqrt(jnp.asarray(bandwidth, dtype))
+    root = jnp.sqrt(jnp.asarray(bandwidth * receiver.amplifiers_per_pixel / engine.detector.detectors, dtype))
     variance = jnp.zeros((), dtype)
     if receiver.tia_noise is not None:
         variance += (receiver.tia_noise / current * root) ** 2
@@ -231,10 +233,13 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
 
 
 def _full_scale(engine: Engine) -> Any:
-    """The amplitude that is given, or the largest there can be: of an aperture whose pixels are all 1."""
+    """The amplitude that is given, or the largest there can be: of an aperture whose pixels are all 1.
+
+    It is that of the light at the detectors, before digital factors.
+    """
     if engine.receiver.adc_range == "calibrated":
         return engine.receiver.adc_full_scale
     if engine.receiver.adc_range != "fixed":
         return engine.receiver.adc_range
     rows, columns = engine.shape
-    return math.sqrt(rows * columns) if engine.lens == "2d" else math.sqrt(columns)
+    return engine.zero_order * (math.sqrt(rows * columns) if engine.lens == "2d" else math.sqrt(columns))

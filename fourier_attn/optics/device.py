@@ -132,7 +132,10 @@ def _places(n: int, dtype: Any, *, centred: bool) -> Array:
 
 
 def _alignment(engine: Engine, dtype: Any) -> Array:
-    """Lateral shift, a linear phase of the output, and the pixels' fill factor, a sinc of it."""
+    """Lateral shift, a linear phase of the output, and the shape of the zero order, a sinc.
+
+    How much light the zero order has is not static: it is a matter of noise, see `Engine.zero_order`.
+    """
     result = jnp.ones(engine.shape, dtype)
     for axis in (0, 1):
         if axis == 0 and engine.lens == "1d":  # a cylindrical lens leaves the rows where they are

@@ -156,6 +156,9 @@ def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array
     power = _laser(engine, keys.laser, keys.drift, (*field.shape[:-2], 1, 1), field.real.dtype)
     if engine.device.insertion_loss_db is not None:  # detectors count what is left, see `Engine.photons`
         field = field / jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
+    if engine.device.fill_factor is not None:  # detectors see the zero order alone
+        share = jnp.asarray(engine.zero_order, field.real.dtype)
+        field, scale = field * share.astype(field.dtype), scale / share
     y = _detect(field, power, engine, keys.receiver)
     return y * (scale**2 if engine.receiver.detection == "intensity" else scale).astype(y.dtype)
 

@@ -229,7 +229,12 @@ class Device:
         None, "quadratic phase at the middle of the aperture's edge", unit="rad"
     )
     fill_factor: float | None = parameter(
-        None, "bright share of a pixel's width; apodises the output by sinc", least=0, most=1.0
+        None,
+        "bright share F of a pixel's width. On each axis that the lens transforms, the zero order, which is "
+        "what detectors see, has the amplitude sqrt(F) sinc(F f) of the pixel's light, and higher orders the "
+        "rest; sqrt(F) is undone digitally, with its noise, and sinc(F f) is not",
+        least=TINY,
+        most=1.0,
     )
     insertion_loss_db: float | None = parameter(
         None, "modulators to detectors; undone digitally", unit="dB", least=0
@@ -358,19 +363,32 @@ class Receiver:
         ("gaussian", "poisson"),
         'of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above',
     )
-    responsivity: float = parameter(1.0, "of the detectors", unit="A/W", least=TINY)
+    # an electron for each photon at 2.6 um, where photodiodes end; a wavelength is not a parameter
+    responsivity: float = parameter(
+        1.0,
+        "of the detectors; an electron for each photon is wavelength / 1.24 um, like 1.25 at 1.55 um",
+        unit="A/W",
+        least=TINY,
+        most=2.1,
+    )
     bandwidth_hz: float | None = parameter(
         None,
         "of the detectors, for the laser's and electrical noise; None: the frame rate, twice that of a "
-        "detector that integrates over its pass",
+        "detector that integrates over its pass. Less than this half would mix a pass with the one before",
         unit="Hz",
         least=TINY,
     )
     dark_current: float | None = noise("of a detector", unit="A", power=-2)
-    tia_noise: float | None = noise("current noise of an amplifier behind each detector", "A/sqrt(Hz)", -1)
+    tia_noise: float | None = noise("current noise of an amplifier", "A/sqrt(Hz)", -1)
+    amplifiers: str = choice(
+        "detector",
+        ("detector", "pair"),
+        'where an amplifier, or a resistor, is: behind each "detector", or one behind each balanced "pair", '
+        "which subtracts currents; noise and energy follow",
+    )
     load_ohm: float | None = parameter(
         None,
-        "resistor whose thermal noise each detector has",
+        "resistor in an amplifier's place, which has thermal noise",
         unit="Ohm",
         least=TINY,
         most=math.inf,
@@ -422,6 +440,11 @@ class Receiver:
     def __post_init__(self) -> None:
         check_choices(self)
         check(self, ("adc_bits",) if self.detector.balanced else ())
+        if self.amplifiers == "pair" and self.detector.detectors < 2:
+            raise ValueError(
+                f"amplifiers='pair' needs balanced pairs, which detection={self.detection!r} does not have; "
+                "use 'detector', or detection='hybrid90'"
+            )
         if self.detector.detectors == 0:
             self._refuse(
                 ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is no detector"
@@ -444,6 +467,11 @@ class Receiver:
     def detector(self) -> Detection:
         """The way to detect."""
         return DETECTIONS[self.detection]
+
+    @property
+    def amplifiers_per_pixel(self) -> int:
+        """Number of amplifiers behind a pixel's detectors."""
+        return self.detector.detectors // (2 if self.amplifiers == "pair" else 1)
 
 
 GROUPS = {"modulator": Modulator, "device": Device, "laser": Laser, "receiver": Receiver}

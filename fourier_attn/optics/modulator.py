@@ -56,7 +56,7 @@ class Written(NamedTuple):
 def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, plain: bool = False) -> Written:
     """The field that is written for an array, each aperture with a scale of its own.
 
-    The derivative is that of the encoding without its levels, and 0 where it is clipped.
+    The derivative is that of the encoding without its levels, clips included.
 
     Args:
       plain: whether nothing depends on the scale, so that the array itself is the field.
@@ -136,14 +136,19 @@ def _most(modulator: Modulator, dtype: Any) -> Array | None:
 
 
 def _bound(u: Array, modulator: Modulator) -> Array:
-    """Numbers of full scale and below; the derivative is 0 where they are clipped."""
+    """Numbers of full scale and below.
+
+    The clip u / |u| of a complex number keeps its phase, so that its derivative is 0 along u and
+    1 / |u| across; that of a real one is 0.
+    """
     if modulator.encode in ("signed", "amplitude"):
         return quantise(u, None, signed=modulator.encode == "signed")
     if modulator.encode == "phase" or modulator.dac_range == "auto":
         return u
-    size = jnp.abs(jax.lax.stop_gradient(u))
-    clipped = jax.lax.stop_gradient(u) * (1 / jnp.maximum(size, 1.0)).astype(u.dtype)
-    return jnp.where(size <= 1, u, clipped)
+    if not jnp.iscomplexobj(u):
+        return quantise(u, None, signed=True)
+    size, direction = _polar(u)
+    return jnp.where(size <= 1, u, direction)
 
 
 def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:

@@ -39,6 +39,9 @@ class Engine:
 
         n = responsivity power_w 10^(-insertion_loss_db / 10) / (frame_rate_hz q)
 
+    n counts the light of all diffraction orders. Where pixels are smaller than their pitch, detectors see the
+    zero order only, `zero_order` of the amplitude.
+
     Raises: ValueError for a parameter that is out of range or unknown, or that its neighbours do not allow.
     """
 
@@ -157,7 +160,7 @@ class Engine:
         Raises: ValueError for a matrix that is not square, not finite or not of the aperture, or a table that
           is not monotone.
         """
-        like = like or cls()
+        like = (like or cls()).with_orders_as_loss()
         transfer = _complex_array("transfer", transfer_matrix)
         kept = ("insertion_loss_db", "recalibrate_s", "calibration_probes")
         device = Device(**{name: getattr(like.device, name) for name in kept}, transfer=transfer)
@@ -197,6 +200,18 @@ class Engine:
         if self.laser.power_w is None:
             return None
         return self.receiver.responsivity * self.device.transmission * self.laser.power_w
+
+    @property
+    def zero_order(self) -> Any:
+        """Amplitude of the zero order on the axis, over that of all of a pixel's light.
+
+        It is sqrt(F) for each axis that the lens transforms, F the fill factor of that axis. Along an axis
+        that the lens leaves as it is, detectors are images of pixels and lose nothing.
+        """
+        fill = self.device.fill_factor
+        if fill is None:
+            return 1.0
+        return fill if self.lens == "2d" else fill**0.5
 
     @property
     def capacities(self) -> tuple[float, ...]:
@@ -277,6 +292,25 @@ class Engine:
             return self.replace(power_w=None)
         share = (self.receiver.responsivity, self.device.transmission)
         return self.replace(power_w=watts(photons, self.frame_rate_hz, *share))
+
+    def with_orders_as_loss(self) -> "Engine":
+        """This engine without a fill factor, and with the same light in the zero order.
+
+        The light of higher orders becomes insertion loss, and the unit of light shrinks with it; so the
+        reference and full scales, which are relative to it, grow. A measured transfer needs this form, since
+        it holds the shape of the zero order and not its light.
+        """
+        if self.device.fill_factor is None:
+            return self
+        share, receiver = float(self.zero_order), self.receiver
+        loss = (self.device.insertion_loss_db or 0.0) - 20 * math.log10(share)
+        changes: dict[str, Any] = {"fill_factor": None, "insertion_loss_db": loss}
+        changes["lo_ratio"] = receiver.lo_ratio / share**2
+        if is_number(receiver.adc_range):
+            changes["adc_range"] = receiver.adc_range / share
+        if receiver.adc_full_scale is not None:
+            changes["adc_full_scale"] = receiver.adc_full_scale / share
+        return self.replace(**changes)
 
     def whole_field(self) -> "Engine":
         """This engine, with "hybrid90" where it would detect the real part alone."""
@@ -367,6 +401,12 @@ def _check_measured(engine: Engine) -> None:
 
 def _check_detection(engine: Engine) -> None:
     receiver = engine.receiver
+    bandwidth, rate = receiver.bandwidth_hz, engine.frame_rate_hz
+    if is_number(bandwidth) and is_number(rate) and bandwidth < rate / 2:
+        raise ValueError(
+            f"bandwidth_hz={bandwidth:g} is below half of frame_rate_hz={rate:g}: such detectors mix a pass "
+            "with the one before, which is not emulated; raise it, or lower frame_rate_hz"
+        )
     names = ("dark_current", "tia_noise", "load_ohm", "read_noise_e", "well_depth_e", "saturation_w")
     electrical = [name for name in names if getattr(receiver, name) is not None]
     if electrical and engine.laser.power_w is None:

@@ -21,15 +21,22 @@ from fourier_attn.optics.reading import built, grouped
 class Preset(NamedTuple):
     """An engine, the provenance of its parameters, and what limits it.
 
+    No preset fills its detectors: an aperture whose pixels are all on puts N1 N2 times unit intensity into
+    its zero order, and that fits beside the reference.
+
     Args:
+      what: the arrangement in words.
       published, derived: names of parameters; all others are assumed.
-      light_db: signal over the noise of light and electronics, for unit intensity in one detection.
+      light_db: signal over the noise of light and electronics in one detection, of the signal `lit`.
+      lit: "unit intensity", or "all pixels": the zero order of an aperture whose pixels are all on.
     """
 
     engine: Engine
+    what: str
     published: tuple[str, ...]
     derived: tuple[str, ...] = ()
     light_db: float = math.inf
+    lit: str = "unit intensity"
 
     def provenance(self) -> dict[str, str]:
         """ "published", "derived" or "assumed" for each parameter that is not off, published ones first."""
@@ -85,31 +92,48 @@ DEMONSTRATOR = CHIP.replace(
 )
 
 PRESETS: Mapping[str, Preset] = {
-    "ideal": Preset(Engine(), ("shape",)),
-    # 5 x 5 pixels, 3 x 3 kernels; the field is recovered from intensities, by linearity
-    "demonstrator_5x5": Preset(DEMONSTRATOR, ("shape", "encode", "lens"), light_db=44.2),
-    # 11 x 11 pixels; real and imaginary parts detected at once
-    "chip_11x11": Preset(CHIP, ("shape", "encode", "lens", "detection"), light_db=37.7),
+    "ideal": Preset(Engine(), "a lens, exact", ("shape",)),
+    "demonstrator_5x5": Preset(
+        DEMONSTRATOR,
+        "heaters and a camera, which recovers the field from intensities",
+        ("shape", "encode", "lens"),
+        light_db=44.2,
+    ),
+    "chip_11x11": Preset(
+        CHIP,
+        "modulators and balanced receivers, which detect real and imaginary part at once",
+        ("shape", "encode", "lens", "detection"),
+        light_db=37.7,
+    ),
     "chip_11x11_4bit": Preset(
         CHIP.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4),
+        "the same with converters of 4 bit",
         ("shape", "encode", "lens", "detection"),
         light_db=37.7,
     ),
     "shot_limited": Preset(
-        Engine(receiver=Receiver(detection="hybrid90")).with_photons(1e3), (), ("detection", "power_w"), 29.6
+        Engine(receiver=Receiver(detection="hybrid90")).with_photons(1e3),
+        "shot noise and nothing else",
+        (),
+        ("detection", "power_w"),
+        29.6,
     ),
-    # a micromirror device writes pixels that are on or off, a camera reads intensities
+    # Half an electron a mirror in a pass: all mirrors put half a well into the zero order. Other orders of an
+    # ordinary image are below the noise of reading; a camera sees them where the zero order is blocked.
     "amplitude_4f": Preset(
         Engine(
             shape=(1000, 1000),
             modulator=Modulator(encode="amplitude", kind="micromirror", dac_bits_amp=1, extinction_db=30.0),
-            laser=Laser(power_w=1.6e-11),
+            laser=Laser(power_w=8e-16),
             receiver=Receiver(detection="intensity", read_noise_e=200.0, well_depth_e=1e6, adc_bits=8),
             frame_rate_hz=1e4,
         ),
+        "a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, so "
+        "that it correlates nothing",
         ("shape", "encode", "kind", "detection", "frame_rate_hz"),
-        ("dac_bits_amp",),
-        33.0,
+        ("dac_bits_amp", "power_w"),
+        56.6,
+        "all pixels",
     ),
     "hostile": Preset(
         CHIP.replace(
@@ -130,8 +154,9 @@ PRESETS: Mapping[str, Preset] = {
             tia_noise=1e-12,  # the chip's 1e-11 would bury so little light
             adc_bits=3,
         ),
+        "everything bad, for studies of robustness",
         (),
-        light_db=17.7,
+        light_db=15.7,
     ),
 }
 
@@ -224,4 +249,5 @@ def shot_limited(side: int, photons: float) -> Engine:
 
 if __name__ == "__main__":
     for name, entry in PRESETS.items():
-        print(f"{name}, light and electronics: {entry.light_db:g} dB\n{entry.table()}\n", file=sys.stdout)
+        head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
+        print(f"{head}\n{entry.table()}\n", file=sys.stdout)

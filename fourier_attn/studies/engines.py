@@ -46,9 +46,9 @@ def kinds(results: Results) -> str:
 
 
 def presets(results: Results) -> str:
-    """Which parameters of each preset are published or derived, and what its light allows."""
+    """What each preset is, which of its parameters are published or derived, and what its light allows."""
     lines: list[list[Any]] = []
     for name, entry in PRESETS.items():
-        light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g}"
-        lines.append([f"`{name}`", ", ".join(entry.published), ", ".join(entry.derived), light])
-    return table(["preset", "published", "derived", "light and electronics, dB"], lines)
+        light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of {entry.lit}"
+        lines.append([f"`{name}`", entry.what, ", ".join(entry.published), ", ".join(entry.derived), light])
+    return table(["preset", "what", "published", "derived", "light and electronics, dB"], lines)
