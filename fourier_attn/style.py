@@ -99,10 +99,10 @@ def label_ends(*panels: Axes) -> None:
     not fit.
     """
     curves = {axes: _labelled(axes) for axes in panels}
-    names = {axes: [_name(axes, *curve) for curve in curves[axes].items()] for axes in panels}
+    names = {axes: [_name(axes, *curve) for curve in curves[axes]] for axes in panels}
     _figure(panels[0]).draw_without_rendering()  # now there are places
     for axes in panels:
-        _put(axes, names[axes], list(curves[axes].values()))
+        _put(axes, names[axes], [line for _, line in curves[axes]])
 
 
 def _name(axes: Axes, label: str, line: Line2D) -> Annotation:
@@ -149,13 +149,13 @@ def _figure(axes: Axes) -> Figure:
     return found
 
 
-def _labelled(axes: Axes) -> dict[str, Line2D]:
-    """Curves by their labels."""
-    found = {}
+def _labelled(axes: Axes) -> list[tuple[str, Line2D]]:
+    """Labels with their curves; two curves may have one label."""
+    found = []
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
         line = handle if isinstance(handle, Line2D) else handle.get_children()[0]
         if isinstance(line, Line2D) and np.size(line.get_xdata()):
-            found[label] = line
+            found.append((label, line))
     return found
 
 

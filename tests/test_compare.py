@@ -1,6 +1,7 @@
 """Runs side by side."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from conftest import run_here
 
 from fourier_attn import config
 from fourier_attn.studies import compare
+from fourier_attn.studies.runs import labels
 from fourier_attn.train import workdir
 from fourier_attn.train.summary import Summary, differing, summary
 from fourier_attn.train.writer import strict_json
@@ -66,6 +68,40 @@ def test_the_table_the_picture_and_the_order(tmp_path: Path) -> None:
     assert "data.batch" not in rows[0]
     assert (tmp_path / "tables" / "all.png").stat().st_size > 5_000
     assert out.splitlines()[1].startswith("high")
+
+
+def test_runs_of_one_name_keep_their_curves(tmp_path: Path) -> None:
+    """Two sweeps name their runs alike; the same run, named twice, is one."""
+    rates = {"one/0": 0.9, "one/1": 0.8, "two/0": 0.7, "two/1": 0.95, "other": 0.65}
+    for name, rate in rates.items():
+        write_run(tmp_path / name, rate)
+    code, out, error = call(*(tmp_path / name for name in rates), tmp_path / "one" / "." / "0")
+    assert (code, error) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == sorted(rates, key=rates.__getitem__)[::-1]
+    assert labels([tmp_path / "a", tmp_path / "b" / "a"]) == [f"{tmp_path.name}/a", "b/a"]
+    names = labels([tmp_path / name for name in rates])
+    found = [replace(summary(tmp_path / path), run=name) for path, name in zip(rates, names, strict=True)]
+    alike = [replace(run, run="one name") for run in found]
+    for runs in (found, alike):  # even a name that is not alone stands beside each of its curves
+        (axes,) = compare.draw(runs).axes
+        ends = [(text.get_text(), text.xy[1]) for text in axes.texts]
+        assert ends == [(run.run, run.curve[-1][1]) for run in runs]
+
+
+def test_deviations_over_seeds_are_kept(tmp_path: Path) -> None:
+    write_run(tmp_path / "one")
+    path = write_run(tmp_path / "several", 0.9) / "metrics.jsonl"
+    line = '{"step": 20, "epoch": 2, "split": "validation", "accuracy": 0.9'
+    path.write_text(path.read_text().replace(line, f'{line}, "accuracy_std": 0.02'))
+    rows = compare.table([summary(tmp_path / "several"), summary(tmp_path / "one")])
+    assert rows[0][:4] == ["run", "validation accuracy", "its SD", "epoch"]
+    assert [row[:3] for row in rows[1:]] == [["several", "0.9", "0.02"], ["one", "0.6", ""]]
+
+
+def test_runs_on_two_tasks_are_not_compared(tmp_path: Path) -> None:
+    code, _, error = call(write_run(tmp_path / "a"), write_run(tmp_path / "b", task="imdb"))
+    assert code == 2
+    assert "imdb and reviews; compare runs on one task" in error
 
 
 def test_nothing_to_compare(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def define_flags() -> None:
 
 def main() -> None:
     directories, rows, commands = runs.directories(), [], []
-    for directory in directories:
-        rows += look(directory)
+    for directory, name in zip(directories, runs.labels(directories), strict=True):
+        rows += look(directory, name)
         facts = workdir.record(directory)
         commands.append(f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}")
     setting = f"synthetic_shapes; the networks by {'; '.join(commands)}"
@@ -47,7 +47,7 @@ def main() -> None:
     print(f"written to {flags.FLAGS.out}")
 
 
-def look(directory: Path) -> list[dict[str, Any]]:
+def look(directory: Path, name: str) -> list[dict[str, Any]]:
     """Of one run, a row for each kind of question.
 
     Raises: ValueError for a run on another task, or with other tokens than the cells of the images.
@@ -87,7 +87,7 @@ def look(directory: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 "network": f"{config.model.depth} blocks of {config.model.mixer.name}",
-                "run": directory.name,
+                "run": name,
                 "asked": kind,
                 "examples": int(chosen.sum()),
                 "share": float(share),
@@ -98,7 +98,7 @@ def look(directory: Path) -> list[dict[str, Any]]:
             }
         )
         looks = f"{share:.3f} of the weight on the right patches (best head {best:.3f}, chance {chance:.3f})"
-        print(f"{directory.name}, {kind}: {looks}, largest on one {pointing:.3f}, {accuracy:.2%} right")
+        print(f"{name}, {kind}: {looks}, largest on one {pointing:.3f}, {accuracy:.2%} right")
     return rows
 
 

@@ -15,6 +15,7 @@ from absl import flags
 from fourier_attn import command, paths, provenance
 from fourier_attn.config import Config, default
 from fourier_attn.data import task_of
+from fourier_attn.studies import runs
 from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
 from fourier_attn.train.writer import read_lines
@@ -119,7 +120,9 @@ def define_flags() -> None:
 def main(*directories: str) -> None:
     if flags.FLAGS.out is None or not directories:
         raise ValueError("--out and directories are needed, like --out=results/imdb.json runs/fnet-imdb-0")
-    new = [row(paths.given(name).resolve()) for name in directories]
+    found = [paths.given(name).resolve() for name in dict.fromkeys(directories)]
+    named = zip(found, runs.labels(found), strict=True)
+    new: list[dict[str, Any]] = [row(directory) | {"run": name} for directory, name in named]
     merge(paths.given(flags.FLAGS.out), new)
     for entry in new:
         print(f"{entry['run']}: test {entry['metric']} {entry['test'].get(entry['metric'])}")

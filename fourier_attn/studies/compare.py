@@ -1,23 +1,27 @@
 """Runs side by side: python -m fourier_attn.studies.compare runs/*
 
 A table of the knobs in which they differ, the best validation and the test, the best run first, and their
-validation curves in one picture. Finished runs and those under way; directories without a run are left out.
-With --out=NAME the table is written to NAME.csv and the picture to NAME.png.
+validation curves in one picture; of a run with several seeds their mean and standard deviation (SD). Finished
+runs and those under way; directories without a run are left out. With --out=NAME the table is written to
+NAME.csv and the picture to NAME.png. A run's name is the end of its path that no other has.
 """
 
 import csv
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from absl import flags
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fourier_attn import atomic, command, paths, style
+from fourier_attn.studies.runs import labels
 from fourier_attn.train.summary import Summary, differing, summary
 
-FACTS = ("validation", "epoch", "test", "seconds", "parameters", "state")
+FACTS = ("validation", "validation_sd", "epoch", "test", "test_sd", "seconds", "parameters", "state")
+SEEDS = ("validation_sd", "test_sd")  # known of runs with several seeds
 
 
 def define_flags() -> None:
@@ -27,12 +31,17 @@ def define_flags() -> None:
 def main(*directories: str) -> None:
     if not directories:
         raise ValueError("no directories are given; name some, like runs/*")
-    there = [paths.given(name) for name in directories if (paths.given(name) / "config.json").exists()]
+    given = dict.fromkeys(paths.given(name).resolve() for name in directories)
+    there = [directory for directory in given if (directory / "config.json").exists()]
     if not there:
         raise ValueError(f"there is no run in {', '.join(directories[:3])} (no config.json); train one first")
-    runs = ordered([summary(directory) for directory in there])
-    if len(metrics := {str(run.metric) for run in runs}) > 1:
-        raise ValueError(f"the runs have {' and '.join(sorted(metrics))}; compare runs on one task")
+    found = zip(there, labels(there), strict=True)
+    runs = ordered([replace(summary(directory), run=name) for directory, name in found])
+    for what in (lambda run: str(run.metric), lambda run: str(run.knobs.get("data.task"))):
+        if len(kinds := {what(run) for run in runs}) > 1:
+            raise ValueError(f"the runs have {' and '.join(sorted(kinds))}; compare runs on one task")
+    if len({run.rows.get("test") for run in runs if run.rows}) > 1:
+        print("note: the runs were tested on different rows, see data.* in config.json", file=sys.stderr)
     rows = table(runs)
     print("\n".join(lines(rows)))
     if flags.FLAGS.out:
@@ -52,11 +61,13 @@ def ordered(runs: Sequence[Summary]) -> list[Summary]:
 
 def table(runs: Sequence[Summary]) -> list[list[str]]:
     """Cells of the table, the head first; what is not known is empty."""
-    knobs = differing(runs)
-    measured = {name: f"{name} {runs[0].metric}" for name in ("validation", "test")}
-    rows = [["run", *(measured.get(name, name) for name in FACTS), *knobs]]
+    knobs, metric = differing(runs), runs[0].metric
+    heads = {"validation": f"validation {metric}", "test": f"test {metric}"}
+    heads |= {"validation_sd": "its SD", "test_sd": "SD of test"}
+    known = [name for name in FACTS if name not in SEEDS or any(getattr(run, name) for run in runs)]
+    rows = [["run", *(heads.get(name, name) for name in known), *knobs]]
     for run in runs:
-        facts = [getattr(run, name) for name in FACTS]
+        facts = [getattr(run, name) for name in known]
         settings = ["" if name not in run.knobs else str(run.knobs[name]) for name in knobs]
         rows.append([run.run, *map(shown, facts), *settings])
     return rows

@@ -36,14 +36,15 @@ class Judge:
 
     Args:
       directory: of the run.
+      name: the run's in rows and figures; "": that of its directory.
       data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
       examples: the first so many of each split; 0 is all.
     Raises: ValueError for a task without classes, or a mixer without optical form.
     """
 
-    def __init__(self, directory: Path, data_dir: str | None = None, examples: int = 0):
+    def __init__(self, directory: Path, data_dir: str | None = None, examples: int = 0, name: str = ""):
         self.config, _, self.params = predict.restore(directory)
-        self.name, self.engine = directory.name, run_engine(directory, self.config)
+        self.name, self.engine = name or directory.name, run_engine(directory, self.config)
         self.objective = OBJECTIVES[self.config.model.head]
         if "accuracy" not in self.objective.names:
             raise ValueError(

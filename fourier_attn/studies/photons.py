@@ -53,7 +53,10 @@ def main() -> None:
         raise ValueError(f"--photons={photons} must be positive, and one at least")
     directories = runs.directories()
     table, picture = new_files(directories[0], options.out)
-    judges = [Judge(directory, options.data_dir, options.examples) for directory in directories]
+    judges = [
+        Judge(directory, options.data_dir, options.examples, name)
+        for directory, name in zip(directories, runs.labels(directories), strict=True)
+    ]
     rows, engines = [], choose_engines(judges)
     for engine in engines:
         presets.check_variants(engine, options.devices)

@@ -1,5 +1,6 @@
 """The figures of the report."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -180,7 +181,7 @@ def expected(groups: Groups) -> Figure:
     trials: dict[str, list[Finding]] = {}
     for name, findings in groups.items():
         trials.setdefault(name.partition("-rate-")[0], []).extend(findings)
-    for marker, (name, findings) in zip(style.MARKERS, trials.items(), strict=False):
+    for marker, (name, findings) in zip(itertools.cycle(style.MARKERS), trials.items(), strict=False):
         likely = statistics.expected_best(without_failures([best(found) for found in findings]))
         spent = [taken for found in findings if (taken := core_hours(found))]
         cost = np.mean(spent) if spent else np.nan

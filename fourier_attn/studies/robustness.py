@@ -45,7 +45,10 @@ def main() -> None:
     bits, noises = grid()
     directories = runs.directories()
     table, picture = new_files(directories[0], flags.FLAGS.out)
-    judges = [Judge(directory, flags.FLAGS.data_dir, flags.FLAGS.examples) for directory in directories]
+    judges = [
+        Judge(directory, flags.FLAGS.data_dir, flags.FLAGS.examples, name)
+        for directory, name in zip(directories, runs.labels(directories), strict=True)
+    ]
     engines = choose_engines(judges)
     for engine in engines:
         presets.check_variants(engine, flags.FLAGS.devices, noises)

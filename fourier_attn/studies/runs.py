@@ -1,6 +1,7 @@
-"""Which trained runs a study asks: its flags --workdir, --against and --allow_code."""
+"""Which trained runs a study asks: its flags --workdir, --against and --allow_code; and their names."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
@@ -23,7 +24,7 @@ def define_flags(against: bool = False, several: bool = False) -> None:
 def directories() -> list[Path]:
     """Of all runs that are named. Files that have registered their mixers are executed where that is allowed.
 
-    Raises: ValueError where none is named, or both have one name.
+    Raises: ValueError where none is named, or one is named twice.
     """
     given = flags.FLAGS
     if not given.workdir:
@@ -31,11 +32,24 @@ def directories() -> list[Path]:
     against = given.against if "against" in given else None
     named = given.workdir if isinstance(given.workdir, list) else [given.workdir, against]
     found = [paths.given(name).resolve() for name in named if name]
-    if len({directory.name for directory in found}) < len(found):
-        raise ValueError(
-            f"{', '.join(map(str, found))}: two runs have one name; rows could not be told apart"
-        )
+    if twice := next((directory for directory in found if found.count(directory) > 1), None):
+        raise ValueError(f"{twice} is named twice; name each run once")
     for directory in found if given.allow_code else ():
         for file in workdir.allow_code(directory):
             print(f"code        {file}", file=sys.stderr)
     return found
+
+
+def labels(directories: Sequence[Path]) -> list[str]:
+    """Returns a name for each of several runs: the shortest end of its path that no other run's path has.
+
+    The names tell rows and curves apart where runs of two sweeps have directories of the same name.
+    """
+    paths = [directory.resolve().parts for directory in directories]
+
+    def shortest(path: tuple[str, ...]) -> str:
+        ends = (path[-n:] for n in range(1, len(path)))
+        alone = (end for end in ends if sum(other[-len(end) :] == end for other in paths) == 1)
+        return "/".join(next(alone, path))
+
+    return [shortest(path) for path in paths]

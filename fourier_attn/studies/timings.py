@@ -1,5 +1,6 @@
 """Tables of timings, and the figure of growth."""
 
+import itertools
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -103,7 +104,8 @@ def draw_growth(document: dict[str, Any]) -> Figure:
     lengths = sorted({row["t"] for row in rows})
     labels = {"ms": "time, ms", "temporary_mb": "temporary memory, MB"}
     for axes, (key, label) in zip(figure.subplots(2, 1, sharex=True), labels.items(), strict=True):
-        for marker, name in zip(style.MARKERS, dict.fromkeys(row["mixer"] for row in rows), strict=False):
+        names = dict.fromkeys(row["mixer"] for row in rows)
+        for marker, name in zip(itertools.cycle(style.MARKERS), names, strict=False):
             points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
             axes.loglog(*zip(*points, strict=True), marker=marker, label=name)
         axes.set(ylabel=label)

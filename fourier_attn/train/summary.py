@@ -20,6 +20,8 @@ class Summary:
       metric: the one that chooses the best weights; `curve` has it on validation, (epoch, value) after each.
       validation: its best value on validation; `epoch`, after which one.
       test, seconds: of a finished run; seconds are not known of one that was resumed.
+      validation_sd, test_sd: over the seeds of a run that has several.
+      rows: fingerprints of the data that it was judged on.
     """
 
     run: str
@@ -30,6 +32,9 @@ class Summary:
     validation: float | None = None
     epoch: float | None = None
     test: float | None = None
+    validation_sd: float | None = None
+    test_sd: float | None = None
+    rows: dict[str, str] = field(default_factory=dict)
     parameters: int | None = None
     seconds: float | None = None
 
@@ -43,15 +48,21 @@ def summary(directory: Path) -> Summary:
     state = "done" if is_finished(directory) or _tested(directory, lines) else "open"
     found = Summary(directory.name, state, knobs, metric)
     found.curve = [
-        (line["epoch"], line[metric])
+        (float(line["epoch"]), float(line[metric]))
         for line in lines
         if line["split"] == "validation" and line.get(metric) is not None
     ]
     if found.curve:
         found.epoch, found.validation = max(found.curve, key=lambda point: point[1])
+        found.validation_sd = next(
+            line.get(f"{metric}_std")
+            for line in lines
+            if (line["split"], line["epoch"]) == ("validation", found.epoch)
+        )
+    found.rows = workdir.record(directory)["fingerprints"].get("data", {})
     test = next((line for line in reversed(lines) if line["split"] == "test"), {})
-    found.test, found.parameters, found.seconds = (
-        test.get(name) for name in (metric, "parameters", "seconds")
+    found.test, found.test_sd, found.parameters, found.seconds = (
+        test.get(name) for name in (metric, f"{metric}_std", "parameters", "seconds")
     )
     return found
 
