@@ -152,8 +152,12 @@ BAD = {
     "json": ("a.jsonl", b'{"text": "a", "label": 1}\n{"text"\n', "line 2 is no JSON object"),
     "json list": ("a.jsonl", b"[1]\n", "line 1 is no JSON object, but '\\[1\\]'"),
     "json key twice": ("a.jsonl", b'{"text": "a", "text": "b", "label": 1}\n', "line 1 .*it has a key twice"),
-    "json number": ("a.jsonl", b'{"text": 3, "label": 1}\n', "line 1: text is 3, no text"),
-    "json half": ("a.jsonl", b'{"text": "\\ud800", "label": 1}\n', "line 1: text holds half of a letter"),
+    "json number": (
+        "a.jsonl",
+        b'{"text": 3, "label": 1}\n',
+        "line 1: text is 3, not a text; name the column with the texts, data.text",
+    ),
+    "json half": ("a.jsonl", b'{"text": "\\ud800", "label": 1}\n', "line 1: text has half of a letter"),
     "json mixed": ("a.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', "line 2: text is missing"),
     "gz": ("a.csv.gz", b"no gzip", "a.csv.gz cannot be read"),
     "bomb": ("a.csv.xz", lzma.compress(HEAD + b"a" * 2**26), "more than"),
@@ -385,3 +389,140 @@ def test_a_row_takes_a_few_bytes(tmp_path: Path) -> None:
         done = subprocess.run(words, check=True, capture_output=True, text=True)
         peaks.append(int(done.stdout) * 1024)
     assert (peaks[1] - peaks[0]) / (sizes[1] - sizes[0]) < 100
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        b"text,label\n" + b"one,-1\n" * 9,
+        b"text,label\n" + b"one,\n" * 9,
+        b"text,label\n" + b"one, ?\n" * 9,
+        b"text\n" + b"one\n" * 9,
+        b'{"text": "one", "label": -1}\n' * 9,
+        b'{"text": "one", "label": "-1"}\n' * 9,
+        b'{"text": "one", "label": null}\n{"text": "two", "label": NaN}\n' * 9,
+    ],
+)
+@pytest.mark.parametrize("labels", [b"01", (b"0.5", b"1.5"), b"ab"])
+def test_the_forms_of_a_test_without_labels(contents: bytes, labels: Sequence[Any], tmp_path: Path) -> None:
+    a, b = (label if isinstance(label, bytes) else bytes([label]) for label in labels)
+    (tmp_path / "a.csv").write_bytes(
+        HEAD + b"".join(b"one %d,%b\ntwo %d,%b\n" % (i, a, i, b) for i in range(9))
+    )
+    test = tmp_path / ("b.jsonl" if contents.startswith(b"{") else "b.csv")
+    test.write_bytes(contents)
+    found = own.read(knobs(tmp_path / "a.csv", test=str(test)))
+    assert data.hidden(found.parts["test"].labels)
+    assert any("test has no labels" in note for note in found.notes)
+    with pytest.raises(ValueError, match=r"label|column"):
+        own.read(knobs(tmp_path / "a.csv", validation=str(test)))
+
+
+def test_minus_one_may_be_a_label(tmp_path: Path) -> None:
+    for labels in (("-1", "1"), ("-1", "0.5")):
+        rows = [(text, labels[i % 2]) for i, text in enumerate(texts(20))]
+        train = table(tmp_path / "a.csv", ("text", "label"), rows)
+        test = table(tmp_path / "b.csv", ("text", "label"), [("one", "-1"), ("two", labels[1])])
+        found = own.read(knobs(train, test=str(test)))
+        assert not any("no labels" in note for note in found.notes)
+        assert found.parts["test"].labels.tolist() == ([0, 1] if found.labels else [-1, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "pair"),
+    [
+        ("a.jsonl", (True, 0), "'true' and '0'|'0' and 'true'|'true' and '1'"),
+        ("a.jsonl", (True, False, 1), "'true' and '1'"),
+        ("a.jsonl", (1, 1.0, 2), "'1' and '1.0'"),
+        ("a.csv", ("1", "01", "2"), "'1' and '01'"),
+        ("a.csv", ("pos", "Pos", "neg"), "'pos' and 'Pos'"),
+        ("a.csv", ("New York", "New\u00a0York", "x"), "are one label in two spellings"),
+        ("a.csv", ("caf\u00e9", "cafe\u0301", "x"), "are one label in two spellings"),
+        ("a.csv", ("True", "1", "False"), "'True' and '1'"),
+    ],
+)
+def test_one_label_in_two_spellings(name: str, labels: tuple, pair: str, tmp_path: Path) -> None:
+    rows = [(text, labels[i % len(labels)]) for i, text in enumerate(texts(30))]
+    file = table(tmp_path / name, ("text", "label"), rows)
+    if pair.startswith("'true' and '0'"):
+        assert len(own.read(knobs(file)).labels) == 2  # true and 0 say nothing of each other
+        return
+    with pytest.raises(ValueError, match=f"{pair}.*name all classes, data.labels|{pair}"):
+        own.read(knobs(file))
+    if name == "a.csv":
+        assert own.read(knobs(file, labels=labels)).labels == labels
+
+
+def test_blanks_around_a_label_are_no_spelling(tmp_path: Path) -> None:
+    rows = [(text, (" pos", "pos", "neg ", "neg")[i % 4]) for i, text in enumerate(texts(20))]
+    assert own.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).labels == ("neg", "pos")
+    mixed = [(text, ("1", "2.5", "1.0")[i % 3]) for i, text in enumerate(texts(20))]
+    assert own.read(knobs(table(tmp_path / "b.csv", ("text", "label"), mixed))).labels == ()
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (
+            ("text", "stars", "topic"),
+            "each of the columns topic, stars may be the label; name it, data.label",
+        ),
+        (
+            ("review", "content", "label"),
+            "each of the columns review, content may be the text; name it, data.text",
+        ),
+        (("Text", "Label", "stars"), None),
+        (("Text", "Sentiment", "id"), None),
+    ],
+)
+def test_columns_that_may_be_meant(header: tuple[str, ...], message: str | None, tmp_path: Path) -> None:
+    rows = [(text, ("x", "y")[i % 2], ("x", "y")[i % 2]) for i, text in enumerate(texts(20))]
+    file = table(tmp_path / "a.csv", header, rows)
+    if message:
+        with pytest.raises(ValueError, match=message):
+            own.look(knobs(file))
+        return
+    found = own.read(knobs(file))
+    assert found.columns == (header[0], "", header[1])
+    expected = f"columns text: {header[0]}, label: {header[1]}; not used: '{header[2]}'"
+    assert found.notes[:2] == (expected, f"classes x {6}, y {6}")
+
+
+def test_what_is_said_of_classes(tmp_path: Path) -> None:
+    def notes(*labels: str) -> str:
+        rows = [(text, labels[i % len(labels)]) for i, text in enumerate(texts(40))]
+        return "\n".join(own.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).notes)
+
+    assert "the whole numbers in label are 3 classes; to learn numbers" in notes("1", "2", "3")
+    assert "all of them are whole; to learn classes" in notes("1.0", "2.0", "3.0")
+    assert "'bug;ui' in label is one class, not several labels" in notes("bug", "ui", "bug;ui")
+    assert "several labels" not in notes("no, never", "yes, often")
+    assert "and 10 smaller ones" in notes(*(f"c{i}" for i in range(30)))
+    (tmp_path / "a.jsonl").write_text('{"text": "one", "label": ["a", "b"]}\n')
+    with pytest.raises(ValueError, match=r"a row has one label: fix it, or name another column, data.label"):
+        own.read(knobs(tmp_path / "a.jsonl"))
+
+
+def test_rows_that_are_no_rows(tmp_path: Path) -> None:
+    bom = b"\xef\xbb\xbf"
+    (tmp_path / "a.csv").write_bytes(bom + HEAD + GOOD + bom + b"Label, Text\n" + GOOD)
+    with pytest.raises(ValueError, match="line 22 names the columns again, as where tables are put together"):
+        own.read(knobs(tmp_path / "a.csv"))
+    (tmp_path / "a.jsonl").write_bytes((bom + b'{"text": "one", "label": "a"}\n') * 2)
+    assert [row.values["text"] for row in tables.rows(tmp_path / "a.jsonl")] == ["one", "one"]
+    (tmp_path / "b.csv").write_bytes(HEAD + GOOD + b",\n , \n" + b"--,a\n")
+    found = own.read(knobs(tmp_path / "b.csv"))
+    assert sum(map(len, found.parts.values())) == 21
+    assert "train: 1 of 21 texts have neither a letter nor a digit" in found.notes
+
+
+def test_a_header_of_many_columns(tmp_path: Path) -> None:
+    """Names are compared in linear time, and a message lists a few."""
+    names = [f"column {i}" for i in range(30_000)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + "," * len(names) + "x\n")
+    with pytest.raises(ValueError, match="line 2 has 30001 columns"):
+        own.read(knobs(tmp_path / "a.csv"))
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + "x" + "," * (len(names) - 1) + "\n")
+    with pytest.raises(ValueError, match="has no column called a label; .* and 29,980 more") as error:
+        own.read(knobs(tmp_path / "a.csv"))
+    assert len(str(error.value)) < 1000

@@ -2,8 +2,10 @@
 
 import math
 import re
+import unicodedata
 from array import array
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +21,42 @@ PAIRS = (
     ("question1", "question2"),
     ("question", "sentence"),
 )
-TEXTS = ("text", "sentence", "review", "content", "comment", "message", "description")
-LABELS = ("label", "labels", "class", "category", "target", "sentiment", "score", "rating", "stars")
+TEXTS = (
+    "text",
+    "sentence",
+    "review",
+    "content",
+    "comment",
+    "message",
+    "description",
+    "body",
+    "tweet",
+    "title",
+)
+LABELS = (
+    "label",
+    "labels",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+    "topic",
+    "intent",
+    "emotion",
+    "genre",
+    "score",
+    "rating",
+    "stars",
+)
 CLASSES = 10_000  # more are a sign of the wrong column
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
+HIDDEN = ("", "-1", "-1.0", "?", "nan", "na", "n/a", "null", "none")  # labels where they are not public
+SHOWN = 20  # names that a message or a note lists
+JOINED = re.compile(r"\s*[;|,]\s*")  # between several labels of one row
+
+
+TRUTH = {"true": 1.0, "false": 0.0}  # beside 1 and 0
 
 
 class Columns(NamedTuple):
@@ -39,47 +72,124 @@ class Columns(NamedTuple):
         for name in (self.text, self.text_pair) if self.text_pair else (self.text,):
             text = values.get(name)
             if not isinstance(text, str) or not text.strip():
-                what = f"is {text!r:.40}, no text" if text is not None and text != "" else "is missing"
-                raise ValueError(f"{where}: {name} {what}; write a text there, or remove the row")
+                number = text is not None and not isinstance(text, str)
+                what = f"is {text!r:.40}, not a text" if number else "is missing"
+                cure = (
+                    f"name the column with the texts, data.text (now {name})" if number else "write one there"
+                )
+                raise ValueError(f"{where}: {name} {what}; {cure}, or remove the row")
             if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise ValueError(f"{where}: {name} holds half of a letter, which is no UTF-8; mend that row")
+                raise ValueError(f"{where}: {name} has half of a letter, which is not UTF-8; fix that row")
             found.append(text)
         return tuple(found)
 
 
 def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
-    """The columns that knobs name, or else those whose names say what they hold.
+    """Returns the columns that knobs name, or else those whose names say what they hold.
 
-    Raises: ValueError that lists the columns where none, or not all, can be found.
+    Raises: ValueError that lists the columns where one cannot be found, or several may be meant.
     """
-    listed = ", ".join(map(repr, names))
     for knob in ("text", "text_pair", "label"):
         if knobs[knob] and knobs[knob] not in names:
-            raise ValueError(f"{where} has no column data.{knob}={knobs[knob]!r}; it has {listed}")
-    label = knobs["label"] or next((name for name in LABELS if name in names), "")
+            raise ValueError(f"{where} has no column data.{knob}={knobs[knob]!r}; it has {_listed(names)}")
+    given = [knobs["text"], knobs["text_pair"]]
+    label = knobs["label"] or _likeliest(
+        LABELS, [name for name in names if name not in given], "label", where
+    )
     if not label:
-        raise ValueError(f"{where} has no column called a label; it has {listed}: name it, data.label")
+        raise ValueError(
+            f"{where} has no column called a label; it has {_listed(names)}: name it, data.label"
+        )
     if knobs["text"]:
         return Columns(knobs["text"], knobs["text_pair"], label)
     rest = [name for name in names if name != label]
+    plain = {name.strip().lower(): name for name in reversed(rest)}
     for first, second in PAIRS:
-        if first in rest and second in rest and knobs["text_pair"] in ("", second):
-            return Columns(first, second, label)
-    text = next((name for name in TEXTS if name in rest), rest[0] if len(rest) == 1 else "")
+        if first in plain and second in plain and knobs["text_pair"] in ("", plain[second]):
+            return Columns(plain[first], plain[second], label)
+    text = _likeliest(TEXTS, rest, "text", where) or (rest[0] if len(rest) == 1 else "")
     if not text or knobs["text_pair"]:
-        raise ValueError(f"{where} has no column called a text; it has {listed}: name it, data.text")
+        raise ValueError(f"{where} has no column called a text; it has {_listed(names)}: name it, data.text")
     return Columns(text, "", label)
 
 
+def _listed(names: Collection[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(f"{name!r:.60}" for name in list(names)[:SHOWN]) + more
+
+
+def _likeliest(known: tuple[str, ...], names: Collection[str], knob: str, where: object) -> str:
+    """Returns the one column that is called so, the first of `known` if it is there, or "".
+
+    Raises: ValueError for several.
+    """
+    plain = {name.strip().lower(): name for name in reversed(list(names))}
+    found = [plain[name] for name in known if name in plain]
+    if len(found) > 1 and found[0].strip().lower() != known[0]:
+        raise ValueError(
+            f"{where}: each of the columns {', '.join(found)} may be the {knob}; name it, data.{knob}"
+        )
+    return found[0] if found else ""
+
+
+def describe_columns(columns: Columns, names: Collection[str]) -> str:
+    """Returns which columns were taken, in words, and which were not."""
+    taken = [("text", columns.text), ("text_pair", columns.text_pair), ("label", columns.label)]
+    found = ", ".join(f"{knob}: {name}" for knob, name in taken if name)
+    unused = [name for name in names if name not in columns]
+    return f"columns {found}" + (f"; not used: {_listed(unused)}" if unused else "")
+
+
+def describe_classes(names: Sequence[str], counts: Sequence[int]) -> str:
+    """Returns the classes of train with their counts, the most frequent ones if they are many, in words."""
+    if not len(names):
+        return ""
+    order = range(len(names))
+    if len(names) > SHOWN:
+        order = sorted(sorted(order, key=lambda i: -counts[i])[:SHOWN])
+    more = f", and {len(names) - SHOWN:,} smaller ones" if len(names) > SHOWN else ""
+    return "classes " + ", ".join(f"{names[i]:.40} {counts[i]:,}" for i in order) + more
+
+
+def class_notes(names: Sequence[str], column: str) -> list[str]:
+    """Returns what people should know about classes: those that may be scores, or several labels in one."""
+    notes = []
+    if len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
+        notes.append(
+            f"the whole numbers in {column} are {len(names)} classes; to learn numbers, write them with a "
+            "point (3.0)"
+        )
+    parts = {name: set(JOINED.split(name)) for name in names}
+    counts = Counter(part for found in parts.values() for part in found)
+    joined = [
+        name for name in names if len(parts[name]) > 1 and any(counts[part] > 1 for part in parts[name])
+    ]
+    if joined:
+        notes.append(
+            f"a row has one label here: {joined[0]!r} in {column} is one class, not several labels at once"
+        )
+    return notes
+
+
+def is_hidden(value: Any) -> bool:
+    """Returns whether a label of a test file says that it is not public."""
+    if isinstance(value, float) and math.isnan(value):
+        return True
+    return value is None or (not isinstance(value, bool) and str(value).strip().lower() in HIDDEN)
+
+
 def label_of(where: str, name: str, value: Any) -> str:
-    """A label as it is written. Raises: ValueError for one that is missing."""
+    """Returns a label as it is written. Raises: ValueError for one that is missing."""
     if isinstance(value, bool):
         return str(value).lower()
     written = value.strip() if isinstance(value, str) else str(value)
     if value is None or not written or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"{where}: the label {name} is missing; write it there, or remove the row")
     if not isinstance(value, str | int | float):
-        raise ValueError(f"{where}: the label {name} is {value!r:.40}, neither a word nor a number; mend it")
+        raise ValueError(
+            f"{where}: the label {name} is {value!r:.40}, not one word or number; a row has one label: "
+            "fix it, or name another column, data.label"
+        )
     return written
 
 
@@ -102,7 +212,7 @@ class Found:
         if label not in self.numbers and self.fixed:
             raise ValueError(
                 f"{where} has the label {label!r:.40}, which train does not have; it has "
-                f"{', '.join(self.numbers)[:200]}: mend the label, or remove the row"
+                f"{', '.join(self.numbers)[:200]}: fix the label, or remove the row"
             )
         if label not in self.numbers and len(self.numbers) < CLASSES:
             self.numbers[label] = len(self.numbers)
@@ -128,9 +238,10 @@ class Found:
         """
         if self.fixed:
             return tuple(self.numbers)
+        self._check_spellings(file, column)
         if self.fraction and self.word:
             raise ValueError(
-                f"the labels {column} are words and numbers: {self.fraction}, {self.word}; mend one of them"
+                f"the labels {column} are words and numbers: {self.fraction}, {self.word}; fix one of them"
             )
         if self.fraction:
             if min(self.values) == max(self.values):
@@ -148,6 +259,23 @@ class Found:
                 f"{self.last} the latest; is it the right column? Name it, data.label"
             )
         return tuple(sorted(self.numbers) if self.word else sorted(self.numbers, key=int))
+
+    def _check_spellings(self, file: object, column: str) -> None:
+        """Raises: ValueError for one label that is written in two ways."""
+        found: dict[Any, str] = {}
+        whole = not self.word and all(value.is_integer() for value in self.values)
+        for name in self.numbers:
+            plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+            same: Any = TRUTH.get(plain, plain)
+            if NUMBER.fullmatch(name):
+                # among numbers with fractions 1 and 1.0 are one number, as some programs write them
+                same = float(name) if whole or not self.fraction else name
+            other = found.setdefault(same, name)
+            if other != name:
+                raise ValueError(
+                    f"{file}: the labels {other!r} and {name!r} in {column} are one label in two spellings; "
+                    "write them alike, or name all classes, data.labels"
+                )
 
     def labels(self, names: tuple[str, ...]) -> np.ndarray:
         """The number of each label among `names`; without names, its value."""

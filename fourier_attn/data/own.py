@@ -8,17 +8,28 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fourier_attn import paths
-from fourier_attn.data.columns import Columns, Found, find_columns, label_of
+from fourier_attn.data.columns import (
+    HIDDEN,
+    Columns,
+    Found,
+    class_notes,
+    describe_classes,
+    describe_columns,
+    find_columns,
+    is_hidden,
+    label_of,
+)
 from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import tables
 from fourier_attn.data.sources.files import letters
 
 SPLITS = ("train", "validation", "test")
+MINUS_ONE = ("-1", "-1.0")
 
 
 @dataclass(frozen=True)
@@ -89,11 +100,15 @@ def read(config: Any) -> Own:
 
     Raises: ValueError that names file, line, value and cure for what cannot be used.
     """
-    columns = columns_of(config)
+    columns, all_columns = _columns(config)
     read, hashes, names = {}, {}, tuple(config["labels"])
+    notes = [describe_columns(columns, all_columns)]
     for split in SPLITS:
         if config[split]:
-            read[split], hashes[split], names = _read(paths.given(config[split]), split, columns, names)
+            known = _known(names, read.get("train"))
+            table = _read(paths.given(config[split]), split, columns, names, known)
+            read[split], hashes[split], names = table.part, table.hashes, table.names
+            notes += table.notes
     train, missing = read["train"], [split for split in SPLITS[1:] if split not in read]
     order = np.random.default_rng(config["split_seed"]).permutation(train.rows)
     for split in missing:
@@ -109,7 +124,7 @@ def read(config: Any) -> Own:
     for split in SPLITS[1:]:
         found = hashes.get(split, hashes["train"])[read[split].rows]
         read[split] = replace(read[split], in_train=_among(found, seen))
-    return _limited(config, read, columns, names)
+    return _limited(config, read, columns, names, notes)
 
 
 def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
@@ -127,18 +142,25 @@ def look(config: Any) -> None:
             _check_columns(paths.given(config[split]), split, columns, first.values)
 
 
-def _limited(config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...]) -> Own:
-    twice = {split: int(read[split].in_train.sum()) for split in SPLITS[1:]}
-    notes = [f"{s}: {n:,} of {len(read[s]):,} texts are in train, too" for s, n in twice.items() if n]
-    lost = sorted(set(range(len(names))) - set(np.unique(read["train"].labels).tolist()))
-    notes += [f"train has no row of the class {names[i]!r}: all are held out" for i in lost]
-    if not names:
-        labels = read["train"].labels
-        notes.append(f"labels are numbers: mean {labels.mean():.4g}, deviation {labels.std():.4g}")
-        if abs(labels.mean()) > 10 or labels.std() > 10:
-            notes.append("networks learn numbers near 0 and 1 best: scale the labels in the files")
+def _limited(
+    config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...], notes: list[str]
+) -> Own:
     limits = dict(zip(SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True))
     parts = {split: read[split].first(config[knob]) for split, knob in limits.items()}
+    labels = parts["train"].labels
+    if names:
+        counts = np.bincount(labels, minlength=len(names)).tolist()
+        notes += [describe_classes(names, counts), *class_notes(names, columns.label)]
+    else:
+        notes.append(f"labels are numbers: mean {labels.mean():.4g}, deviation {labels.std():.4g}")
+        if (labels == np.rint(labels)).all():
+            notes.append("all of them are whole; to learn classes, write them without a point (3)")
+        if abs(labels.mean()) > 10 or labels.std() > 10:
+            notes.append("networks learn numbers near 0 and 1 best: scale the labels in the files")
+    twice = {split: int(read[split].in_train.sum()) for split in SPLITS[1:]}
+    notes += [f"{s}: {n:,} of {len(read[s]):,} texts are in train, too" for s, n in twice.items() if n]
+    lost = sorted(set(range(len(names))) - set(np.unique(read["train"].labels).tolist()))
+    notes += [f"train has no row of the class {names[i]!r}: all are held out" for i in lost]
     return Own(parts, columns, names, tuple(notes))
 
 
@@ -148,50 +170,85 @@ def fingerprints(config: Any) -> dict[str, str]:
 
 
 def columns_of(config: Any) -> Columns:
-    """The columns with text and label, of the table `train`. Raises: ValueError."""
+    """Returns the columns with text and label, of the table `train`. Raises: ValueError."""
+    return _columns(config)[0]
+
+
+def _columns(config: Any) -> tuple[Columns, tuple[str, ...]]:
+    """Returns the columns that are taken, and all that there are."""
     if not config["train"]:
         raise ValueError("data.train is empty; name a table of your own, --config.data.train=FILE.csv")
     path = paths.given(config["train"])
     first = next(tables.rows(path), None)
     if first is None:
         raise ValueError(f"data.train={path} has no rows; write some, or name another file")
-    return find_columns(config, first.values.keys(), path)
+    names = tuple(first.values)
+    return find_columns(config, names, path), names
 
 
-def _read(
-    path: Path, split: str, columns: Columns, names: tuple[str, ...]
-) -> tuple[Part, np.ndarray, tuple[str, ...]]:
-    """All rows of a file, a hash of the letters and digits of each, and the classes of train.
+class _Table(NamedTuple):
+    """All rows of a file, a hash of the letters and digits of each, the classes of train, and notes."""
 
-    Test may be without labels, all of it.
+    part: Part
+    hashes: np.ndarray
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _known(names: tuple[str, ...], train: Part | None) -> tuple[str, ...]:
+    """Returns the labels of train among those that say, elsewhere, that a label is hidden."""
+    if names or train is None:
+        return tuple(name for name in names if name.lower() in HIDDEN)
+    return MINUS_ONE if (train.labels == -1).any() else ()
+
+
+def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...], known: tuple[str, ...]) -> _Table:
+    """Reads all rows of a file. A test file may be without labels: it lacks the column, or hides all of them.
+
+    Args:
+      known: labels that say that one is hidden, where they are not classes or numbers of train.
     """
-    hashes, found, unlabelled, first = array("q"), Found(names), False, ""
-    for number, (where, values, *_) in enumerate(tables.rows(path)):
+    hashes, found, hidden, wordless = array("q"), Found(names), [], 0
+    numbers = split == "test" and not names
+    for number, row in enumerate(tables.rows(path)):
         if not number:
-            _check_columns(path, split, columns, values)
-            unlabelled = columns.label not in values
-            first = where
-        if unlabelled and columns.label in values:
-            raise ValueError(
-                f"{first}: the label {columns.label} is missing; write it there, or remove the row"
-            )
-        texts = columns.texts(where, values)
-        same = letters(" | ".join(texts)) or " | ".join(texts)
-        digest = hashlib.blake2b(same.encode(), digest_size=8).digest()
+            _check_columns(path, split, columns, row.values)
+        texts = columns.texts(row.where, row.values)
+        same = letters(" | ".join(texts))
+        wordless += not same.strip(" |")
+        digest = hashlib.blake2b((same or " | ".join(texts)).encode(), digest_size=8).digest()
         hashes.append(int.from_bytes(digest, "little", signed=True))
-        if not unlabelled:
-            found.add(where, label_of(where, columns.label, values.get(columns.label)))
-    if not hashes:
+        value = row.values.get(columns.label)
+        number = numbers and str(value).strip() in MINUS_ONE  # of which all rows decide what it means
+        if split == "test" and is_hidden(value) and str(value) not in known and not number:
+            hidden = hidden or [row.where, value]
+        else:
+            found.add(row.where, label_of(row.where, columns.label, value))
+        if hidden and len(found.ids):
+            raise ValueError(
+                f"{hidden[0]}: the label {columns.label} is missing; write it there, or remove the row "
+                "(a test file has all labels, or none)"
+            )
+    count = len(hashes)
+    if not count:
         raise ValueError(f"data.{split}={path} has no rows; write some, or name another file")
     if split == "train":
         names = found.names(path, columns.label)
     elif not names and found.word:
-        raise ValueError(f"{found.word} as its label, and those of train are numbers; mend it")
-    count = len(hashes)
+        raise ValueError(f"{found.word} as its label, and those of train are numbers; fix it")
     kind = np.int32 if names else np.float32
-    labels = np.full(count, -1, kind) if unlabelled else found.labels(names)
+    labels = np.full(count, -1, kind) if hidden else found.labels(names)
+    if split == "validation" and (labels == -1).all() and not known:
+        raise ValueError(
+            f"data.validation={path} has the label -1 in all rows, as where it is hidden; name another file"
+        )
+    notes = (
+        [f"{split}: {wordless:,} of {count:,} texts have neither a letter nor a digit"] if wordless else []
+    )
+    if split == "test" and (labels == -1).all() and not known:
+        notes.append(f"test has no labels: a run ends with its answers to the {count:,} texts")
     part = Part(path, np.arange(count, dtype=np.int32), labels, np.zeros(count, bool))
-    return part, np.frombuffer(hashes, np.int64), names
+    return _Table(part, np.frombuffer(hashes, np.int64), names, tuple(notes))
 
 
 def _check_columns(path: Path, split: str, columns: Columns, values: Mapping[str, Any]) -> None:

@@ -224,7 +224,7 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
     csv.field_size_limit(files.TEXT)  # as of any line; else 131,072 characters
     lines = (f"{line}\n" for _, line in files.decoded(file, name, files.OWN.rows))
     header: list[str] = []
-    plain: list[str] = []
+    again: set[str] = set()
     line = 0
     first, skipped, separator = _first_line(lines, end)
     if end == ".tsv":
@@ -239,7 +239,7 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
                 continue
             if not header:
                 header = _header(cells, where)
-                plain = sorted(map(_plain, header))
+                again = {*map(_plain, header)}
                 continue
             error = ""
             if len(cells) != len(header):
@@ -247,7 +247,7 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
                     f"has {len(cells)} columns instead of the {len(header)} of the first line "
                     f"({', '.join(header)[:80]}); fix that line"
                 )
-            elif len(header) > 1 and sorted(map(_plain, cells)) == plain:
+            elif _plain(cells[0]) in again and len(header) > 1 and {*map(_plain, cells)} == again:
                 error = "names the columns again, as where tables are put together; remove that line"
             yield Row(where, dict(zip(header, cells, strict=False)), number, error)
     except csv.Error as error:
