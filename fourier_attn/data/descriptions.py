@@ -15,6 +15,7 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core import naming
 from tensorflow_datasets.core.utils import file_utils
 
+from fourier_attn import paths
 from fourier_attn.data.sources import files
 
 DESCRIPTIONS = ("features.json", "dataset_info.json")
@@ -36,7 +37,7 @@ def check_descriptions(dataset: str, data_dir: str | None) -> None:
         )
     folder = naming.camelcase_to_snakecase(re.split("[/:]", dataset)[0])
     for root in file_utils.list_data_dirs(given_data_dir=data_dir):
-        place = Path(root).expanduser() / folder
+        place = paths.given(root) / folder
         for name in DESCRIPTIONS:
             # of NAME/VERSION and of NAME/CONFIG/VERSION
             for path in (*place.glob(f"*/{name}"), *place.glob(f"*/*/{name}")):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fourier_attn import paths
 from fourier_attn.data.sources import files, tables
 
 STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
@@ -59,7 +60,7 @@ def read_inputs(
       itself does not end the reading: it has an `error`.
     """
     name = "standard input" if str(source) in STDIN else str(source)
-    path = Path() if str(source) in STDIN else Path(source).expanduser()
+    path = Path() if str(source) in STDIN else paths.given(source)
     if path.is_dir() and str(source) not in STDIN:
         yield from _named(tables.rows(path), name, columns, optional, False)
         return
