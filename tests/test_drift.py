@@ -11,8 +11,9 @@ import pytest
 from conftest import assert_same_run, shrink
 from test_checkpoint import data_files
 
-from fourier_attn import config, train
-from fourier_attn.train import loop, signals, workdir
+from fourier_attn import config, predict, train
+from fourier_attn.predict import Predictor
+from fourier_attn.train import init_from, loop, signals, workdir
 from fourier_attn.train.checkpoint import names
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -184,3 +185,67 @@ def test_the_code_is_read_from_the_source(tmp_path: Path, monkeypatch: pytest.Mo
     assert workdir.code_fingerprint() == before
     source.write_text("a = 2\n")
     assert workdir.code_fingerprint() != before
+
+
+@pytest.fixture
+def copied(toy_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(toy_run, tmp_path / "copied"))
+
+
+def swap_words(run: Path) -> None:
+    def swap(facts: dict) -> None:
+        vocab = facts["model"]["vocab"]
+        first, second = list(vocab)[2:4]
+        vocab[first], vocab[second] = vocab[second], vocab[first]
+
+    changed(run / "tokenizer.json", swap)
+
+
+def swap_labels(run: Path) -> None:
+    changed(run / "config.json", lambda facts: facts["config"]["data"].update(labels=["pos", "neg"]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (swap_words, "tokenizer.json is not the tokenizer with which .* put the run's own file back"),
+        (lambda run: (run / "tokenizer.json").unlink(), "tokenizer.json is not the tokenizer .*-> none"),
+        (
+            lambda run: (run / "tokenizer.model").write_bytes(b"planted"),
+            "tokenizer.model is not the tokenizer with which",
+        ),
+        (swap_labels, "config.json is damaged .its knobs or labels have changed .* put a copy of it back"),
+        (
+            lambda run: changed(run / "config.json", lambda f: f["config"]["model"].update(pooling="first")),
+            "its knobs or labels have changed",
+        ),
+    ],
+)
+def test_what_a_run_is_used_with_is_what_it_was_trained_with(
+    damage: Callable[[Path], object], message: str, copied: Path
+) -> None:
+    damage(copied)
+    for use in (Predictor.load, init_from.restore, predict.evaluate):
+        with pytest.raises(ValueError, match=message):
+            use(copied)
+
+
+def test_places_and_runs_without_fingerprints_are_not_compared(copied: Path) -> None:
+    """A run that was copied may say where its data are now; earlier versions kept no such fingerprints."""
+    changed(copied / "config.json", lambda facts: facts["config"]["data"].update(dir="/elsewhere"))
+    assert init_from.restore(copied)[0].data.dir == "/elsewhere"
+    swap_words(copied)
+    changed(copied / "config.json", lambda facts: facts["config"].update(seed=5))
+    changed(copied / "config.json", lambda facts: facts.update(fingerprints={}))
+    assert Predictor.load(copied)(["a good film"])
+
+
+def test_the_files_of_a_measured_device_are_compared(copied: Path, tmp_path: Path) -> None:
+    config_there, file = workdir.load(copied), tmp_path / "device.npz"
+    file.write_bytes(b"measured")
+    engine = "model.mixer.engine.device.file"
+    changed(copied / "config.json", lambda f: f["fingerprints"].update(device={engine: "0123"}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workdir, "device_files", lambda _: {engine: str(file)})
+        with pytest.raises(ValueError, match=r"other measured devices .*0123 -> .*put the files back"):
+            workdir.check_files(copied, config_there)

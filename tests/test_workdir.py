@@ -221,6 +221,7 @@ EDITS = [
 def test_an_edited_config_is_refused(edit: Callable[[dict], None], run: tuple[config.Config, Path]) -> None:
     c, where = run
     facts = json.loads((where / "config.json").read_text())
+    facts["fingerprints"].pop("config")  # as in a run of an earlier version
     edit(facts)
     (where / "config.json").write_text(json.dumps(facts))
     for use in (lambda: train.run(c, where), lambda: predict.predict(where, "fine")):
@@ -235,6 +236,7 @@ def test_what_the_data_determine_is_checked_on_use(
     _, where = run
     facts = json.loads((where / "config.json").read_text())
     facts["config"]["model"][name] = value
+    del facts["fingerprints"]["config"]
     (where / "config.json").write_text(json.dumps(facts))
     with pytest.raises(ValueError, match=f"model.{name}="):
         predict.predict(where, "fine")

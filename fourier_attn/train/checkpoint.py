@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath
 from tqdm import tqdm
 
 from fourier_attn import paths
@@ -83,7 +84,7 @@ class Checkpoints:
         me = jax.process_index()  # Orbax would wait for the others, of which one may find no file
         options = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me})
         self.reader = ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=options)
-        self.forms = ocp.Checkpointer(ocp.StandardCheckpointHandler(), multiprocessing_options=options)
+        self.forms = ocp.StandardCheckpointHandler(multiprocessing_options=options)
 
     def save(self, name: Name, state: Any) -> None:
         """Starts to save `state`; returns once it is copied, and an earlier save is done.
@@ -203,8 +204,8 @@ class Checkpoints:
         Arrays that were saved in another precision, by a run with JAX_ENABLE_X64=1 of an earlier version,
         are read as NumPy's in theirs.
         """
-        saved = self.forms.metadata(self.directory / str(name) / "state")
-        leaves = jax.tree_util.tree_leaves_with_path(saved.item_metadata.tree)
+        saved = self.forms.metadata(epath.Path(self.directory / str(name) / "state"))
+        leaves = jax.tree_util.tree_leaves_with_path(saved.tree)
         dtypes = {_plain(path): np.dtype(leaf.dtype) for path, leaf in leaves}
 
         def as_saved(path: Any, leaf: Any) -> Any:

@@ -1,7 +1,6 @@
 """More epochs for a finished run."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def extend(directory: Path, epochs: int) -> str:
         facts["config"] = config.to_dict()
         entry = {"step": step, "epochs": total, "commit": provenance.commit()}
         facts["extended"] = [*facts.get("extended", []), entry]
-        atomic.write(directory / "config.json", json.dumps(facts, indent=2) + "\n")
+        workdir.write_record(directory, facts)
     return (
         f"from {made} to {total} epochs: weights and optimiser as they were, the learning rate that of a run "
         f"of {total} epochs, {_rate(config, step):.3g} (its last one was {before:.3g})"

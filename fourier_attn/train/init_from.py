@@ -188,6 +188,8 @@ def restore(directory: Path) -> tuple[Config, model.Model, Any]:
 
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
+    directory = Path(directory).resolve()
+    workdir.check_files(directory, workdir.load(directory))
     settings, network, name, state = restore_state(directory)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import jax
 from fourier_attn import atomic, paths, plugins, provenance
 from fourier_attn.config import Config, device_files, from_dict
 from fourier_attn.data.tasks import task_of
+from fourier_attn.data.text import tokenizer_file
 
 MACHINE = (
     "data.dir",
@@ -161,9 +163,63 @@ def record(workdir: Path) -> dict[str, Any]:
         facts = json.loads(path.read_text())
         if not isinstance(facts, dict) or not isinstance(facts.setdefault("fingerprints", {}), dict):
             raise ValueError("no record of a run")
+        written = facts["fingerprints"].get("config", _digest(facts))
+        if written != _digest(facts):
+            raise ValueError(
+                "its knobs or labels have changed since the run wrote them; put a copy of it back, or delete "
+                "fingerprints.config in it to use it as it is"
+            )
         return facts
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}); name another workdir") from error
+
+
+def write_record(workdir: Path, facts: Mapping[str, Any]) -> None:
+    """Writes config.json, with a fingerprint of the knobs and labels in it."""
+    fingerprints = {**facts["fingerprints"], "config": _digest(facts)}
+    text = json.dumps({**facts, "fingerprints": fingerprints}, indent=2)
+    atomic.write(workdir / "config.json", text + "\n")
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    """Returns a hash of what a config.json says about a network and its answers; places may be edited."""
+    knobs = {name: value for name, value in flat(facts.get("config", {})).items() if name not in MACHINE}
+    text = json.dumps([knobs, facts.get("metric")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_files(workdir: Path, config: Config) -> None:
+    """Checks that the files with which a run computes are those with which it was trained.
+
+    Its tokenizer and the files of measured devices; a file that has registered its mixer or task may have
+    changed, which a note says. A run made before there were fingerprints is not checked.
+
+    Raises: ValueError.
+    """
+    before = record(workdir)["fingerprints"]
+    now: dict[str, Any] = {"device": device_fingerprint(config)} if before.get("device") else {}
+    if "tokenizer" in before:
+        file = tokenizer_file(workdir)
+        now["tokenizer"] = _file_digest(file)
+        if now["tokenizer"] != before["tokenizer"]:
+            raise ValueError(
+                f"{file} is not the tokenizer with which the run was trained ({before['tokenizer']} -> "
+                f"{now['tokenizer']}), and would change its answers; put the run's own file back"
+            )
+    if changes := _changes(before, now):
+        raise ValueError(
+            f"workdir={workdir} was trained with other measured devices ({_told(changes)}); put the files "
+            "back that it was trained with"
+        )
+    code = before.get("code", {}) if isinstance(before.get("code"), Mapping) else {}
+    for name, digest in plugins.digests().items():
+        if code.get(name, digest) != digest:
+            print(f"note: {name} has changed since the run was trained with it", file=sys.stderr)
+
+
+def _file_digest(path: Path) -> str:
+    """Returns the hash of a file, "none" where it does not exist."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "none"
 
 
 def load(workdir: Path) -> Config:
@@ -229,7 +285,7 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
     names = {"mixers": {config.model.mixer.name, *config.model.others}, "tasks": {config.data.task}}
     if found := plugins.record(names):
         facts |= {"plugins": found, "metric": task_of(config.data).metrics[0]}
-    atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
+    write_record(workdir, facts)
 
 
 def extended_at(workdir: Path) -> int | None:
@@ -263,7 +319,7 @@ def device_fingerprint(config: Config) -> dict[str, str]:
     """A hash of each file of a measured device that the configuration names."""
     found = {}
     for name, path in device_files(config).items():
-        found[name] = hashlib.sha256(paths.given(path).read_bytes()).hexdigest()[:16]
+        found[name] = _file_digest(paths.given(path))
     return found
 
 
@@ -337,7 +393,7 @@ def note_drift(
     now = {name: fingerprints[name] for name in differing}
     facts |= {"config": config.to_dict(), "fingerprints": before | now}
     facts["allowed_drift"] = [*facts.get("allowed_drift", []), note]
-    atomic.write(workdir / "config.json", json.dumps(facts, indent=2) + "\n")
+    write_record(workdir, facts)
 
 
 def judged_otherwise(workdir: Path, at: tuple[int, bool]) -> bool:
