@@ -1,5 +1,7 @@
-"""Files that are whole: after an interruption there is the old one or the new one."""
+"""Files that are whole: after an interruption, also a power cut, there is the old one or the new one."""
 
+import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,38 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)  # the new name, too
-    os.close(folder)
+    sync(path.parent)  # the new name, too
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those above it that do not exist, and brings their names onto the disk."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync(made.parent)
+
+
+def sync(path: Path) -> None:
+    """Brings a file, or the names in a folder, onto the disk."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+    except OSError as error:
+        # A folder may be closed to readers, and some network file systems sync the names in it by themselves.
+        if error.errno not in (errno.EACCES, errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            raise
+
+
+def sync_tree(path: Path) -> None:
+    """Brings a folder with all that is in it, and its own name, onto the disk: libraries do not do so.
+
+    What another process removes in the meantime is left out.
+    """
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in (*names, ""):
+            with contextlib.suppress(FileNotFoundError):
+                sync(Path(folder) / name)
+    sync(path.parent)

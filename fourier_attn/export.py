@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, exported, paths, pretrained
+from fourier_attn import atomic, command, exported, paths, pretrained
 from fourier_attn.data import padded_lengths
 from fourier_attn.data.text import special, tokenizer_file
 from fourier_attn.ops.platforms import PLATFORMS
@@ -154,7 +154,7 @@ def _new(to: Path) -> Iterator[Path]:
     if to.exists() or to.is_symlink():
         raise ValueError(f"to={to} exists and is not overwritten; name a new folder")
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
+        atomic.make_folder(to.parent)
     except OSError as error:
         raise ValueError(f"to={to} cannot be written ({error.strerror}); name another folder") from error
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}") as part:
@@ -163,7 +163,9 @@ def _new(to: Path) -> Iterator[Path]:
         yield made
         lines = [f"{exported.checksum(path)}  {path.name}\n" for path in sorted(made.iterdir())]
         (made / exported.SUMS).write_text("".join(lines))
+        atomic.sync_tree(made)
         made.rename(to)
+        atomic.sync(to.parent)
 
 
 def define_flags() -> None:

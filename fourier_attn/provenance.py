@@ -99,7 +99,7 @@ def _portable(word: str) -> str:
 
 def write(path: Path, document: dict[str, Any]) -> None:
     """Writes a file of results."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(path.parent)
     atomic.write(path, json.dumps(document, indent=1) + "\n")
 
 

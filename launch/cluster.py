@@ -15,6 +15,7 @@ from typing import Any
 from absl import flags
 from submitit import SlurmExecutor, SlurmJob
 
+from fourier_attn import atomic
 from launch.task import Task
 
 NUMBERS = {
@@ -97,7 +98,7 @@ def submit(command: Iterable[str], folder: Path, asked: dict[str, Any], name: st
 
     Raises: ValueError for what sbatch refuses.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(folder)
     executor = SlurmExecutor(folder.resolve(), max_num_timeout=flags.FLAGS.requeues)
     executor.update_parameters(job_name=name, **asked)
     task = Task(tuple(command), requeues=flags.FLAGS.requeues)

@@ -59,7 +59,7 @@ def ordered(rows: Sequence[Row]) -> list[Row]:
 
 def write(directory: Path, rows: Sequence[Row]) -> None:
     """Writes the table as JSON, one object for each run."""
-    directory.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(directory)
     atomic.write(directory / FILE, json.dumps([asdict(r) for r in ordered(rows)], indent=2) + "\n")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from submitit import LocalExecutor
 
+from fourier_attn import atomic
 from launch.task import STOPPING, Task
 
 FOREVER = 60 * 24 * 365  # minutes
@@ -29,7 +30,7 @@ class Running:
         os.environ.setdefault("SUBMITIT_LOG_LEVEL", "ERROR")
         self.task, self.folder, self.grace = task, folder, grace
         self.processes = len(task.shares)
-        folder.mkdir(parents=True, exist_ok=True)
+        atomic.make_folder(folder)
         self.lock = task.lock_file(folder).open("w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         executor = LocalExecutor(folder)

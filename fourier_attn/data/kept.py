@@ -119,6 +119,7 @@ class Kept:
                 fill(summed)
                 file.write(summed.digest.digest())
             mine.replace(self.folder / name)
+            atomic.sync(self.folder)
             kind = name.partition("-")[0]
             for old in sorted(self.folder.glob(f"{kind}-*"), key=_age)[:-MOST]:
                 old.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 from absl import flags
 
-from fourier_attn import command, paths
+from fourier_attn import atomic, command, paths
 from fourier_attn.data.sources import cifar, glue, idx, imdb, wikitext
 from fourier_attn.data.tfds import is_prepared, tfds_builder
 
@@ -46,6 +46,7 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
     builder._split_generators = lambda dl_manager: splits  # TFDS's builder, with another place to read from
     with contextlib.redirect_stdout(io.StringIO()):  # TFDS announces a download of unknown size
         builder.download_and_prepare()
+    atomic.sync_tree(Path(builder.data_path))
     counts = ", ".join(f"{split.num_examples:,} {name}" for name, split in builder.info.splits.items())
     print(f"{dataset} is in {builder.data_path}: {counts}")
     return builder

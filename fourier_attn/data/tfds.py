@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 from tensorflow_datasets.core import constants
 
-from fourier_attn import paths
+from fourier_attn import atomic, paths
 from fourier_attn.data.descriptions import check_descriptions
 from fourier_attn.data.sources.files import letters
 
@@ -138,6 +138,7 @@ def prepared(
         quiet = contextlib.nullcontext() if builder.url_infos else contextlib.redirect_stdout(io.StringIO())
         with quiet:
             builder.download_and_prepare(download_config=download)
+        atomic.sync_tree(Path(builder.data_path))
     except OSError as error:
         local = not builder.url_infos  # nothing was to be downloaded
         if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:

@@ -4,7 +4,6 @@ What is read comes from strangers. Lengths are compared with the size of the fil
 allocated, and whatever cannot be right ends in one ValueError that names the file.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import safetensors
 import safetensors.numpy
 from flax import serialization, traverse_util
 
-from fourier_attn import paths
+from fourier_attn import atomic, paths
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
 FORMATS = ("safetensors", "msgpack")
@@ -239,7 +238,7 @@ def _written(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
         temporary = Path(folder) / path.name
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        atomic.sync(temporary)
         absent(path)
         temporary.rename(path)
+        atomic.sync(path.parent)

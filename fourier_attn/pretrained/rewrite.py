@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fourier_attn import paths
+from fourier_attn import atomic, paths
 from fourier_attn.pretrained import ACTIVATIONS, ARCHITECTURES, architecture, files, read, save
 
 
@@ -26,7 +26,7 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
     style = save(to, weights.config, weights.params, to.suffix[1:])
     print(f"written: {to}; names of {style}")
     if described:
-        beside.write_text(described)
+        atomic.write(beside, described)
         print(f"written: {beside}")
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
-from fourier_attn import command, paths, provenance, style, train
+from fourier_attn import atomic, command, paths, provenance, style, train
 from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
@@ -84,7 +84,7 @@ def main() -> None:
     networks = train_networks(given, hidden[0], photons[-1]) if options.workdir else []
     for row in networks:
         print(f"tuned through the {row['tuned_through']}: {100 * row['accuracy']:.2f} % on the hidden device")
-    report.parent.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(report.parent)
     setting = {name: flags.FLAGS[name].value for name in ("engine", "seed", "probes")}
     document = provenance.record() | {"setting": setting, "rows": rows, "networks": networks}
     provenance.write(report, document)
@@ -123,9 +123,10 @@ def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[s
     given, hidden = given.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
     measured = calibrate(hidden, jax.random.key(0), photons=photons, probes=flags.FLAGS.probes)
     directory = paths.given(flags.FLAGS.workdir)
-    directory.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(directory)
     file = directory / "measured.npz"
-    np.savez(file, transfer=transfer_matrix(measured))
+    with atomic.writing(file) as opened:
+        np.savez(opened, transfer=transfer_matrix(measured))
     model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
     found = [judged("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
     engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}

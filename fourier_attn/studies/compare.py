@@ -48,7 +48,7 @@ def main(*directories: str) -> None:
         out = paths.given(flags.FLAGS.out)
         written = io.StringIO(newline="")
         csv.writer(written).writerows(rows)
-        out.parent.mkdir(parents=True, exist_ok=True)
+        atomic.make_folder(out.parent)
         atomic.write(out.with_name(f"{out.name}.csv"), written.getvalue())
         style.save(draw(runs), out.with_name(f"{out.name}.png"))
         print(f"written to {out}.csv and {out.name}.png")

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import command, paths, provenance
+from fourier_attn import atomic, command, paths, provenance
 from fourier_attn.optics import Engine, cost, optical_dft2, plan
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
@@ -55,7 +55,7 @@ def main() -> None:
     for finding in FINDINGS:
         rows.append({**finding._asdict(), "measure": finding.measure.__name__, "now": finding.measure()})
         print(f"{finding.what}\n    then  {finding.before}\n    now   {rows[-1]['now']}")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(out.parent)
     provenance.write(out, provenance.record() | {"rows": rows})
 
 

@@ -52,7 +52,7 @@ def explain(
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
         raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(stem.parent)
     document = {
         "run": directory.name,
         "answer": _answer(predictor, text, text_pair, image),

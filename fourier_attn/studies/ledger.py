@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fourier_attn import provenance
+from fourier_attn import atomic, provenance
 from fourier_attn.studies import collect, starts, statistics, suite
 from fourier_attn.studies.bands import band
 from fourier_attn.studies.suite import Cell
@@ -219,6 +219,7 @@ class Ledger:
             names = (path.with_name(f"{path.name}.aside{i or ''}") for i in itertools.count())
             kept = next(name for name in names if not name.exists())
             path.replace(kept)
+            atomic.sync(path.parent)
             said.append(f"{path} {why}; it is now {kept.name}")
         self.aside = {}
         return said

@@ -38,7 +38,7 @@ def noted(directory: Path) -> str | None:
 def note(directory: Path, now: str) -> None:
     """Notes with which weights a run begins; of one that has begun the note stays as it is."""
     if not _begun(directory):
-        _file(directory).parent.mkdir(parents=True, exist_ok=True)
+        atomic.make_folder(_file(directory).parent)
         atomic.write(_file(directory), f"{now}\n")
 
 

@@ -16,7 +16,7 @@ import orbax.checkpoint as ocp
 from etils import epath
 from tqdm import tqdm
 
-from fourier_attn import paths
+from fourier_attn import atomic, paths
 from fourier_attn.train import processes
 from fourier_attn.train.sharding import fetch
 
@@ -62,10 +62,11 @@ def _parse(match: re.Match[str]) -> Name:
 class Checkpoints:
     """The checkpoints of one run, in `workdir/checkpoints/STEP`; the newest is kept, and two regular ones.
 
-    Saving is asynchronous and atomic: a checkpoint has its name once it is whole, and an older one is
-    removed only after that. Beside the arrays stands the SHA-256 sum of each, which is compared when they
-    are restored: Orbax itself restores flipped bits without a word. Of several processes each writes and
-    reads the parts that it holds, and what one of them finds damaged is damaged for all.
+    Saving is asynchronous and atomic: a checkpoint has its name once it is whole. An older one is removed
+    after the files of the newer ones are on the disk, which Orbax itself does not see to. Beside the arrays
+    stands the SHA-256 sum of each, which is compared when they are restored: Orbax itself restores flipped
+    bits without a word. Of several processes each writes and reads the parts that it holds, and what one of
+    them finds damaged is damaged for all.
 
     Args:
       read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed; and
@@ -80,6 +81,9 @@ class Checkpoints:
             for path in self.directory.glob("*"):
                 if NAME.fullmatch(path.name) and not path.is_dir():
                     path.rename(path.with_name(f"{DAMAGED}{path.name}"))
+            if self.directory.is_dir():
+                atomic.sync_tree(self.directory)  # their process may have ended before it did so
+        self.saved: Path | None = None  # which may not be on the disk yet
         self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
         me = jax.process_index()  # Orbax would wait for the others, of which one may find no file
         options = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me})
@@ -95,15 +99,19 @@ class Checkpoints:
         if {name, Name(name.step, name.validated)} & set(self._names()):
             return
         if processes.lead():
-            self.directory.mkdir(exist_ok=True)
+            atomic.make_folder(self.directory)
             self._remove_older()
         copy = jax.tree.map(_copy, state)  # the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
-        self.checkpointer.save(self.directory / str(name), args=items)
+        self.saved = self.directory / str(name)
+        self.checkpointer.save(self.saved, args=items)
 
     def wait(self) -> None:
         """Waits until the last state that was given to `save` is on the disk. Raises: its error."""
         self.checkpointer.wait_until_finished()
+        if self.saved is not None and self.saved.is_dir():  # another process may have given it its name
+            atomic.sync_tree(self.saved)
+        self.saved = None
 
     def restore(
         self,

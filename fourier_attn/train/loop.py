@@ -182,10 +182,12 @@ class Run:
             self.introduce()
             self.train()
             result = self.test()
+            if self.writer:
+                self.writer.sync()
             tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
-            self.checkpoints.save(Name(self.step, self.validated, regular=False), self.state)
+            self.save(Name(self.step, self.validated, regular=False))
             self.checkpoints.wait()
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
@@ -197,6 +199,12 @@ class Run:
         about = (self.config, self.data, self.placement, self.parameters(), self.notes)
         for line in introduction(*about, self.directory, self.step):
             tqdm.write(line)
+
+    def save(self, name: Name) -> None:
+        """Starts to save the state, once the lines before it, which no run writes again, are on the disk."""
+        if self.writer:
+            self.writer.sync()
+        self.checkpoints.save(name, self.state)
 
     def close(self) -> None:
         """Sees that everything is on the disk."""
@@ -256,7 +264,7 @@ class Run:
         if due:
             self.write("train", self.step / self.per_epoch, self.progress())
         if self.step % self.config.train.save_every == 0:
-            self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
+            self.save(Name(self.step, regular=self.sound()))
 
     def means_here(self) -> str:
         """Returns the metrics of the epoch so far, in words; "" where other processes hold a part of them.
@@ -311,7 +319,7 @@ class Run:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
         tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
         self.state = roll_back(self.state, found[1], lost, self.placement)
-        self.checkpoints.save(Name(self.step, self.validated), self.state)
+        self.save(Name(self.step, self.validated))
 
     def progress(self) -> dict[str, Any]:
         """Means over the epoch so far, the learning rate of the latest update, memory, how fast it goes."""
@@ -341,7 +349,7 @@ class Run:
         self.write("validation", epoch, validation)
         self.plot()
         self.stale = self.is_stale(self.state)
-        self.checkpoints.save(Name(self.step, regular=self.sound()), self.state)
+        self.save(Name(self.step, regular=self.sound()))
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
         held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]

@@ -422,7 +422,7 @@ def lock(workdir: Path) -> Iterator[None]:
     Raises: ValueError if another process has it.
     """
     try:
-        workdir.mkdir(parents=True, exist_ok=True)
+        atomic.make_folder(workdir)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise

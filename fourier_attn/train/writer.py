@@ -43,11 +43,16 @@ class Writer:
             if isinstance(value, float):
                 self.board.add_scalar(f"{split}/{name}", value, step)
 
-    def close(self) -> None:
-        """Sees that all lines are on the disk."""
+    def sync(self) -> None:
+        """Brings all lines onto the disk."""
         os.fsync(self.file.fileno())
+
+    def close(self) -> None:
+        """Brings all lines and events onto the disk."""
+        self.sync()
         self.file.close()
         self.board.close()
+        atomic.sync_tree(self.path.with_name("tensorboard"))
 
 
 def strict_json(value: Any) -> str:
