@@ -3,9 +3,10 @@
 import lzma
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fourier_attn import config
+from fourier_attn import config, data
 from fourier_attn.data.corpus import read_corpora, split_of
 from fourier_attn.data.sources.files import letters
 
@@ -64,23 +65,36 @@ def test_a_mark_of_the_encoding_is_no_letter(texts: Path) -> None:
     assert read_corpora(settings((str(file),))) == before
 
 
-def test_only_the_first_of_each_split(texts: Path) -> None:
-    every = read_corpora(settings((f"{texts}/a.txt",)))
-    few = read_corpora(settings((f"{texts}/a.txt",), train_examples=9, eval_examples=2, test_examples=1))
-    assert few == {
-        "train": every["train"][:9],
-        "validation": every["validation"][:2],
-        "test": every["test"][:1],
-    }
+def test_examples_are_windows(texts: Path) -> None:
+    """`train_examples` is a number of rows, as of every other task, not of documents."""
+    chosen = settings((f"{texts}/b.txt.xz",), vocab=150, length=12, batch=4)
+    (texts / "run").mkdir()
+    every = data.load(chosen, directory=texts / "run")
+    few = data.load(
+        chosen | {"train_examples": 9, "eval_examples": 2, "test_examples": 1}, directory=texts / "run"
+    )
+    for name, count in (("train", 9), ("validation", 2), ("test", 1)):
+        np.testing.assert_array_equal(getattr(few, name).rows, getattr(every, name).rows[:count])
+
+
+@pytest.mark.parametrize(
+    "blank", ["", " ", "\t ", "\r", "\f", "\u00a0", "\u3000", "\ufeff", "\u200b", "\u2028"]
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_what_an_empty_line_is(blank: str, end: str, tmp_path: Path) -> None:
+    """WikiText has lines of one blank, other files other ones; both name the same documents."""
+    documents = [f"Document {i},{end}in two lines." for i in range(200)]
+    file = tmp_path / "a.TXT"
+    file.write_bytes(f"{end}{blank}{end}".join(documents).encode())
+    found = read_corpora(settings((str(file),)))
+    assert sum(map(len, found.values())) == 200
+    assert all(text.count("in two lines.") == 1 for split in found.values() for text in split)
 
 
 def test_the_split_has_a_seed_of_its_own(texts: Path) -> None:
     first, again, other = (read_corpora(settings((f"{texts}/a.txt",), split_seed=seed)) for seed in (0, 0, 1))
     assert first == again
     assert set(first["test"]) != set(other["test"])
-    few = read_corpora(settings((f"{texts}/a.txt",), train_examples=5))
-    assert len(few["train"]) == 5
-    assert few["test"] == first["test"]
 
 
 def test_excluded_texts_are_left_out(texts: Path) -> None:
@@ -95,7 +109,7 @@ def test_excluded_texts_are_left_out(texts: Path) -> None:
     ("corpora", "message"),
     [
         ((), r"data.corpora=\(\) names no texts"),
-        (("nowhere/*.txt",), "matches no file"),
+        (("nowhere/*.txt",), r"data.corpora='nowhere/\*.txt': this matches no file"),
         (("TEXTS/bad.txt",), "cannot be read as UTF-8 text"),
         (("TEXTS/two.txt",), "too few documents, 2: with data.holdout=0.1"),
         (("TEXTS/cut.xz",), "cannot be read as UTF-8 text"),
@@ -110,8 +124,15 @@ def test_bad_corpora(corpora: tuple[str, ...], message: str, texts: Path) -> Non
 
 
 def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="fourier_attn.data.prepare --dataset=wikitext2"):
+    with pytest.raises(
+        ValueError, match="data.corpora='wikitext2': .*fourier_attn.data.prepare --dataset=wiki"
+    ):
         read_corpora(settings(("wikitext2",), dir=str(tmp_path)))
+    (tmp_path / "a.txt").write_text("one\n\ntwo", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"data.exclude='wikitext2:test': .*--config.data.exclude='\(\)' keeps nothing"
+    ):
+        read_corpora(settings((f"{tmp_path}/a.txt",), exclude=("wikitext2:test",), dir=str(tmp_path)))
 
 
 def test_the_same_letters_belong_to_the_same_split() -> None:

@@ -1,8 +1,10 @@
 """Own data from elsewhere than tables of text: folders of images, columns of Arrow, data sets of TFDS."""
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from PIL import Image
 
 from fourier_attn import config, data
 from fourier_attn.data import own
-from fourier_attn.data.sources import tables
+from fourier_attn.data.sources import folders, tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
@@ -68,6 +70,113 @@ def test_a_folder_of_a_split_is_read_with_its_classes(tmp_path: Path) -> None:
     settings.train = str(tmp_path)
     with pytest.raises(ValueError, match="is a folder without .parquet or .arrow files"):
         own.read(settings)
+    (folder / "dataset_info.json").unlink()
+    os.mkfifo(folder / "dataset_info.json")
+    settings.train = str(folder)
+    with pytest.raises(ValueError, match="dataset_info.json is a named pipe, not a regular file"):
+        own.read(settings)
+
+
+def some(where: Path, *names: str, count: int = 20) -> None:
+    """Writes files of Arrow or Parquet, each with its own rows."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import ipc, parquet
+
+    for name in names:
+        path = where / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = {"text": [f"{name} {i}" for i in range(count)], "label": ["x", "y"] * (count // 2)}
+        values = pyarrow.table(rows)
+        if name.lower().endswith(".parquet"):
+            parquet.write_table(values, path)
+        else:
+            with ipc.new_stream(path, values.schema) as file:
+                file.write_table(values)
+
+
+def state(where: Path, *names: str, **more: Any) -> None:
+    (where / "state.json").write_text(
+        json.dumps({"_data_files": [{"filename": name} for name in names]} | more)
+    )
+
+
+FOLDERS = {
+    "cache": (("d-00000-of-00001.arrow", "cache-1.arrow", "tmp1.arrow"), ("d-00000-of-00001.arrow",), None),
+    "cache alone": (("data.arrow", "cache-1.arrow"), (), None),
+    "hidden": (("a.parquet", ".b.parquet", "_c.parquet", ".cache/d.parquet"), (), None),
+    "capitals": (("A.PARQUET",), (), None),
+    "state names another": (("a.arrow",), ("b.arrow",), "has no b.arrow, which its state.json names"),
+    "state leads out": (("a.arrow",), ("../a.arrow",), "names '../a.arrow', which is not a file beside it"),
+    "shard missing": (("train-00000-of-00002.parquet",), (), "whose names say that there are 2"),
+    "two copies": (("x-00000-of-00001.parquet", "x-00000-of-00002.parquet"), (), "say that there are 1 or 2"),
+    "two splits": (("train-00000-of-00001.arrow", "test-00000-of-00001.arrow"), (), "files of test, train"),
+    "two splits of a name": (("imdb-train.arrow", "imdb-test.arrow"), (), "files of imdb-test, imdb-train"),
+    "two kinds": (("a.parquet", "b.arrow"), (), "has .arrow and .parquet files"),
+    "backup": (("a.parquet", "a_backup.parquet"), (), "a_backup.parquet is a copy of another file"),
+    "copy": (("a.parquet", "a (1).parquet"), (), r"a \(1\).parquet is a copy of another file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_files_of_a_folder(name: str, tmp_path: Path) -> None:
+    there, stated, message = FOLDERS[name]
+    some(tmp_path, *there)
+    if stated:
+        state(tmp_path, *stated)
+    settings = config.default("fourier", "files").data
+    settings.train = str(tmp_path)
+    if message:
+        with pytest.raises(ValueError, match=message):
+            own.read(settings)
+    else:
+        assert sum(map(len, own.read(settings).parts.values())) == 20
+
+
+def test_folders_that_are_no_split(tmp_path: Path) -> None:
+    settings = config.default("fourier", "files").data
+    settings.train = str(tmp_path)
+    some(tmp_path, "train/data.arrow", "test/data.arrow")
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(
+        ValueError, match=r"holds the splits test, train; name the folder of one, such as .*test"
+    ):
+        own.look(settings)
+    (tmp_path / "dataset_dict.json").unlink()
+    some(tmp_path, "a.arrow")
+    shutil.copy(tmp_path / "a.arrow", tmp_path / "b.arrow")
+    with pytest.raises(ValueError, match=r"b.arrow is a copy of another file, by its name or its bytes"):
+        own.look(settings)
+    (tmp_path / "b.arrow").unlink()
+    state(tmp_path, "a.arrow", _indices_data_files=[{"filename": "indices.arrow"}])
+    with pytest.raises(ValueError, match=r"holds a selection of rows .*flatten_indices\(\)"):
+        own.look(settings)
+
+
+def test_what_lies_beside_images(tmp_path: Path) -> None:
+    """Empty folders are no classes; lists and checksums are not images; a test may be without classes."""
+    for number in range(24):
+        path = tmp_path / "train" / ("cat", "dog")[number % 2] / f"{number}.PNG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
+    (tmp_path / "train" / "empty").mkdir()
+    for name in ("SHA256SUMS.txt", "cat/Thumbs.db"):
+        (tmp_path / "train" / name).write_bytes(b"none")
+    (tmp_path / "test").mkdir()
+    for number in range(3):
+        Image.new("RGB", (8, 8), (number, 9, 0)).save(tmp_path / "test" / f"{number}.png")
+    settings = config.default("attention", "image_files").data
+    settings.update({"train": str(tmp_path / "train"), "test": str(tmp_path / "test"), "image_size": 8})
+    found, chosen, notes = folders.read(settings)
+    assert chosen == {"labels": ("cat", "dog")}
+    assert found["test"].labels.tolist() == [-1, -1, -1]
+    said = "\n".join(notes)
+    for part in ("classes cat ", "empty: no images there", "2 files are not taken", "test has no labels"):
+        assert part in said
+    settings.labels = ("cat", "dog", "empty")
+    assert "train has no row of the class 'empty'" in "\n".join(folders.read(settings)[2])
+    settings.validation = str(tmp_path / "test")
+    with pytest.raises(ValueError, match=r"data.validation=.*test has no images in folders of classes"):
+        folders.read(settings)
 
 
 def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,3 +225,36 @@ def test_splits_of_a_tfds_data_set_by_other_names(
     held = found(test="validation")  # which is none for validation, then
     assert held["test"] == plain["validation"]
     assert len(held["validation"]) == 40
+
+
+def test_a_feature_that_is_no_text_and_examples_without_labels(tmp_path: Path) -> None:
+    """The message names the option: the data set itself is sound."""
+    import tensorflow_datasets as tfds
+
+    class NumberedSet(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self) -> tfds.core.DatasetInfo:
+            label = tfds.features.ClassLabel(names=["x", "y"])
+            features = {"text": tfds.features.Text(), "label": label, "n": np.int64}
+            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+
+        def _split_generators(self, dl_manager: object) -> dict[str, Any]:
+            def rows(hidden: bool) -> Any:
+                for i in range(20):
+                    yield i, {"text": f"text {i}", "label": -1 if hidden else i % 2, "n": i}
+
+            return {"train": rows(False), "test": rows(True)}
+
+        def _generate_examples(self) -> None:
+            """Unused: `_split_generators` makes the examples."""
+
+    NumberedSet(data_dir=str(tmp_path), file_format="array_record").download_and_prepare()
+    settings = config.default("fourier", "tfds").data.to_dict()
+    settings |= {"dataset": "numbered_set", "dir": str(tmp_path), "vocab": 200}
+    with pytest.raises(ValueError, match=r"data.text=n: this feature .*, not a text; name one of text"):
+        data.load(settings | {"text": "n"}, directory=tmp_path)
+    splits = data.load(settings, directory=tmp_path)
+    assert data.hidden(splits.test.labels)
+    with pytest.raises(ValueError, match=r"data.train=test: 20 of 20 examples have no known label \(-1\)"):
+        data.load(settings | {"train": "test", "test": "train"}, directory=tmp_path)

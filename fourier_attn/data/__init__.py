@@ -53,6 +53,9 @@ __all__ = [
     "write_submission",
 ]
 
+# By split, the knobs that say how many examples are used.
+LIMITS = dict(zip(own.SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True))
+
 
 class Splits(NamedTuple):
     """The batches of each split, and what they ask of a model.
@@ -316,7 +319,7 @@ def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> S
         rows = tokenizer.encode_batch_fast(texts[split], add_special_tokens=False)
         documents = [np.asarray(row.ids, np.int32) for row in rows]
         sizes = {"length": config["length"], "batch": config["batch"], "rate": config["mask_rate"]}
-        return MaskedBatches(documents, tokenizer, **sizes, **order)
+        return MaskedBatches(documents, tokenizer, **sizes, most=config[LIMITS[split]], **order)
 
     train, validation, test = (
         batches("train", seed=seed, epochs=epochs),

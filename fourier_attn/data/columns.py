@@ -151,6 +151,12 @@ def describe_classes(names: Sequence[str], counts: Sequence[int]) -> str:
     return "classes " + ", ".join(f"{names[i]:.40} {counts[i]:,}" for i in order) + more
 
 
+def unseen_classes(names: Sequence[str], labels: np.ndarray) -> list[str]:
+    """Returns a note for each class that train does not show."""
+    lost = sorted(set(range(len(names))) - set(np.unique(labels).tolist()))
+    return [f"train has no row of the class {names[i]!r}: all are held out, or there are none" for i in lost]
+
+
 def class_notes(names: Sequence[str], column: str) -> list[str]:
     """Returns what people should know about classes: those that may be scores, or several labels in one."""
     notes = []

@@ -1,6 +1,7 @@
 """The texts of pre-training: of TFDS data sets or of text files, split by documents, without repeats."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.sources import wikitext
-from fourier_attn.data.sources.files import DAMAGED, letters, unpacked
+from fourier_attn.data.sources.files import DAMAGED, ending, letters, unpacked
 from fourier_attn.data.tfds import prepared, read_split
 
 BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name
+INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # characters without width, which are not white space
 SPLITS = ("train", "validation", "test")
 
 
@@ -24,7 +26,7 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     documents is held out for each of the two, by a hash of their letters and digits and of
     `config.split_seed`: a document stays where it is when other texts join or leave. One whose letters
     and digits are those of one before it, or of one in `config.exclude`, is left out; what is held out
-    comes first, so that nothing of it stands in train.
+    comes first, so that nothing of it stands in train. The order of train is drawn from `config.split_seed`.
 
     Raises: ValueError for data that are missing or cannot be read, or nothing to read at all.
     """
@@ -49,9 +51,7 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
             f"{config['holdout']} of them held out twice there are none for {', '.join(empty)}; give more"
         )
     order = np.random.default_rng(config["split_seed"]).permutation(len(result["train"]))
-    result["train"] = [result["train"][i] for i in order]
-    limits = zip(SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True)
-    return {split: result[split][: config[knob] or None] for split, knob in limits}
+    return result | {"train": [result["train"][i] for i in order]}
 
 
 def check_corpora(config: Any) -> None:
@@ -78,12 +78,23 @@ def split_of(text: str, seed: int, holdout: float) -> str:
 
 
 def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
-    """By split: all three where the data set has them, else "all"."""
+    """Returns texts by split: all three where the data set has them, else "all".
+
+    Raises: ValueError that names the knob, since a configuration may have set it.
+    """
+    try:
+        return _read_texts(config, entry)
+    except ValueError as error:
+        cure = "; --config.data.exclude='()' keeps nothing out" if knob == "exclude" else ""
+        raise ValueError(f"data.{knob}={entry!r}: {error}{cure}") from error
+
+
+def _read_texts(config: Any, entry: str) -> dict[str, list[str]]:
     if names_files(entry):
         found = paths.matching(entry)
         if not found:
-            raise ValueError(f"data.{knob}: {entry!r} matches no file; name text files that exist")
-        return {"all": [document for path in found for document in _documents(path, knob)]}
+            raise ValueError("this matches no file; name text files that exist")
+        return {"all": [document for path in found for document in _documents(path)]}
     builder, split = dataset_of(entry, config["dir"] or None)
     if not split and set(SPLITS) <= set(builder.info.splits):
         return {name: read_split(builder, name).texts for name in SPLITS}
@@ -92,7 +103,7 @@ def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
 
 def names_files(entry: str) -> bool:
     """Whether an entry names text files, by a pattern or by itself, and not a TFDS data set."""
-    return entry.endswith((".txt", ".xz")) or "*" in entry or paths.given(entry).is_file()
+    return ending(entry) in (".txt", ".xz", ".gz") or "*" in entry or paths.given(entry).is_file()
 
 
 def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:
@@ -101,13 +112,22 @@ def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:
     return prepared(dataset, directory, BUILDERS.get(dataset)), split
 
 
-def _documents(path: Path, knob: str) -> Iterator[str]:
-    """The documents of a text file (also .xz) in UTF-8: paragraphs between empty lines."""
+def _documents(path: Path) -> Iterator[str]:
+    """Yields the documents of a text file (also .xz, .gz) in UTF-8: paragraphs between empty lines.
+
+    A line of blanks of any kind is empty, as in WikiText. A mark of the encoding at the head of a line is
+    left out: files that were put together have several.
+    """
     try:
         with unpacked(path, path) as file:
-            text = file.read().decode("utf-8-sig")
+            text = file.read().decode("utf-8")
     except (*DAMAGED, UnicodeDecodeError) as error:
-        raise ValueError(f"data.{knob}: {path} cannot be read as UTF-8 text ({error})") from error
-    for paragraph in text.replace("\r\n", "\n").split("\n\n"):
-        if paragraph.strip():
-            yield paragraph.strip()
+        raise ValueError(f"{path} cannot be read as UTF-8 text ({error}); convert the file") from error
+    paragraph: list[str] = []
+    for line in (*re.split(r"\r\n|\r|\n", text), ""):
+        line = line.removeprefix("\ufeff")
+        if line.strip().strip(INVISIBLE):
+            paragraph.append(line)
+        elif paragraph:
+            yield "\n".join(paragraph).strip()
+            paragraph = []

@@ -43,6 +43,7 @@ class MaskedBatches:
       rate: share of the tokens that are chosen; p = round(rate (t - 3)), at least 1.
       seed: of order and masks; None keeps the order of the documents (evaluation).
       epochs: how many times the windows are seen.
+      most: windows that are used, the first ones; 0: all.
     Raises: ValueError for a tokenizer without these tokens, or less text than one window.
     Source: Devlin et al., BERT, arXiv 1810.04805 (masking); Lan et al., ALBERT, arXiv 1909.11942, and
       Lee-Thorpe et al., FNet, arXiv 2105.03824 (order of segments).
@@ -58,6 +59,7 @@ class MaskedBatches:
         rate: float,
         seed: int | None = None,
         epochs: int = 1,
+        most: int = 0,
     ):
         if length < 8:
             raise ValueError(
@@ -73,7 +75,7 @@ class MaskedBatches:
                 "pre-training needs a tokenizer with [CLS], [SEP], [MASK] and </s>; use data.tokenizer='bpe'"
             )
         self.cls, self.sep, self.mask = ids.cls, ids.sep, ids.mask
-        self.rows = pack(documents, ids.end, length - 3)
+        self.rows = pack(documents, ids.end, length - 3)[: most or None]
         if not len(self.rows):
             raise ValueError(
                 f"the texts of a split have fewer than {length - 3} tokens, less than one window; give more "

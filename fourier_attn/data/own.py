@@ -23,6 +23,7 @@ from fourier_attn.data.columns import (
     find_columns,
     is_hidden,
     label_of,
+    unseen_classes,
 )
 from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import tables
@@ -159,8 +160,7 @@ def _limited(
             notes.append("networks learn numbers near 0 and 1 best: scale the labels in the files")
     twice = {split: int(read[split].in_train.sum()) for split in SPLITS[1:]}
     notes += [f"{s}: {n:,} of {len(read[s]):,} texts are in train, too" for s, n in twice.items() if n]
-    lost = sorted(set(range(len(names))) - set(np.unique(read["train"].labels).tolist()))
-    notes += [f"train has no row of the class {names[i]!r}: all are held out" for i in lost]
+    notes += unseen_classes(names, read["train"].labels)
     return Own(parts, columns, names, tuple(notes))
 
 

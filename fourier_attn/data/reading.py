@@ -13,6 +13,7 @@ from fourier_attn.data.tasks import TASKS, Task, check_task, task_of
 from fourier_attn.data.tfds import (
     Examples,
     Pictures,
+    check_texts,
     class_names,
     prepared,
     read_pictures,
@@ -39,6 +40,7 @@ def read(config: Any) -> dict[str, Examples]:
         return read_split(builder, name, task.texts, config["label"] or "label")
 
     train = split_of("train")
+    _check_labels(config, "train", train)
     seen, result = set(train.letters()), {}
     for split in task.tests:
         test = split_of(split)
@@ -50,7 +52,19 @@ def read(config: Any) -> dict[str, Examples]:
         result["validation"], order = train.take(order[:held]).first(config["eval_examples"]), order[held:]
     for split in task.validations:
         result[split] = split_of(split).first(config["eval_examples"])
+        _check_labels(config, split, result[split])
     return {"train": train.take(order).first(config["train_examples"]), **result}
+
+
+def _check_labels(config: Any, split: str, examples: Examples) -> None:
+    """Raises: ValueError for examples to learn or choose by that have no label, or one that is no class."""
+    task, labels = task_of(config), examples.labels
+    wrong = (labels < 0) | (labels >= len(task.labels)) if task.labels else ~np.isfinite(labels)
+    if count := int(wrong.sum()):
+        raise ValueError(
+            f"data.{split}={config[split] or split}: {count:,} of {len(labels):,} examples have no known "
+            f"label ({labels[wrong][0]}); name another split"
+        )
 
 
 def split_names(config: Any) -> Task:
@@ -85,6 +99,7 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
             f"data.train, data.validation and data.test are {', '.join(named)}; name different splits, or "
             "leave data.validation empty to hold out a share of train"
         )
+    check_texts(builder, columns)
     labels = class_names(builder, columns.label)
     return columns._asdict() | names | {"labels": tuple(config["labels"]) or labels}
 

@@ -15,6 +15,7 @@ from PIL import Image
 from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic, paths
+from fourier_attn.data.columns import Columns
 from fourier_attn.data.descriptions import check_descriptions
 from fourier_attn.data.sources.files import letters
 
@@ -210,6 +211,19 @@ def check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) 
         )
 
 
+def check_texts(builder: Any, columns: Columns) -> None:
+    """Raises: ValueError for features that were named as texts and hold something else."""
+    features = builder.info.features
+    texts = [name for name, feature in features.items() if isinstance(feature, tfds.features.Text)]
+    for knob in ("text", "text_pair"):
+        name = getattr(columns, knob)
+        if name and name not in texts:
+            raise ValueError(
+                f"data.{knob}={name}: this feature of the data set in {builder.data_path} is "
+                f"{features[name]!r:.80}, not a text; name one of {', '.join(texts) or 'another data set'}"
+            )
+
+
 def class_names(builder: Any, feature: str) -> tuple[str, ...]:
     """The classes of a feature; () of one that is a number with a fraction. Raises: ValueError for others."""
     found = builder.info.features[feature]
@@ -239,6 +253,8 @@ def read_split(
             raise ValueError(f"{len(rows)} of {expected} examples")
         columns = [[row[name].decode("utf-8") for row in rows] for name in texts]
         labels = np.array([row.get(label, -1) for row in rows])
+        if labels.dtype.kind == "f" and np.isnan(labels).all():
+            labels = np.full(len(rows), -1.0)  # not public
         idx = np.array([row.get("idx", i) for i, row in enumerate(rows)])
     except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
         raise ValueError(_unreadable(builder, split, error)) from error

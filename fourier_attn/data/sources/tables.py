@@ -115,22 +115,19 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _stated_parts(folder: Path) -> list[Path]:
-    state = _description(folder / "state.json")
+    file = folder / "state.json"
+    state = _description(file)
     try:
         names = [str(part["filename"]) for part in state["_data_files"]]
     except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{folder / 'state.json'} does not name the files of a data set; save it again"
-        ) from error
+        raise ValueError(f"{file} does not name the files of a data set; save it again") from error
     for name in names:
         if Path(name).name != name or files.ending(name) not in COLUMNAR:
-            raise ValueError(
-                f"{folder / 'state.json'} names the file {name!r:.80}, which is not one beside it"
-            )
+            raise ValueError(f"{file} names {name!r:.80}, which is not a file beside it; save it again")
         if not (folder / name).exists():
             raise ValueError(f"{folder} has no {name}, which its state.json names; copy the whole folder")
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"{folder / 'state.json'} names no file, or one twice; save the data set again")
+        raise ValueError(f"{file} names no file, or one twice; save the data set again")
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise ValueError(
             f"{folder} holds a selection of rows that was not written out; save it with flatten_indices()"
