@@ -154,10 +154,11 @@ def keep_programs(config: Any) -> None:
     """Has JAX keep what it compiles, unless it has been told where already."""
     import jax
 
-    from fourier_attn.train import programs
+    from fourier_attn.train import processes, programs
 
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        place = programs.folder(config.data)
+        say = (lambda line: print(f"note        {line}")) if processes.lead() else (lambda line: None)
+        place = programs.folder(config.data, say)
         jax.config.update("jax_compilation_cache_dir", place and str(place))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 

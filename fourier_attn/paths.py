@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from pathlib import Path
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -67,3 +68,20 @@ def matching(pattern: str) -> list[Path]:
     literal = next(place for place in (path, *path.parents) if place.exists())
     found = [path] if literal == path else literal.glob(str(path.relative_to(literal)))
     return sorted(each for each in found if each.is_file())
+
+
+def exposed(path: Path) -> str:
+    """Returns how another user could change a folder, or put another one in its place; "" if nobody can.
+
+    It goes down from the root, so that what has been checked cannot be replaced in the meantime.
+    """
+    for folder in (*reversed(path.parents), path):
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            return f"{folder} is a link or a file, not a folder"
+        if found.st_uid not in (0, os.geteuid()):
+            return f"{folder} belongs to another user"
+        sticky = found.st_mode & stat.S_ISVTX and folder != path  # others cannot rename what is not theirs
+        if found.st_mode & 0o022 and not sticky:
+            return f"other users can write to {folder}"
+    return ""

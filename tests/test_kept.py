@@ -82,6 +82,20 @@ def test_a_directory_that_takes_nothing_stays_as_it_is(place: Path, tmp_path: Pa
     assert same(first, second)
 
 
+@pytest.mark.parametrize("how", ["linked", "open to all"])
+def test_a_folder_that_is_not_ours_is_neither_read_nor_written(how: str, place: Path, tmp_path: Path) -> None:
+    load(place, tmp_path / "a")
+    ours, target = place / kept.FOLDER, tmp_path / "target"
+    if how == "linked":
+        ours.rename(target)
+        ours.symlink_to(target)
+    else:
+        ours.chmod(0o777)
+    before = {path: path.stat().st_mtime_ns for path in ours.iterdir()}
+    assert len(load(place, tmp_path / "b", length=9)[1]) == 2
+    assert {path: path.stat().st_mtime_ns for path in ours.iterdir()} == before
+
+
 def test_only_some_are_kept(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MOST", 2)
     for i, length in enumerate((8, 9, 10, 11)):

@@ -1,7 +1,9 @@
 """Where compiled programs are kept, and from where they are not read."""
 
+import os
 import shutil
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,14 +31,50 @@ def test_programs_that_came_with_data_are_not_looked_at(tmp_path: Path) -> None:
     assert not list(place.iterdir())
 
 
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
-    place = programs.folder({"dir": str(tmp_path)})
-    place.chmod(0o777)
-    assert programs.folder({"dir": str(tmp_path)}) is None
-    place.rmdir()
-    (tmp_path / "target").mkdir(mode=0o700)
-    place.symlink_to(tmp_path / "target")
-    assert programs.folder({"dir": str(tmp_path)}) is None
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "fourier_attn"
+
+
+def open_to_all(folder: Path) -> None:
+    folder.chmod(0o777)
+
+
+def linked(folder: Path) -> None:
+    folder.rename(folder.with_name("target"))
+    folder.symlink_to(folder.with_name("target"))
+
+
+def anothers(folder: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a folder away")
+    os.chown(folder, 12345, 12345)
+
+
+@pytest.mark.parametrize("which", ["private", "kept", "data", "above"])
+@pytest.mark.parametrize("change", [open_to_all, linked, anothers])
+def test_a_folder_that_others_can_change_is_not_used(
+    change: Callable[[Path], None], which: str, tmp_path: Path, cache: Path
+) -> None:
+    """Whoever can write to a folder above can put another one in the place of the private one."""
+    data, said = tmp_path / "above" / "data", []
+    data.mkdir(parents=True)
+    private = programs.folder({"dir": str(data)})
+    folders = {"private": private, "kept": data / FOLDER, "data": data, "above": data.parent}
+    change(folders[which])
+    place = programs.folder({"dir": str(data)}, said.append)
+    if change is linked and which in ("data", "above"):
+        assert place.name == private.name  # the data directory that is meant is where the link leads
+        return
+    assert place.parent == cache
+    assert cache.stat().st_mode & 0o022 == 0
+    [line] = said
+    assert f"kept in {cache}, not in the data directory: " in line
+    assert str(folders[which]) in line
+    open_to_all(cache)
+    assert programs.folder({"dir": str(data)}, said.append) is None
+    assert f"kept nowhere (other users can write to {cache})" in said[-1]
 
 
 def test_without_a_data_directory_nothing_is_kept(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ class Kept:
 
     def __init__(self, folder: Path, examples: Sequence[Any], config: Any, mode: int = 0o644):
         self.folder, self.mode = folder / FOLDER, mode
+        self.usable = _usable(self.folder)
         self.examples = _hash(_code(), examples)
         self.fitted = _hash(self.examples, tokenizers.__version__, [config[name] for name in FITTED])
         self.length = config["length"]
@@ -71,7 +72,7 @@ class Kept:
     def give_tokenizer(self, directory: Path) -> None:
         """Writes the tokenizer that was fitted to these examples into a run's directory that has none."""
         if not tokenizer_file(directory).exists():
-            file = _whole(self.folder / f"tokenizer-{self.fitted}")
+            file = self._opened(f"tokenizer-{self.fitted}")
             if file is not None:
                 with file:
                     atomic.write(directory / "tokenizer.json", file.read()[:-SUM])
@@ -84,7 +85,7 @@ class Kept:
         """What the tokenizer in a run's directory has encoded; None if it is not there."""
         if not tokenizer_file(directory).exists():
             return None
-        file = _whole(self.folder / self._rows(directory))
+        file = self._opened(self._rows(directory))
         if file is None:
             return None
         with file:
@@ -110,10 +111,15 @@ class Kept:
         tokenizer = hashlib.sha256(tokenizer_file(directory).read_bytes()).hexdigest()
         return f"rows-{_hash(self.examples, tokenizer, tokenizers.__version__, self.length)}"
 
+    def _opened(self, name: str) -> BinaryIO | None:
+        return _whole(self.folder / name) if self.usable else None
+
     def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
+        if not self.usable:
+            return
         mine = self.folder / f"{name}-{os.getpid()}"  # several processes may write at once
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(mode=0o755, exist_ok=True)
             with atomic.writing(mine, self.mode) as file:
                 summed = _Summed(file)
                 fill(summed)
@@ -152,6 +158,20 @@ def root(config: Any) -> Path:
     if config["task"] == "files":
         return paths.given(config["train"]).absolute().parent
     return Path(constants.DATA_DIR).expanduser()
+
+
+def _usable(folder: Path) -> bool:
+    """Whether a folder of kept files is missing, or is a real one of somebody whose data are used anyway.
+
+    A link is not followed. The owner is this user, root, or the owner of the data directory.
+    """
+    try:
+        found, above = folder.lstat(), folder.parent.stat()
+    except OSError:
+        return True
+    known = found.st_uid in (0, os.geteuid(), above.st_uid)
+    foreign = found.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_IWOTH
+    return stat.S_ISDIR(found.st_mode) and known and not foreign
 
 
 def _age(path: Path) -> int:

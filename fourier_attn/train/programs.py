@@ -1,47 +1,70 @@
-"""Compiled programs, kept for the next start: in `.fourier_attn` of the data directory.
+"""Compiled programs, kept for the next start: in `.fourier_attn` of the data directory, if that is safe.
 
-A compiled program is code. So it is read only from a folder of this user's that nobody else can write to, and
-whose name tells this machine and the number that its file system gave to the folder above: one that came with
-somebody's data or run has another number, and is not looked at.
+A compiled program is code. So it is read only from a folder that nobody but this user and root can change, or
+put another one in the place of: the folders above it are checked as well. Else the user's own cache directory
+is used. The name of the folder tells this machine and the number that its file system gave to the folder
+above: one that came with somebody's data or run has another number, and is not looked at.
 """
 
 import contextlib
 import hashlib
 import os
-import stat
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fourier_attn import provenance
+from fourier_attn import paths, provenance
 from fourier_attn.data import kept
 
 MOST = 2**30  # bytes; the oldest half is removed where there are more
 ZSTD = b"\x28\xb5\x2f\xfd"  # what such a file begins with
 
 
-def folder(config: Any) -> Path | None:
-    """Where programs are kept, by the `data` part of the configuration; None where it cannot be trusted."""
-    above = kept.root(config).resolve() / kept.FOLDER
+def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path | None:
+    """Returns where programs are kept, by the `data` part of the configuration; None if nowhere is safe.
+
+    Args:
+      say: is told why it is not the data directory.
+    """
+    data, own = kept.root(config).resolve(), _own_cache()
+    if not data.is_dir():
+        return None
+    if isinstance(place := _private(data / kept.FOLDER), Path):
+        return place
+    with contextlib.suppress(OSError):
+        own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = _private(own)
+    where = f"in {own}" if isinstance(found, Path) else f"nowhere ({found})"
+    say(f"compiled programs are kept {where}, not in the data directory: {place}")
+    return found if isinstance(found, Path) else None
+
+
+def _own_cache() -> Path:
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = given if given.is_absolute() else Path("~/.cache").expanduser()
+    return cache.resolve() / "fourier_attn"
+
+
+def _private(above: Path) -> Path | str:
+    """Returns the folder of this user and machine in the folder `above`, or why that is not safe."""
     try:
-        above.mkdir(exist_ok=True)
-        found = above.lstat()
-        told = f"{found.st_ino} {os.geteuid()} {_machine()}"
+        if reason := paths.exposed(above.parent):
+            return reason
+        with contextlib.suppress(FileExistsError):
+            above.mkdir(mode=0o755)
+        told = f"{above.lstat().st_ino} {os.geteuid()} {_machine()}"
         place = above / f"programs-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        if reason := paths.exposed(above):
+            return reason
         with contextlib.suppress(FileExistsError):
             place.mkdir(mode=0o700)
-        if not _mine(place) or not stat.S_ISDIR(found.st_mode):
-            return None
+        if reason := paths.exposed(place):
+            return reason
         _tidy(place)
         return place
-    except OSError:  # no data directory yet, or one that is read only
-        return None
-
-
-def _mine(place: Path) -> bool:
-    found = place.lstat()
-    private = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o022
-    return stat.S_ISDIR(found.st_mode) and private
+    except OSError as error:
+        return f"{above} cannot be used ({error.strerror})"
 
 
 def _machine() -> str:
