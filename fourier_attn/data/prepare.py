@@ -14,8 +14,9 @@ import tensorflow_datasets as tfds
 from absl import flags
 
 from fourier_attn import atomic, command, paths
+from fourier_attn.data import lock
 from fourier_attn.data.sources import cifar, glue, idx, imdb, wikitext
-from fourier_attn.data.tfds import is_prepared, tfds_builder
+from fourier_attn.data.tfds import is_prepared, place, tfds_builder
 
 READERS = {
     "imdb_reviews": imdb.splits,
@@ -35,10 +36,18 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
       end. Nothing is left behind then.
     """
     source = _there(source, dataset)
-    builder: Any = tfds_builder(dataset, data_dir)
-    if is_prepared(builder):
-        print(f"{dataset} is already in {builder.data_path}; move that folder away to build it again")
-        return builder
+    builder = tfds_builder(dataset, data_dir)
+    if not is_prepared(builder):
+        with lock.alone(place(data_dir), dataset):
+            builder = tfds_builder(dataset, data_dir)
+            if not is_prepared(builder):
+                _build(builder, dataset, source)
+                return builder
+    print(f"{dataset} is already in {builder.data_path}; move that folder away to build it again")
+    return builder
+
+
+def _build(builder: Any, dataset: str, source: Path) -> None:
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
     # All is read before anything is written.
@@ -49,7 +58,6 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
     atomic.sync_tree(Path(builder.data_path))
     counts = ", ".join(f"{split.num_examples:,} {name}" for name, split in builder.info.splits.items())
     print(f"{dataset} is in {builder.data_path}: {counts}")
-    return builder
 
 
 def _there(source: str | Path, dataset: str) -> Path:

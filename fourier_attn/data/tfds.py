@@ -7,6 +7,7 @@ import io
 import sys
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from PIL import Image
 from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic, paths
+from fourier_attn.data import lock
 from fourier_attn.data.columns import Columns
 from fourier_attn.data.descriptions import check_descriptions
 from fourier_attn.data.sources.files import letters
@@ -124,22 +126,20 @@ def prepared(
     Raises: ValueError where it cannot be had or cannot be written.
     """
     where = folder(data_dir)
-    if make:
-        check_descriptions(dataset, where)
-    builder = make(where) if make else tfds_builder(dataset, data_dir)
+
+    def found() -> tfds.core.DatasetBuilder:
+        if make:
+            check_descriptions(dataset, where)
+        return make(where) if make else tfds_builder(dataset, data_dir)
+
+    builder = found()
     if is_prepared(builder):
         return builder
-    if not sys.stderr.isatty():
-        tfds.disable_progress_bar()
     try:
-        for url in builder.url_infos or ():  # TFDS tries for minutes before it gives up
-            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
-        download = tfds.download.DownloadConfig(force_checksums_validation=True)
-        # TFDS announces a download of unknown size even of what is made here.
-        quiet = contextlib.nullcontext() if builder.url_infos else contextlib.redirect_stdout(io.StringIO())
-        with quiet:
-            builder.download_and_prepare(download_config=download)
-        atomic.sync_tree(Path(builder.data_path))
+        with lock.alone(place(data_dir), dataset):
+            builder = found()  # as another process may have prepared it in the meantime
+            if not is_prepared(builder):
+                _prepare(builder)
     except OSError as error:
         local = not builder.url_infos  # nothing was to be downloaded
         if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:
@@ -153,6 +153,24 @@ def prepared(
             f"--dataset={dataset} --source=DIR"
         ) from error
     return builder
+
+
+def place(data_dir: str | None) -> Path:
+    """Returns the data directory, which is TFDS's own for None."""
+    return Path(folder(data_dir) or constants.DATA_DIR).expanduser()
+
+
+def _prepare(builder: tfds.core.DatasetBuilder) -> None:
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
+    for url in builder.url_infos or ():  # TFDS tries for minutes before it gives up
+        urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
+    download = tfds.download.DownloadConfig(force_checksums_validation=True)
+    # TFDS announces a download of unknown size even of what is made here.
+    quiet = contextlib.nullcontext() if builder.url_infos else contextlib.redirect_stdout(io.StringIO())
+    with quiet:
+        builder.download_and_prepare(download_config=download)
+    atomic.sync_tree(Path(builder.data_path))
 
 
 def read_pictures(builder: Any, split: str, label: str = "label", question: str = "") -> Pictures:

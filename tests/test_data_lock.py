@@ -1,0 +1,106 @@
+"""Several processes that start on one data directory: one prepares a data set, the others wait for it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fourier_attn.data import lock, tfds
+from fourier_attn.data.sources import reviews
+
+
+def in_child(work: Any) -> int:
+    """Runs work in another process, which ends at once after it; returns its number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def waited(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_who_comes_later_waits_and_says_so(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    said = tmp_path / "said"
+
+    def work() -> None:
+        with lock.alone(tmp_path / "data", "a/b:1.0.0"):
+            said.write_text(f"{said.read_text() if said.exists() else ''}in ")
+            time.sleep(0.2)
+            said.write_text(f"{said.read_text()}out ")
+
+    children = [in_child(work) for _ in range(3)]
+    assert [waited(child) for child in children] == [0, 0, 0]
+    assert said.read_text() == "in out " * 3
+    assert "waiting for another process that prepares a/b:1.0.0 in" in capfd.readouterr().err
+    assert not [*tmp_path.glob("data/*")]  # nor a file of the lock
+
+
+def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
+    def work() -> None:
+        with lock.alone(tmp_path, "x"):
+            (tmp_path / "held").touch()
+            time.sleep(60)
+
+    child = in_child(work)
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    waited(child)
+    assert (tmp_path / ".x.lock").exists()
+    with lock.alone(tmp_path, "x"):
+        pass
+    assert not (tmp_path / ".x.lock").exists()
+
+
+def test_what_another_process_has_prepared_is_taken(
+    few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of who waits, nobody prepares again, as the data set has come in the meantime."""
+    target = tmp_path / "data"
+
+    def come(folder: Path, name: str) -> Any:
+        target.symlink_to(few_reviews)
+        return original(folder, name)
+
+    original = lock.alone
+    monkeypatch.setattr(lock, "alone", come)
+    monkeypatch.setattr(tfds, "_prepare", lambda builder: pytest.fail("it is prepared already"))
+    assert tfds.prepared("synthetic_reviews", str(target), reviews.builder).is_prepared()
+
+
+def test_a_prepared_data_set_needs_no_lock(few_reviews: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "alone", lambda *given: pytest.fail("a directory may be read-only"))
+    assert tfds.prepared("synthetic_reviews", few_reviews, reviews.builder).is_prepared()
+
+
+def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"synthetic_reviews cannot be written to .*name another directory"):
+        tfds.prepared("synthetic_reviews", str(tmp_path / "file"), reviews.builder)
+
+
+@pytest.mark.slow
+def test_three_first_starts_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys; from fourier_attn.data import tfds; from fourier_attn.data.sources import reviews\n"
+        "reviews.SyntheticReviews.sizes = {'train': 200, 'validation': 20, 'test': 20}\n"
+        "builder = tfds.prepared('synthetic_reviews', sys.argv[1], reviews.builder)\n"
+        "print(len(tfds.read_split(builder, 'train')))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(command, **pipes) for _ in range(3)]
+    ends = [process.communicate() for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], ends
+    assert [out.splitlines()[-1] for out, _ in ends] == ["200"] * 3
