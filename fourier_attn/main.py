@@ -38,11 +38,17 @@ def define_flags() -> None:
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict", "explain"], "what to do")
     flags.DEFINE_string("text", None, "the text to judge or to look at, or the question about --image")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
-    flags.DEFINE_string("input", None, "a file of JSON lines with text (and text_pair), or image; - is stdin")
+    flags.DEFINE_string(
+        "input",
+        None,
+        "a file of texts or images to answer: CSV, TSV, JSON lines, Parquet, a text in each line, also .gz; "
+        "- is stdin. With a column of labels the answers are scored, too",
+    )
     flags.DEFINE_string(
         "output",
         None,
-        "where the answers to --input go, as JSON lines; default - is stdout. Of --image: NAME, of NAME.png "
+        "where the answers to --input go, as JSON lines; default - is stdout. Scores go to stderr, and to "
+        "NAME.metrics.json beside a file NAME.jsonl. Of --image: NAME, of NAME.png "
         "and NAME.json with the map of attention; default none. Of --mode=explain likewise; default "
         "WORKDIR/explain",
     )
@@ -85,10 +91,7 @@ def main() -> None:
     elif flags.FLAGS.input is not None:
         judge_file(directory)
     else:
-        for answer, value in judged(directory):
-            print(f"{answer} {value:.4f}")
-        if flags.FLAGS.output is not None:
-            look_inside(directory)
+        answer_one(directory)
 
 
 def check_modes() -> None:
@@ -195,26 +198,37 @@ def evaluate(directory: Path, config: Any) -> None:
         print(split, *(f"{name} {show(values, name)}" for name in means))
 
 
-def look_inside(directory: Path) -> None:
+def answer_one(directory: Path) -> None:
+    """Prints the answer to a text or an image; with --output also writes what the run did with it."""
+    from fourier_attn.predict import Predictor
+
+    if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
+        raise ValueError("--image and --text_pair exclude each other; give one of them")
+    predictor = Predictor.load(directory, batch=1)
+    for answer, value in judged(predictor):
+        print(f"{answer} {value:.4f}")
+    if flags.FLAGS.output is not None:
+        look_inside(directory, predictor)
+
+
+def look_inside(directory: Path, predictor: Any = None) -> None:
     """Writes what a trained run did with its input, and says where."""
     from fourier_attn.studies.explain import explain
 
     given, output = flags.FLAGS, flags.FLAGS.output
     where = paths.given(output) if output else None
-    for file in explain(directory, given.text, given.text_pair, given.image, where):
+    for file in explain(directory, given.text, given.text_pair, given.image, where, predictor):
         print(f"written to {file}")
 
 
-def judged(directory: Path) -> list[tuple[str, float]]:
+def judged(predictor: Any) -> list[tuple[str, float]]:
     """The answers to what is to be judged: an image, a question about one, or a text."""
     from fourier_attn import predict
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
     if image is None:
-        return predict.predict(directory, text or "", text_pair)
-    if text_pair is not None:
-        raise ValueError("--image and --text_pair exclude each other; give one of them")
-    return predict.predict_image(directory, image, text)
+        return predict.predict(predictor, text or "", text_pair)
+    return predict.predict_image(predictor, image, text)
 
 
 def given_config() -> Any:

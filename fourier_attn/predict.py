@@ -1,7 +1,7 @@
 """A trained run put to use: its answers to texts and images, and its metrics on a split."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,8 +16,8 @@ from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import ImageBatches, read_image
 from fourier_attn.data.text import (
     check_known,
-    encode,
     encode_questions,
+    encode_with_cut,
     load_tokenizer,
     special,
     tokenizer_file,
@@ -44,8 +44,9 @@ class Predictor:
     Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
     of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
     on patches: `patches`, rows of dicts with the classes of each. Of texts also `unknown`, the share of its
-    tokens that the tokenizer does not know. Probabilities are means over seeds. A program is compiled once
-    for each padded length.
+    tokens that the tokenizer does not know, and `cut`, the share of its tokens that were not read because the
+    text is longer than `data.length`. Probabilities are means over seeds. A program is compiled once for each
+    padded length.
 
     Args:
       config: of the run.
@@ -62,12 +63,16 @@ class Predictor:
         self.forward = make_forward(network)
 
     @classmethod
-    def load(cls, directory: str | Path, batch: int = 0) -> "Predictor":
-        """The best weights of the run in `directory`, or in a folder in Hugging Face's form.
+    def load(cls, directory: str | Path, batch: int = 0, allow_code: bool = False) -> "Predictor":
+        """Returns the best weights of a run, or those of a folder in Hugging Face's form, ready for use.
 
-        Raises: ValueError for one that cannot be used.
+        Args:
+          allow_code: whether to execute the files that have registered the run's own mixer or task.
+        Raises: ValueError for a directory that cannot be used.
         """
         directory = paths.given(directory).resolve()
+        if allow_code:
+            workdir.allow_code(directory)
         exports = [directory / name for name in ("model.safetensors", "manifest.json")]
         if not is_run(directory) and any(path.exists() for path in exports):
             config, params, file = folder.load(directory)
@@ -77,37 +82,43 @@ class Predictor:
         tokenizer = load_tokenizer(file) if data.task_of(config.data).fitted else None
         return cls(config, network, jax.device_put(params), tokenizer, batch)
 
-    def __call__(self, inputs: Sequence[Any], text_pairs: Sequence[str] | None = None) -> list[Answer]:
+    def __call__(self, inputs: Any, text_pairs: Any = None) -> list[Answer]:
         """The answer to each input.
 
         Args:
-          inputs: texts; or images, as files or as arrays of bytes of the network's size.
+          inputs: texts; or images, as files or as arrays of bytes of the network's size. Anything that can be
+            read one by one: a list, a column of a data frame, an array of strings, a generator.
           text_pairs: the second text of each, for a task about two; or the question about each image.
         Raises: ValueError for a text without a character to read, an image that cannot be used, and for
           inputs that the task is not about.
         """
-        if isinstance(inputs, str | bytes):
-            raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
-        if not len(inputs):
+        inputs = as_list("inputs", inputs, axes=4 if self.task.images else 1)
+        text_pairs = None if text_pairs is None else as_list("text_pairs", text_pairs)
+        if not inputs:
             return []
         if self.task.images:
             return self._judge(self.image_batches(inputs, text_pairs))
-        batches = self.text_batches(inputs, text_pairs)
+        batches, cut = self._encoded(inputs, text_pairs)
         answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._judge(batches)
-        for answer, row in zip(answers, batches.rows, strict=True):
+        for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
             answer["unknown"] = _share(row, special(self.tokenizer))
+            answer["cut"] = round(share, 4)
         return answers
 
     def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Batches:
         """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
+        return self._encoded(texts, text_pairs)[0]
+
+    def _encoded(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> tuple[Batches, np.ndarray]:
+        """Returns texts as the network takes them, and the share of each that was cut. Raises: ValueError."""
         if self.task.images:
             raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
         self._check_texts(texts, text_pairs)
         masks = self.task.head == "pretraining"
-        rows = encode(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
+        rows, cut = encode_with_cut(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
         ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
         labels, size = np.zeros(len(rows), np.int32), self.batch
-        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep), cut
 
     def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
         if text_pairs is not None and len(text_pairs) != len(texts):
@@ -228,6 +239,25 @@ def _check_parts(config: Config, tokenizer: Any) -> None:
         )
 
 
+def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
+    """Returns what can be read one by one as a list.
+
+    Args:
+      axes: of an array of all values.
+    Raises: ValueError for one text, for what has no order, and for tables and arrays of other axes.
+    """
+    if isinstance(values, str | bytes | Path):
+        what = "file" if isinstance(values, Path) else "text"
+        raise ValueError(f"{name}={values!r:.40} is one {what}; give a list of {what}s")
+    if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} is a {type(values).__name__}, not a list; give one")
+    if (found := getattr(values, "ndim", axes)) not in (1, axes):
+        cure = "give one column of it" if axes == 1 else "give a list, also of one"
+        raise ValueError(f"{name} is a {type(values).__name__} of {found} axes; {cure}")
+    # pyarrow's arrays hold objects of their own
+    return getattr(values, "to_pylist", lambda: list(values))()
+
+
 def check_text(name: str, value: Any) -> None:
     """Raises: ValueError for what is no text, or has no character to read."""
     if not isinstance(value, str):
@@ -324,15 +354,17 @@ def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, all
         print(f"note: other data than the run was made with ({told})", file=sys.stderr)
 
 
-def predict(directory: str | Path, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
-    """The answer of the run in `directory` to one text or pair of texts, with its probability.
+def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
+    """The answer of a run to one text or pair of texts, with its probability.
 
     Of a task with classes the name of the class; of one without, ("score", number); of pre-training the five
     likeliest tokens for each "[MASK]".
 
+    Args:
+      run: its directory, or its `Predictor`.
     Raises: ValueError as `Predictor`.
     """
-    predictor = Predictor.load(directory, batch=1)
+    predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
     if predictor.task.images:
         how = "as well" if predictor.task.question else "instead of a text"
         task = predictor.config.data.task
@@ -341,13 +373,16 @@ def predict(directory: str | Path, text: str, text_pair: str | None = None) -> l
     if answer["unknown"]:
         note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
         print(f"{note}; the others have no influence of their own", file=sys.stderr)
+    if answer["cut"]:
+        note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
+        print(f"{note}={predictor.config.data.length} tokens", file=sys.stderr)
     if "masks" in answer:
         return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
     return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]
 
 
 def predict_image(
-    directory: str | Path, image: str | Path, question: str | None = None
+    run: str | Path | Predictor, image: str | Path, question: str | None = None
 ) -> list[tuple[str, float]]:
     """The classes of an image, the likeliest first, with their probabilities.
 
@@ -355,10 +390,11 @@ def predict_image(
     network was made for.
 
     Args:
+      run: its directory, or its `Predictor`.
       question: what is asked, of a task with questions.
     Raises: ValueError as `Predictor`; for a question with words that the task does not know.
     """
-    predictor = Predictor.load(directory, batch=1)
+    predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
     if not predictor.task.images:
         task = predictor.config.data.task
         raise ValueError(f"the task {task!r} is about texts; give --text instead of --image")

@@ -1,134 +1,237 @@
-"""Many inputs judged by a trained run: JSON lines in, JSON lines out, in the same order, a few at a time."""
+"""Many inputs answered by a trained run: rows of a file in, JSON lines out, in the same order."""
 
 import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
 
 from fourier_attn import atomic, paths
-from fourier_attn.data.sources import files
+from fourier_attn.data import Task
+from fourier_attn.data.columns import NUMBER, is_hidden, label_of
+from fourier_attn.data.inputs import STDIN, Input, read_inputs
 from fourier_attn.predict import Predictor, check_text
+from fourier_attn.train import scores
+from fourier_attn.train.evaluate import show
+from fourier_attn.train.writer import strict_json
 
-CHUNK = 2048  # lines that are judged at a time
+CHUNK = 2048  # rows that are answered at a time
+LETTERS = 2**24  # characters of their texts
 WARN = 0.2  # share of unknown tokens from which an answer means little
+MOST = 20  # classes of which a table is printed
+
+
+class Item(NamedTuple):
+    """What a row asks, and its label; None: it has none."""
+
+    row: Input
+    values: dict[str, Any]
+    label: float | None
+
+    def letters(self) -> int:
+        return sum(len(value) for value in self.values.values() if isinstance(value, str))
 
 
 def judge(directory: str | Path, source: str, target: str, skip_bad: bool = False) -> str:
-    """Judges every line of `source`, an object with what the task is about; says what was done.
+    """Answers every row of `source` and returns what was done, in words.
 
-    These are `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`.
-
-    Each line of `target` is an answer of `Predictor` with the number of the line it answers.
+    The source is any file that `read_inputs` reads. Its rows have the columns of the run's own data, or
+    `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`. Each line of
+    `target` is an answer of `Predictor` with the file and the line (in Parquet the row) that it answers.
+    Where rows have labels, each answer also has `true`, and scores are returned and written to
+    NAME.metrics.json next to a file NAME.jsonl.
 
     Args:
       source, target: files; "-" is standard input and output. Of a file, nothing is left after an error.
-      skip_bad: leave out lines that cannot be judged, with a note each, instead of ending.
-    Raises: ValueError that names the line, and for a run that cannot be used.
+      skip_bad: leave out rows that cannot be answered, with a note each, instead of ending.
+    Raises: ValueError that names the row, and for a run that cannot be used.
     """
-    if "-" not in (source, target) and _same(paths.given(source), paths.given(target)):
-        raise ValueError(f"--output={target} is the file of --input, which it would replace; name another")
+    scored = None if target == "-" else paths.given(target).with_suffix(".metrics.json")
+    for path in () if scored is None else (paths.given(target), scored):
+        if source not in STDIN and _same(paths.given(source), path):
+            what = "" if path == paths.given(target) else f": its scores, {path.name},"
+            raise ValueError(
+                f"--output={target}{what} is the file of --input, which it would replace; name another"
+            )
     predictor = Predictor.load(directory)
-    counts = {"judged": 0, "skipped": 0, "unknown": 0}
-    with _opened(source) as lines, _written(target) as out:
-        items = _items(lines, "standard input" if source == "-" else source, predictor, skip_bad, counts)
-        while chunk := list(islice(items, CHUNK)):
-            for (number, _), answer in zip(chunk, _judged(predictor, chunk), strict=True):
-                counts["unknown"] += answer.get("unknown", 0.0) > WARN
-                out.write(json.dumps({"line": number, **answer}, ensure_ascii=False) + "\n")
+    tally = Tally(predictor.task, predictor.config.data.length)
+    with _written(target) as out:
+        # a stream of another encoding gets escapes that JSON knows
+        escaped = "utf" not in (out.encoding or "utf").lower()
+        for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
+            for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
+                out.write(json.dumps(tally.add(item, answer), ensure_ascii=escaped) + "\n")
             out.flush()
-            counts["judged"] += len(chunk)
-        if not counts["judged"]:
-            raise ValueError(f"--input={source} has no line that can be judged; write some")
-    skipped = f", {counts['skipped']:,} skipped" if counts["skipped"] else ""
-    said = f"{counts['judged']:,} judged{skipped}"
-    if not counts["unknown"]:
-        return said
-    return f"{said}; in {counts['unknown']:,} over {WARN:.0%} of the tokens are unknown"
+        if not tally.judged:
+            raise ValueError(f"--input={source} has no row that can be answered; write some")
+    if scored is not None and (found := tally.scores()):
+        atomic.write(scored, strict_json(found) + "\n")
+    elif scored is not None:
+        scored.unlink(missing_ok=True)  # or it would seem to be about these answers
+    return tally.words()
+
+
+class Tally:
+    """Counts what has been answered, and compares the answers with labels.
+
+    Args:
+      length: tokens of a text that are read.
+    """
+
+    def __init__(self, task: Task, length: int):
+        self.task, self.length = task, length
+        self.judged = self.skipped = self.unknown = self.cut = 0
+        self.labels: list[float] = []
+        self.answers: list[float] = []
+
+    def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
+        """Counts an answer; returns it with where its row stands and with the label."""
+        self.judged += 1
+        self.unknown += answer.get("unknown", 0.0) > WARN
+        self.cut += answer.get("cut", 0.0) > 0
+        names, true = self.task.labels, {}
+        if item.label is not None:
+            self.labels.append(item.label)
+            self.answers.append(names.index(answer["label"]) if names else answer["score"])
+            true = {"true": names[int(item.label)] if names else item.label}
+        return {"file": item.row.where.rpartition(", ")[0], "line": item.row.number, **true, **answer}
+
+    def scores(self) -> dict[str, Any]:
+        """Returns the scores of the answers to rows with labels; {} where there are none."""
+        if not self.labels:
+            return {}
+        if self.task.labels:
+            answers, labels = (np.array(each, np.int64) for each in (self.answers, self.labels))
+            return scores.per_class(answers, labels, self.task.labels)
+        pair = (self.answers, self.labels)
+        undefined = {name: scores.why_undefined(name, *pair) for name in self.task.metrics}
+        found = {name: scores.SCORES[name](*pair) for name in self.task.metrics}
+        error = float(np.mean(np.abs(np.subtract(*pair))))
+        told = {name: why for name, why in undefined.items() if why}
+        return {"examples": len(self.labels), **found, "mean_absolute_error": error, "undefined": told}
+
+    def words(self) -> str:
+        """Returns what was done: counts, what an answer may lack, and the scores."""
+        said = f"{self.judged:,} judged" + (f", {self.skipped:,} skipped" if self.skipped else "")
+        if self.unknown:
+            said += f"; in {self.unknown:,} over {WARN:.0%} of the tokens are unknown"
+        if self.cut:
+            said += f"; of {self.cut:,} the end is not read: longer than data.length={self.length} tokens"
+        return "\n".join([said, *_table(self.scores())])
+
+
+def _table(found: dict[str, Any]) -> Iterator[str]:
+    """Yields the scores, line by line."""
+    if not found:
+        return
+    shown = [name for name in found if name not in ("examples", "classes", "confusion", "undefined")]
+    values = ", ".join(f"{name.replace('_', ' ')} {show(found, name)}" for name in shown)
+    yield f"{values} of {found['examples']:,} rows with labels"
+    classes = found.get("classes", {})
+    if not 0 < len(classes) <= MOST:
+        return
+    width = max(len("class"), *(len(name) for name in classes))
+    counts = [len(f"{count}") for row in found["confusion"] for count in row]
+    column = max(*counts, len(f"{len(classes)}"))
+    head = " ".join(f"{i:>{column}}" for i in range(1, len(classes) + 1))
+    yield f"   {'class':<{width}}  precision  recall      f1  rows  predicted as {head}"
+    for i, (name, each) in enumerate(classes.items()):
+        three = ["-" if each[key] is None else f"{each[key]:.4f}" for key in ("precision", "recall", "f1")]
+        cells = "  ".join(f"{cell:>{size}}" for cell, size in zip(three, (9, 6, 6), strict=True))
+        counted = " ".join(f"{count:>{column}}" for count in found["confusion"][i])
+        yield f"{i + 1:>2} {name:<{width}}  {cells}  {each['examples']:>4}  {'':>12} {counted}"
 
 
 def _same(a: Path, b: Path) -> bool:
     return a.exists() and b.exists() and a.samefile(b)
 
 
-def _judged(predictor: Predictor, chunk: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-    values = [value for _, value in chunk]
-    inputs, *seconds = [[value[name] for value in values] for name in _names(predictor)]
+def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yields items together, at most `CHUNK` and about `LETTERS` characters."""
+    chunk, letters = [], 0
+    for item in items:
+        chunk.append(item)
+        letters += item.letters()
+        if len(chunk) == CHUNK or letters > LETTERS:
+            yield chunk
+            chunk, letters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _answers(predictor: Predictor, chunk: list[Item]) -> list[dict[str, Any]]:
+    inputs, *seconds = [[item.values[name] for item in chunk] for name in _columns(predictor.task)]
     return predictor(inputs, *seconds)
 
 
-def _names(predictor: Predictor) -> tuple[str, ...]:
-    """What a line has to have, in the order in which `Predictor` is given it."""
+def _columns(task: Task) -> dict[str, tuple[str, ...]]:
+    """Returns what a row has to have, in the order that `Predictor` takes, and how columns may be called."""
+    if task.images:
+        return {"image": ("image",)} | ({"text": ("text", task.question)} if task.question else {})
+    names = ("text", "text_pair")
+    return {name: (*dict.fromkeys((own, name)),) for name, own in zip(names, task.texts, strict=False)}
+
+
+def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> Iterator[Item]:
+    """Yields what each row asks. Raises: ValueError that names the row."""
+    task, wanted = predictor.task, _columns(predictor.task)
+    scored = task.head not in ("pretraining", "tokens")  # where one label says what the answer should be
+    own = predictor.config.data.label or task.label
+    asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
+    for row in read_inputs(source, asked, optional=("label",)):
+        try:
+            if row.error:
+                raise ValueError(row.error)
+            yield Item(row, *_checked(row, predictor, wanted))
+        except (ValueError, RecursionError) as error:
+            if not skip_bad:
+                what = str(error).removesuffix("; fix that line")
+                raise ValueError(
+                    f"{row.where}: {what}; fix that line, or leave bad ones out: --skip_bad"
+                ) from error
+            tally.skipped += 1
+            print(f"note: {row.where} is skipped: {error}", file=sys.stderr)
+
+
+def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[dict[str, Any], float | None]:
+    """Returns what a row asks, and its label. Raises: ValueError."""
+    values = {name: row.values[name] for name in wanted}
     if predictor.task.images:
-        return ("image", "text") if predictor.task.question else ("image",)
-    return ("text", "text_pair")[: len(predictor.task.texts)]
-
-
-def _items(
-    lines: Any, name: str, predictor: Predictor, skip_bad: bool, counts: dict[str, int]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number of each line and what it asks. Raises: ValueError that names the line."""
-    number = 0
-    try:
-        while line := lines.readline(files.TEXT + 1):
-            number += 1
-            try:
-                item = _item(line, predictor)
-            except (ValueError, RecursionError) as error:
-                while len(line) > files.TEXT and not line.endswith(b"\n"):
-                    line = lines.readline(files.TEXT + 1)  # the rest of a line too long
-                if not skip_bad:
-                    raise ValueError(
-                        f"{name}, line {number}: {error}; mend that line, or leave bad ones out: --skip_bad"
-                    ) from error
-                counts["skipped"] += 1
-                print(f"note: {name}, line {number} is skipped: {error}", file=sys.stderr)
-                continue
-            if item is not None:
-                yield number, item
-    except files.DAMAGED as error:
-        raise ValueError(f"{name} cannot be read beyond line {number} ({error}); get it again") from error
-
-
-def _item(line: bytes, predictor: Predictor) -> dict[str, Any] | None:
-    """What a line asks; None for an empty one. Raises: ValueError."""
-    if len(line) > files.TEXT:
-        raise ValueError(f"it has more than {files.TEXT:,} bytes")
-    text = line.decode("utf-8-sig").strip()
-    if not text:
-        return None
-    value = json.loads(text)
-    if isinstance(value, str):
-        value = {"text": value}
-    wanted = _names(predictor)
-    if not isinstance(value, dict) or any(name not in value for name in wanted):
-        raise ValueError(f"{text[:40]!r} is no object with {' and '.join(wanted)}")
-    if predictor.task.images:
-        predictor.image(value["image"])
+        predictor.image(values["image"])
     else:
-        for name in wanted:
-            check_text(name, value[name])
+        for name, value in values.items():
+            check_text(name, value)
     if predictor.task.question:
-        predictor.questions([value["text"]])
+        predictor.questions([values["text"]])
     if predictor.task.head == "pretraining":
-        [row] = predictor.text_batches([value["text"]]).rows
-        predictor.check_mask(row, "its text")
-    return {name: value[name] for name in wanted}
+        [tokens] = predictor.text_batches([values["text"]]).rows
+        predictor.check_mask(tokens, "its text")
+    return values, _label(row, predictor.task.labels)
 
 
-@contextlib.contextmanager
-def _opened(source: str) -> Iterator[Any]:
-    if source == "-":
-        yield sys.stdin.buffer
-        return
-    path = paths.given(source)
-    if not path.exists():
-        raise ValueError(f"--input={source} does not exist; name a file of JSON lines, or - for stdin")
-    with files.unpacked(path, path, files.OWN) as lines:
-        yield lines
+def _label(row: Input, names: tuple[str, ...]) -> float | None:
+    """Returns the number of the class that is a row's label, or the number that it is; None: it has none.
+
+    Classes may be given by their numbers where no class is called by a number.
+    """
+    value = row.values.get("label")
+    if str(value) not in names and is_hidden(value) and (names or not isinstance(value, float | int)):
+        return None
+    label = label_of("", "label", value)
+    if NUMBER.fullmatch(label) and label not in names and float(label).is_integer():
+        label = str(int(float(label)))  # 1.0, as data frames write a column with gaps
+    if label in names:
+        return float(names.index(label))
+    if names and label.isdecimal() and int(label) < len(names) and not any(map(NUMBER.fullmatch, names)):
+        return float(label)
+    if names or not NUMBER.fullmatch(label):
+        known = f"one of {', '.join(names)[:200]}" if names else "a number"
+        raise ValueError(f"its label {label!r:.40} is not {known}; leave the label out for an answer alone")
+    return float(label)
 
 
 @contextlib.contextmanager

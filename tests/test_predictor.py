@@ -1,16 +1,22 @@
 """A trained run in use: the answers, their order, and what is refused."""
 
+import csv
+import gzip
 import io
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import run_here
 
 import fourier_attn
-from fourier_attn import data, main, predict
+from fourier_attn import config, data, main, predict, stream
+from fourier_attn.data.inputs import Input
 from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -91,6 +97,7 @@ def test_lines_are_judged_in_order(toy_run: Path, tmp_path: Path, predictor: pre
     assert (code, out) == (0, "")
     assert err == "5 judged; in 2 over 20% of the tokens are unknown\n"
     answers = [json.loads(line) for line in target.read_text().splitlines()]
+    assert {answer.pop("file") for answer in answers} == {str(source)}
     assert [answer.pop("line") for answer in answers] == [1, 2, 3, 4, 6]
     assert answers == predictor([*TEXTS, TEXTS[0]])
 
@@ -126,3 +133,233 @@ def test_a_bad_line_is_named_or_skipped(
     assert [json.loads(line)["line"] for line in out.splitlines()] == [1, 8]
     assert "standard input, line 4 is skipped" in err
     assert "2 judged, 6 skipped" in err
+
+
+@pytest.fixture
+def loaded(predictor: predict.Predictor, monkeypatch: pytest.MonkeyPatch) -> predict.Predictor:
+    """The run of `predictor`, which is not read again."""
+    monkeypatch.setattr(stream.Predictor, "load", lambda directory: predictor)
+    return predictor
+
+
+def answered(source: str | Path, where: Path, **options: bool) -> tuple[list[dict[str, Any]], str]:
+    """The answers to the rows of a file, and what was said of them."""
+    said = stream.judge("run", str(source), str(where / "answers.jsonl"), **options)
+    return [json.loads(line) for line in (where / "answers.jsonl").read_text().splitlines()], said
+
+
+def as_table(path: Path, rows: list[dict[str, Any]], separator: str = ",") -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+ROWS = [{"id": i, "text": text, "label": ("negative", "positive")[i % 2]} for i, text in enumerate(TEXTS)]
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "csv": lambda p: as_table(p / "a.csv", ROWS),
+    "tsv": lambda p: as_table(p / "a.tsv", ROWS, "\t"),
+    "jsonl": lambda p: write(p / "a.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS).encode()),
+    "txt": lambda p: write(p / "a.txt", "".join(f"{text}\n" for text in TEXTS).encode()),
+    "gz": lambda p: write(p / "a.csv.gz", gzip.compress(as_table(p / "a.csv", ROWS).read_bytes())),
+    "parquet": lambda p: as_parquet(p / "a.parquet"),
+    "no ending": lambda p: as_table(p / "a.csv", ROWS).rename(p / "table"),
+}
+
+
+def write(path: Path, contents: bytes) -> Path:
+    path.write_bytes(contents)
+    return path
+
+
+def as_parquet(path: Path) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(ROWS), path)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_are_answered_as_they_are_trained_on(
+    kind: str, loaded: predict.Predictor, tmp_path: Path
+) -> None:
+    """Each answer says its file and row, and, where the file has labels, what is true."""
+    source = KINDS[kind](tmp_path)
+    answers, said = answered(source, tmp_path)
+    first = 2 if kind in ("csv", "tsv", "gz", "no ending") else 1  # the columns have line 1
+    labelled = kind != "txt"
+    for i, (answer, expected) in enumerate(zip(answers, loaded(TEXTS), strict=True)):
+        true = {"true": ROWS[i]["label"]} if labelled else {}
+        where = {"file": str(source), "line": i + first}
+        assert answer == where | true | expected
+    metrics = tmp_path / "answers.metrics.json"
+    assert metrics.exists() == labelled
+    if labelled:
+        found, right = json.loads(metrics.read_text()), [a["label"] == a["true"] for a in answers]
+        assert (found["accuracy"], found["examples"]) == (np.mean(right), 4)
+        assert np.trace(found["confusion"]) == sum(right)
+        assert f"accuracy {100 * np.mean(right):.2f} %, mean f1" in said
+        assert [line.split()[1] for line in said.splitlines()[-2:]] == ["negative", "positive"]
+
+
+def test_a_pipe_and_standard_input_are_answered(
+    loaded: predict.Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = as_table(tmp_path / "a.csv", ROWS).read_bytes()
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as file:
+        file.write(contents)
+    answers, _ = answered(f"/dev/fd/{reading}", tmp_path)
+    os.close(reading)
+    assert [answer["line"] for answer in answers] == [2, 3, 4, 5]
+    for name in ("-", "/dev/stdin"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(contents)))
+        assert [answer["label"] for answer in answered(name, tmp_path)[0]] == [a["label"] for a in answers]
+
+
+def test_scores_of_other_answers_do_not_stay(loaded: predict.Predictor, tmp_path: Path) -> None:
+    answered(KINDS["csv"](tmp_path), tmp_path)
+    assert (tmp_path / "answers.metrics.json").exists()
+    answered(KINDS["txt"](tmp_path), tmp_path)
+    assert not (tmp_path / "answers.metrics.json").exists()
+    named = tmp_path / "b.metrics.json"
+    named.write_text(LINES[0])
+    with pytest.raises(ValueError, match=r"its scores, b.metrics.json, is the file of --input"):
+        stream.judge("run", str(named), str(tmp_path / "b.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("names", "label", "number"),
+    [
+        (("neg", "pos"), "pos", 1.0),
+        (("neg", "pos"), 1, 1.0),  # the number of a class
+        (("0", "1"), 1.0, 1.0),  # as data frames write it
+        (("neg", "pos"), -1, None),
+        (("neg", "pos"), " ", None),
+        (("neg", "pos"), float("nan"), None),
+        (("-1", "1"), -1, 0.0),  # a class
+        ((), -1, -1.0),
+        ((), "2.5", 2.5),
+        ((), "", None),
+    ],
+)
+def test_labels_of_rows(names: tuple[str, ...], label: Any, number: float | None) -> None:
+    assert stream._label(Input(1, "a, line 1", {"label": label}), names) == number
+    assert stream._label(Input(1, "a, line 1", {}), names) is None
+
+
+@pytest.mark.parametrize(("names", "label"), [(("neg", "pos"), "good"), (("a", "b"), 2), ((), "good")])
+def test_a_label_that_is_none_of_them_is_named(
+    names: tuple[str, ...], label: Any, loaded: predict.Predictor, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="its label .* is not (one of|a number).*; leave the label out"):
+        stream._label(Input(1, "a, line 1", {"label": label}), names)
+    source = as_table(tmp_path / "a.csv", [*ROWS, ROWS[0] | {"label": "good"}])
+    with pytest.raises(ValueError, match=r"a.csv, line 6: its label 'good' is not one of negative, positive"):
+        answered(source, tmp_path)
+    answers, said = answered(source, tmp_path, skip_bad=True)
+    assert (len(answers), "4 judged, 1 skipped" in said) == (4, True)
+
+
+def test_columns_are_called_as_in_training() -> None:
+    c = config.default(task="files")
+    c.data.update({"text": "message", "label": "topic", "labels": ("a", "b")})
+    assert stream._columns(data.task_of(c.data)) == {"text": ("message", "text")}
+    c.data.update({"text": "premise", "text_pair": "hypothesis"})
+    pairs = {"text": ("premise", "text"), "text_pair": ("hypothesis", "text_pair")}
+    assert stream._columns(data.task_of(c.data)) == pairs
+    assert stream._columns(data.TASKS["shapes"]) == {"image": ("image",), "text": ("text", "question")}
+
+
+def test_numbers_are_scored() -> None:
+    tally = stream.Tally(data.task_of(config.default(task="files").data), 48)
+    for number, (score, label) in enumerate([(0.1, 0.0), (0.4, 0.5), (0.9, 1.0)], 1):
+        row = Input(number, f"a.csv, line {number}", {})
+        assert tally.add(stream.Item(row, {}, label), {"score": score})["true"] == label
+    found = tally.scores()
+    assert (found["spearman"], found["mean_absolute_error"]) == (1.0, pytest.approx(0.1))
+    assert "mean absolute error 0.1000 of 3 rows with labels" in tally.words()
+
+
+def test_what_is_cut_is_said(
+    loaded: predict.Predictor, toy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a text of 120 words 48 are read."""
+    long = "dull " * 120
+    cut = [answer["cut"] for answer in loaded([long, "dull"])]
+    assert cut == [round(1 - 48 / 120, 4), 0.0]
+    _, said = answered(write(tmp_path / "a.txt", f"{long}\ndull\n".encode()), tmp_path)
+    assert said == "2 judged; of 1 the end is not read: longer than data.length=48 tokens"
+    predict.predict(loaded, long)
+    told = "note: 60% of the text were not read: it is longer than the run's data.length=48 tokens"
+    assert told in capsys.readouterr().err
+
+
+def test_letters_that_a_stream_lacks_are_escaped(
+    loaded: predict.Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JSON has it, so that every line can still be read."""
+    source = write(tmp_path / "n\u00e9g.txt", b"dull\n")
+    for encoding in ("ascii", "latin-1", "utf-8"):
+        out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", out)
+        stream.judge("run", str(source), "-")
+        out.flush()
+        written = out.buffer.getvalue().decode(encoding)
+        assert json.loads(written)["file"] == str(source)
+        assert ("\u00e9" in written) == (encoding == "utf-8")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        tuple,
+        iter,
+        lambda texts: (text for text in texts),
+        np.array,
+        lambda texts: np.array(texts, object),
+        lambda texts: pytest.importorskip("pandas").Series(texts, index=range(5, 9)),
+        lambda texts: pytest.importorskip("pyarrow").array(texts),
+    ],
+)
+def test_texts_may_be_anything_that_is_read_one_by_one(
+    make: Callable[[list[str]], Any], predictor: predict.Predictor
+) -> None:
+    assert predictor(make(TEXTS)) == predictor(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("one", "inputs='one' is one text; give a list of texts"),
+        (b"one", "is one text"),
+        (Path("a.txt"), "is one file; give a list of files"),
+        ({"text": "one"}, "inputs is a dict, not a list"),
+        ({"one"}, "inputs is a set, not a list"),
+        (3, "inputs is a int, not a list"),
+        (None, "inputs is a NoneType, not a list"),
+        (np.array("one"), "inputs is a ndarray of 0 axes; give one column of it"),
+        (np.array([["one"]]), "of 2 axes; give one column"),
+        (np.array([b"one"]), "is no text"),
+        ([float("nan")], "text=nan is no text"),
+        ([Path("a.txt")], "is no text"),
+    ],
+)
+def test_what_cannot_be_read_one_by_one_is_named(
+    inputs: Any, message: str, predictor: predict.Predictor
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        predictor(inputs)
+
+
+def test_empty_inputs_have_no_answers(predictor: predict.Predictor) -> None:
+    for inputs in ([], (), iter(()), np.array([], str), np.array([])):
+        assert predictor(inputs) == []
+    assert predictor(["\0\0"])[0]["unknown"] == 1.0
+
+
+def test_a_tables_frame_is_refused(predictor: predict.Predictor) -> None:
+    """Read one by one, it is the names of its columns."""
+    frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS})
+    with pytest.raises(ValueError, match="inputs is a DataFrame of 2 axes; give one column of it"):
+        predictor(frame)

@@ -45,8 +45,9 @@ def asked(few_shapes: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_no_image_is_named(asked: Path) -> None:
     """As a line of --input may have it."""
     predictor = predict.Predictor.load(asked)
+    told = r"about images; give files|cannot be used|has control characters"
     for image in (5, None, ["a.png"], "none.png", "a\0b"):
-        with pytest.raises(ValueError, match=r"about images; give files|cannot be used"):
+        with pytest.raises(ValueError, match=told):
             predictor.image(image)
 
 
@@ -139,13 +140,21 @@ def test_a_run_answers_questions(asked: Path, shapes_picture: str) -> None:
     assert predict.restore(asked)[0].model.head == "question"
 
 
-def test_an_answer_with_its_map_as_a_picture(asked: Path, shapes_picture: str, tmp_path: Path) -> None:
-    """Where --output says; without it nothing is written."""
+def test_an_answer_with_its_map_as_a_picture(
+    asked: Path, shapes_picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where --output says; without it nothing is written. The run is read once for both."""
+    restore, restored = predict.restore, []
+    monkeypatch.setattr(
+        predict, "restore", lambda directory: restored.append(directory) or restore(directory)
+    )
     words = (*ASKED, f"--workdir={asked}", f"--image={shapes_picture}")
     before, (_, plain, _) = sorted(asked.iterdir()), run_here(main, *words)
     assert sorted(asked.iterdir()) == before
+    restored.clear()
     code, out, error = run_here(main, *words, f"--output={tmp_path / 'seen'}")
     assert code == 0, error
+    assert len(restored) == 1
     files = [tmp_path / f"seen.{kind}" for kind in ("json", "png")]
     assert out == plain + "".join(f"written to {file}\n" for file in files)
     assert np.array(json.loads(files[0].read_text())["map"]).shape == (4, 5, 5)
@@ -195,7 +204,7 @@ def test_a_file_of_questions(asked: Path, shapes_picture: str, tmp_path: Path) -
         alone = dict(predict.predict_image(asked, shapes_picture, question))
         assert answer["probabilities"] == pytest.approx(alone, abs=1e-6)
     bad = [
-        ({"image": shapes_picture}, "is no object with image and text"),
+        ({"image": shapes_picture}, "has no 'text', but 'image'"),
         ({"image": "none.png", "text": questions[0]}, "image=none.png cannot be used"),
         ({"image": shapes_picture, "text": "how many penguins?"}, "has a word that the task does not know"),
         ({"image": shapes_picture, "text": "circle " * 9}, "has 9 words; ask with 1 to 8"),

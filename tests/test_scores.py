@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from fourier_attn.train.scores import CORRELATIONS, SCORES, why_undefined
+from fourier_attn.train.scores import CORRELATIONS, SCORES, per_class, why_undefined
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
@@ -93,3 +93,32 @@ def test_what_has_no_score(name: str) -> None:
             SCORES[name](prediction, label)
     with pytest.raises(ValueError, match="a prediction is not finite"):
         SCORES[name]([1.0, float("nan")], [1, 0])
+
+
+def test_scores_of_each_class_are_the_definitions() -> None:
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    draw = np.random.default_rng(0)
+    label, prediction = draw.integers(0, 4, 200), draw.integers(0, 4, 200)
+    found = per_class(prediction, label, "abcd")
+    columns = precision_recall_fscore_support(label, prediction)
+    for i, each in enumerate(found["classes"].values()):
+        assert list(each.values()) == pytest.approx([column[i] for column in columns])
+    np.testing.assert_array_equal(found["confusion"], confusion_matrix(label, prediction))
+    assert found["accuracy"] == pytest.approx(np.mean(label == prediction))
+    assert found["mean_f1"] == pytest.approx(columns[2].mean())
+    assert found["examples"] == 200
+
+
+def test_a_class_that_is_not_there_has_no_scores() -> None:
+    """None, as nothing is divided by nothing; it does not change the mean of the others."""
+    found = per_class([0, 1, 1], [0, 1, 0], "abcd")
+    assert list(found["classes"]["d"].values()) == [None, None, None, 0]
+    assert found["classes"]["a"]["precision"] == 1.0
+    assert found["mean_f1"] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert per_class([2], [0], "abcd")["classes"]["c"] == {
+        "precision": 0.0,
+        "recall": None,
+        "f1": 0.0,
+        "examples": 0,
+    }

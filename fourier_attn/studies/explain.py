@@ -29,12 +29,19 @@ NAMED = 40  # tokens, up to which their names stand at the axes
 
 
 def explain(
-    directory: Path, text: str | None, text_pair: str | None, image: str | None, output: Path | None
+    directory: Path,
+    text: str | None,
+    text_pair: str | None,
+    image: str | None,
+    output: Path | None,
+    predictor: Predictor | None = None,
 ) -> list[Path]:
     """Looks into the run in `directory`, at a text or an image, and writes what it sees; returns the files.
 
     Of several networks the first one; the answer is that of all.
 
+    Args:
+      predictor: of the run; None: it is loaded.
     Raises: ValueError for a run, a text or an image that cannot be used.
     """
     directory = directory.resolve()
@@ -42,7 +49,7 @@ def explain(
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
     if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
         raise ValueError(f"output={stem}: it would be written over the image; choose another name")
-    predictor = Predictor.load(directory, batch=1)
+    predictor = predictor or Predictor.load(directory, batch=1)
     batch, tokens = _batch(predictor, text, text_pair, image)
     params = predictor.params
     if predictor.config.train.seeds > 1:

@@ -6,7 +6,7 @@ import.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,44 @@ SCORES: dict[str, Score] = {
     "spearman": spearman,
     "mean_iou": mean_iou,
 }
+
+
+def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Returns precision, recall and F1 of each class, their mean F1, accuracy, and the confusion matrix.
+
+    None is a precision where the class is never predicted, a recall where it has no example, and an F1 where
+    both are so; the mean F1 leaves such classes out.
+
+    Args:
+      prediction, label: numbers of classes (n).
+      names: of the classes.
+    """
+    confusion = np.zeros((len(names), len(names)), np.int64)  # rows: labels; columns: predictions
+    np.add.at(confusion, (np.asarray(label), np.asarray(prediction)), 1)
+    right, predicted, true = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
+    classes = {
+        name: {
+            "precision": _ratio(right[i], predicted[i]),
+            "recall": _ratio(right[i], true[i]),
+            "f1": _ratio(2 * right[i], predicted[i] + true[i]),
+            "examples": int(true[i]),
+        }
+        for i, name in enumerate(names)
+    }
+    scores = [each["f1"] for each in classes.values() if each["f1"] is not None]
+    return {
+        "examples": int(confusion.sum()),
+        "accuracy": _ratio(right.sum(), confusion.sum()),
+        "mean_f1": _ratio(sum(scores), len(scores)),
+        "classes": classes,
+        "confusion": confusion.tolist(),
+    }
+
+
+def _ratio(part: Any, whole: Any) -> float | None:
+    return float(part / whole) if whole else None
+
+
 CORRELATIONS = ("matthews", "pearson", "spearman")
 
 

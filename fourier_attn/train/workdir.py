@@ -235,7 +235,8 @@ def load(workdir: Path) -> Config:
     for (kind, name), origin in missing.items():
         raise ValueError(
             f"the {kind.removesuffix('s')} {name!r} of {workdir} is from {origin.file}, which is of no "
-            "installed package; add --allow_code to run that file, if you trust it"
+            "installed package; add --allow_code to run that file, if you trust it (in Python, "
+            "Predictor.load(directory, allow_code=True))"
         )
     try:
         return from_dict(found["config"])
