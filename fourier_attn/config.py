@@ -76,7 +76,7 @@ TRAIN = {
 PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": model.KNOBS, "optim": OPTIM, "train": TRAIN}
 ENGINES = ("engine", "eval_engine")  # of a mixer: None, a preset's name, or an engine's parameters
 # What an engine's parameter can be set to where it is None, by its kind.
-EMPTY = {"number": float, "bits": int, "pair": tuple, "choice": str, "file": str}
+EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
 
 # How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
 # over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code

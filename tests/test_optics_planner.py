@@ -42,7 +42,7 @@ def counted(operation: str, *arrays: Any, engine: Engine, **options: Any) -> jax
         return y
 
     y = run(*arrays)
-    options.pop("inverse", None), options.pop("multiply", None)
+    options.pop("inverse", None)
     if operation == "dft":
         options["real"] = not jnp.iscomplexobj(arrays[0])
     if operation == "circular_correlate":
@@ -70,7 +70,7 @@ def test_rows_of_their_own_length_need_no_square_aperture(shape: tuple[int, int]
 
 
 # the aperture's own size; N^s; N^s r with a digital rest; chirps; sizes of one; batches that leave gaps
-@pytest.mark.parametrize("n", [1, 3, 4, 7, 12, 16])
+@pytest.mark.parametrize("n", [1, 3, 4, 7, 12, 16, 28])
 def test_one_axis(n: int) -> None:
     x = waves(3, n)
     y = counted("dft", x, engine=FOUR, axes=(-1,))
@@ -81,7 +81,9 @@ def test_one_axis(n: int) -> None:
 
 
 @pytest.mark.parametrize("prefer", PREFER)
-@pytest.mark.parametrize("sizes", [(4, 4), (1, 1), (8, 16), (4, 3), (5, 16), (1, 6), (7, 5), (64, 6)])
+@pytest.mark.parametrize(
+    "sizes", [(4, 4), (1, 1), (8, 16), (4, 3), (5, 16), (1, 6), (7, 5), (64, 6), (28, 5), (20, 4)]
+)
 def test_two_axes(sizes: tuple, prefer: str) -> None:
     x = waves(2, *sizes)
     y = counted("dft", x, engine=FOUR, prefer=prefer)
@@ -96,6 +98,23 @@ def test_half_of_a_real_arrays_transform(sizes: tuple) -> None:
     np.testing.assert_allclose(y, np.fft.fft2(np.asarray(x), norm="ortho"), atol=1e-5)
     y = counted("dft", x, engine=FOUR, prefer="passes", inverse=True)
     np.testing.assert_allclose(y, np.fft.ifft2(np.asarray(x), norm="ortho"), atol=1e-5)
+
+
+def test_digital_remainders_are_bounded() -> None:
+    """97 points of 1,067 are more than a stage has: a chirp of their own. All plans are exact."""
+    eleven = Engine(shape=(11, 11))
+    bounded = {m: plan("dft", (1067,), eleven.replace(max_remainder=m), axes=(-1,)) for m in (None, 97, 1)}
+    assert bounded[97].method == "1067 = 11^1 x 97 digitally"
+    assert bounded[None].method == "1067 = 11^1 x 97 with a chirp on 242"
+    assert bounded[97].frames == 9 < bounded[None].frames < bounded[1].frames
+    x = waves(2, 28)
+    for most in (None, 7, 1):
+        engine = FOUR.replace(max_remainder=most)
+        y = counted("dft", x, engine=engine, axes=(-1,))
+        np.testing.assert_allclose(y, np.fft.fft(np.asarray(x), norm="ortho"), atol=1e-5)
+    assert plan("dft", (28,), FOUR.replace(max_remainder=1), axes=(-1,)).digital_bytes == 0
+    with pytest.raises(ValueError, match="max_remainder=0 must be at least 1, and whole"):
+        FOUR.replace(max_remainder=0)
 
 
 def test_inverse_and_other_axes() -> None:
@@ -259,7 +278,7 @@ def test_frames_follow_from_their_definition() -> None:
 
     draw = np.random.default_rng(0)
     for n1, n2, side, count in draw.integers((2, 2, 4, 1), (400, 400, 20, 9), (40, 4)).tolist():
-        engine, shape = Engine(shape=(side, side)), (count, n1, n2)
+        engine, shape = Engine(shape=(side, side), max_remainder=400), (count, n1, n2)
         if (n1, n2) == (side, side):
             continue
         (l1, s1, t1), (l2, s2, t2) = axis(n1, side), axis(n2, side)

@@ -10,6 +10,7 @@ from fourier_attn.optics import components
 from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.drift import recalibration
+from fourier_attn.optics.groups import KINDS
 from fourier_attn.optics.parameters import Engine, watts
 
 IDEAL_BITS = 32  # of a number that no converter has touched
@@ -21,11 +22,12 @@ class Energy(NamedTuple):
     """Joules.
 
     Args:
-      dac, modulator: of writing, once for each array and slice.
+      dac, modulator: of writing, once for each array and slice, and for each array of a second bank.
       hold: of modulators that need power to stay where they are, for all passes.
       laser, receiver, static: of what is on during all passes; a camera takes its part for each pixel.
       adc: of reading, in every pass.
       link, sram, hbm: of bits on their way.
+      digital: of transforms that are left to electronics.
     """
 
     dac: float
@@ -38,6 +40,7 @@ class Energy(NamedTuple):
     link: float
     sram: float
     hbm: float
+    digital: float
 
     @property
     def total(self) -> float:
@@ -45,11 +48,12 @@ class Energy(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Seconds: passes through the engine, turnarounds between stages, transfer over the link."""
+    """Seconds: passes through the engine, turnarounds between stages, transfer over the link, electronics."""
 
     optics: float
     turnaround: float
     transfer: float
+    digital: float
 
     @property
     def total(self) -> float:
@@ -63,10 +67,12 @@ class Frame(NamedTuple):
       points: pixels.
       writers: the parameters with the bits of the converters that write a point.
       write_bits: theirs; None is an ideal converter.
+      patterns: for each written point, 2^b - 1 of mirrors that are on or off, else 1.
       turns: phase that a written point holds in the mean, in units of pi.
       slices: arrays that are written. Steps of the reference's phase and averages look at the same array.
       passes: through the engine.
       conversions: of a point in one pass; 0 where nothing detects.
+      amplifiers: of a point.
       read_bits: theirs.
       pass_hz: passes per second, were the modulators fast enough.
       signal_w: optical power of a pixel that is written with 1, as it leaves the modulators.
@@ -77,10 +83,12 @@ class Frame(NamedTuple):
     points: int
     writers: tuple[str, ...]
     write_bits: tuple[int | None, ...]
+    patterns: int
     turns: float
     slices: int
     passes: int
     conversions: int
+    amplifiers: int
     read_bits: int | None
     pass_hz: float
     signal_w: float
@@ -89,16 +97,36 @@ class Frame(NamedTuple):
     receiver: str
 
     def pass_s(self, prices: Prices) -> float:
-        """Seconds of one pass: the frame rate's, or what the modulators need."""
-        return max(1 / (self.pass_hz * prices["setting.frame_rate"]), prices[f"{self.modulator}.settle_s"])
+        """Seconds of one pass: those of the frame rate, in which detectors integrate.
+
+        A frame rate that is raised by its setting ends where the modulators' settling does.
+
+        Raises: ValueError for a frame rate that the modulators do not follow.
+        """
+        name = f"{self.modulator}.settle_s"
+        settle = prices[name]
+        if settle > (1 + 1e-9) / self.pass_hz:
+            raise ValueError(
+                f"frame_rate_hz={self.pass_hz:g} leaves {1 / self.pass_hz:.3g} s for a pass, and {name}="
+                f"{settle:.3g}; lower it, or take faster modulators, --components=FILE.toml"
+            )
+        return max(1 / (self.pass_hz * prices["setting.frame_rate"]), settle)
 
     @property
     def bits(self) -> int:
         """That cross the link: what is written, once, and every conversion."""
-        written = self.slices * sum(bits or IDEAL_BITS for bits in self.write_bits)
-        return self.points * (
-            written + self.passes * (self.conversions or 2) * (self.read_bits or IDEAL_BITS)
-        )
+        read = self.passes * (self.conversions or 2) * (self.read_bits or IDEAL_BITS)
+        return self.points * (self.slices * self.point_bits + read)
+
+    @property
+    def factor_bits(self) -> int:
+        """That cross the link for a second bank of modulators, which holds its array for all slices."""
+        return self.points * self.point_bits
+
+    @property
+    def point_bits(self) -> int:
+        """Of a number that is written."""
+        return sum(bits or IDEAL_BITS for bits in self.write_bits)
 
 
 TURNS = {"dac_bits_amp": 0.5, "dac_bits_phase": 1.0}  # means of [0, pi] and of [0, 2 pi], in units of pi
@@ -113,10 +141,12 @@ def frame(engine: Engine) -> Frame:
         points=engine.shape[0] * engine.shape[1],
         writers=writers,
         write_bits=tuple(getattr(engine.modulator, name) for name in writers),
+        patterns=_patterns(engine),
         turns=sum(TURNS[name] for name in writers),
         slices=engine.slices,
         passes=engine.passes,
         conversions=detector.converters,
+        amplifiers=engine.receiver.amplifiers_per_pixel,
         read_bits=engine.receiver.adc_bits,
         pass_hz=engine.frame_rate_hz,
         signal_w=signal_w,
@@ -132,9 +162,16 @@ def modulator(engine: Engine) -> str:
     """The kind of its modulators; where it is not said, by what they write and how fast."""
     if engine.modulator.kind is not None:
         return engine.modulator.kind
-    if engine.modulator.encode == "amplitude":
+    mirrors = KINDS["micromirror"].speed_hz / (engine.modulator.dac_bits_amp or 1)
+    if engine.modulator.encode == "amplitude" and engine.frame_rate_hz <= mirrors:
         return "micromirror"
     return "thermo_optic" if engine.frame_rate_hz < SLOW_HZ else "electro_optic"
+
+
+def _patterns(engine: Engine) -> int:
+    """Patterns of mirrors that make up the levels of a frame, by pulse widths; 1 for other modulators."""
+    bits = engine.modulator.dac_bits_amp
+    return 2**bits - 1 if bits is not None and KINDS[modulator(engine)].binary else 1
 
 
 def receiver(engine: Engine) -> str:
@@ -160,23 +197,40 @@ def _power(engine: Engine) -> tuple[float, float]:
     return detected_w / engine.device.transmission, detected_w
 
 
-def energy(engine: Engine, frames: Number, *, prices: Prices | None = None, static_w: Number = 0.0) -> Energy:
+def energy(
+    engine: Engine,
+    frames: Number,
+    *,
+    prices: Prices | None = None,
+    static_w: Number = 0.0,
+    factors: Number = 0.0,
+    digital_flops: Number = 0.0,
+    digital_bytes: Number = 0.0,
+) -> Energy:
     """Energy of so many frames (transforms of one aperture), each written S times, read in P = M K S passes.
 
-        E = frames {N1 N2 [S sum_i (2^b_i E_dac + E_mod) + P T turns W_hold + P n_adc 2^b E_adc]
-            + P T [(N1 N2) (W_signal + W_reference) 10^(loss / 10) / wall_plug + N1 N2 n_adc W_rx + W_static]
-            + bits (E_link + 2 E_sram + E_hbm)} (1 + o)
-        bits = N1 N2 (S sum_i b_i + P n_adc b),    T = max(1 / f, settling time)
+        E = frames {N1 N2 [S sum_i (E_dac(b_i) + E_mod) + P T turns W_hold + P n_adc E_adc(b)]
+            + P T [(N1 N2) (W_signal + W_reference) 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static]
+            + bits (E_link + 2 E_sram + E_hbm)} (1 + o) + E_digital
+        E_adc(b) = max(2^b E_level, 4^b E_thermal), and E_dac alike
+        bits = N1 N2 (S sum_i b_i + P n_adc b),    T = 1 / f
+        E_digital = W_gpu max(digital bytes / bandwidth, digital operations / rate)
+
+    A second bank of modulators writes, holds and is sent an array of its own in `factors` of the frames.
+    Mirrors that are on or off make b bit of 2^b - 1 patterns, each of them written with one bit.
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
     once and sent once; what is read is sent as it is, raw. i runs over the two converters of a complex value
     (amplitude and phase) or the one of a real value; b counts as the effective number of bits, which flatters
     the converter. A camera has its converters in E_pixel, which takes the place of T W_rx and of E_adc.
-    Twiddles and other digital work are not here, nor is the phase shifter of the reference.
+    The phase shifter of the reference is not here.
 
     Args:
-      frames: may be a mean, so need not be whole.
+      frames: may be a mean, so need not be whole. `Plan.load` gives this and what follows of a plan.
+      factors: frames in which a second bank multiplies.
+      digital_flops, digital_bytes: real operations of digital work, and bytes that cross memory for it, at
+        the electronic reference's prices.
       prices: by the names of the component library; None: typical ones.
       static_w: power that is always on besides, W. Nothing is published; 0 leaves it out.
     Raises: ValueError for converters without bits, for detection "field", which no detector does, and for
@@ -184,33 +238,45 @@ def energy(engine: Engine, frames: Number, *, prices: Prices | None = None, stat
     """
     check("frames", frames, 0)
     check("static_w", static_w, 0)
+    check("factors", factors, 0, frames)
     prices = _checked(prices)
     one = frame(engine)
-    frames = frames * (1 + recalibration(engine, one.pass_s(prices)))
+    share = 1 + recalibration(engine, one.pass_s(prices))
+    frames, factors = frames * share, factors * share
     if one.conversions == 0:
         raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
-    dac_levels = [2.0 ** _known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
-    adc_levels = 2.0 ** _known("adc_bits", one.read_bits)
-    writes = frames * one.slices * one.points
+    write_bits = [_known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
+    if one.patterns > 1:
+        write_bits = [1]
+    written_j = sum(conversion_j("dac", bits, prices) for bits in write_bits)
+    read_j = conversion_j("adc", _known("adc_bits", one.read_bits), prices)
+    writes = (frames * one.slices + factors) * one.points * one.patterns
     on_s = frames * one.passes * one.pass_s(prices)
     reads = frames * one.passes * one.points * one.conversions
     light_w = (one.signal_w + one.reference_w) * prices["setting.light"]
     supply = 10 ** (prices["laser.feed_loss_db"] / 10) / prices["laser.wall_plug"]
     camera = one.receiver == "camera"
-    receivers_w = one.points * one.conversions * prices["photodiode.receiver_w"]
-    bits = frames * one.bits
+    receivers_w = one.points * one.amplifiers * prices["photodiode.receiver_w"]
+    bits = frames * one.bits + factors * one.factor_bits
+    held_s = (frames + factors) * one.passes * one.pass_s(prices)
     return Energy(
-        dac=writes * sum(dac_levels) * prices["dac.level_j"],
-        modulator=writes * len(dac_levels) * prices[f"{one.modulator}.write_j"],
-        hold=on_s * one.points * one.turns * prices[f"{one.modulator}.hold_w_per_pi"],
+        dac=writes * written_j,
+        modulator=writes * len(write_bits) * prices[f"{one.modulator}.write_j"],
+        hold=held_s * one.points * one.turns * prices[f"{one.modulator}.hold_w_per_pi"],
         laser=on_s * one.points * light_w * supply,
         receiver=reads * prices["camera.pixel_j"] if camera else on_s * receivers_w,
-        adc=0.0 if camera else reads * adc_levels * prices["adc.level_j"],
+        adc=0.0 if camera else reads * read_j,
         static=on_s * static_w,
         link=bits * prices["link.bit_j"],
         sram=2 * bits * prices["sram.bit_j"],
         hbm=bits * prices["hbm.bit_j"],
+        digital=electronic_energy(digital_bytes, digital_flops, prices),
     )
+
+
+def conversion_j(kind: str, bits: int, prices: Prices) -> float:
+    """Joules of a conversion of b bit: 2^b levels, or 4^b where thermal noise is the limit."""
+    return max(2.0**bits * prices[f"{kind}.level_j"], 4.0**bits * prices["converter.thermal_j"])
 
 
 POSITIVE = ("laser.wall_plug", "link.bytes_per_s", "setting.frame_rate", "gpu.bytes_per_s", "gpu.flop_per_s")
@@ -249,30 +315,40 @@ def seconds(
     prices: Prices | None = None,
     engines: int = 1,
     stages: Number = 0,
+    factors: Number = 0.0,
+    digital_flops: Number = 0.0,
+    digital_bytes: Number = 0.0,
 ) -> Time:
-    """Time of so many frames: t = (frames P T / engines + stages turnaround + bytes / bandwidth) (1 + o).
+    """Time of so many frames.
+
+        t = (frames P T / engines + stages turnaround + bytes / bandwidth) (1 + o) + t_digital
+        t_digital = max(digital bytes / bandwidth, digital operations / rate)   of the electronic reference
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The
-    three follow each other, which is pessimistic where transfer and passes overlap. The engines share the
+    four follow each other, which is pessimistic where transfer and passes overlap. The engines share the
     link. Ideal converters count as float32.
 
     Args:
       prices: by the names of the component library; None: typical ones.
       engines: that work side by side.
       stages: how often results must be back before the next frames can be written.
+      factors, digital_flops, digital_bytes: as `energy` has them.
     Raises: ValueError for numbers that cannot be.
     """
     check("frames", frames, 0)
+    check("factors", factors, 0, frames)
     check("stages", stages, 0)
     check("engines", engines, 1)
     prices = _checked(prices)
     one = frame(engine)
     share = 1 + recalibration(engine, one.pass_s(prices))
-    frames, stages = frames * share, stages * share
+    frames, stages, factors = frames * share, stages * share, factors * share
+    bits = frames * one.bits + factors * one.factor_bits
     return Time(
         optics=frames * one.passes * one.pass_s(prices) / engines,
         turnaround=stages * prices["link.turnaround_s"],
-        transfer=frames * one.bits / 8 / prices["link.bytes_per_s"],
+        transfer=bits / 8 / prices["link.bytes_per_s"],
+        digital=electronic_seconds(digital_bytes, digital_flops, prices),
     )
 
 
@@ -285,11 +361,18 @@ def electronic_energy(moved_bytes: Number = 0.0, flop: Number = 0.0, prices: Pri
 
     Raises: ValueError for negative numbers.
     """
+    prices = _checked(prices)
+    return prices["gpu.power_w"] * electronic_seconds(moved_bytes, flop, prices)
+
+
+def electronic_seconds(moved_bytes: Number, flop: Number, prices: Prices) -> float:
+    """Seconds of a GPU: those of its memory or of its arithmetic, which take the longer.
+
+    Raises: ValueError for negative numbers.
+    """
     check("moved_bytes", moved_bytes, 0)
     check("flop", flop, 0)
-    prices = _checked(prices)
-    slower = max(moved_bytes / prices["gpu.bytes_per_s"], flop / prices["gpu.flop_per_s"])
-    return prices["gpu.power_w"] * slower
+    return max(moved_bytes / prices["gpu.bytes_per_s"], flop / prices["gpu.flop_per_s"])
 
 
 def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> float:

@@ -18,6 +18,7 @@ from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.planner import (
     CorrelationPlan,
     check_field,
+    check_multiply,
     plan_correlation,
     plan_mix,
     plan_position_lambda,
@@ -156,11 +157,10 @@ def optical_circular_correlate(
     Raises: ValueError for kernels that do not fit, sizes that no plan covers, or a missing key.
     Source: Optalysys' articles on transformers by convolution (5 x 5 demonstrator: 3 x 3 kernels).
     """
-    if multiply not in ("digital", "modulator"):
-        raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
     check_field(engine)
     run = FrameRunner(engine.whole_field(), key)
     planned = plan_correlation(x.shape, kernel.shape, run.engine, shape, boundary, prefer)
+    check_multiply(multiply, planned, run.engine)
     y = _correlate(x, kernel, planned, run, multiply)
     return (y, run.passes) if report else y
 
@@ -192,8 +192,6 @@ def _filter(
     """(v, ..., *n) becomes (v, h, ..., *n): forth, times the spectra of the kernels, and back."""
     sizes = planned.transform.sizes
     last = tuple(range(-len(sizes), 0))
-    if multiply == "modulator" and not planned.transform.direct:
-        raise ValueError(f"multiply='modulator' needs frames of the aperture {run.engine.shape}, not {sizes}")
     spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(z.real.dtype), sizes, last))
     tiles = (1,) * len(planned.tiles)
     spectrum = spectrum.reshape(1, planned.kernels, *tiles, *sizes)

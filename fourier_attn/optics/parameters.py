@@ -75,6 +75,15 @@ class Engine:
         most=64,
         static=True,
     )
+    max_remainder: int | None = parameter(
+        None,
+        "largest transform of an axis' last points that is left to the digital side; a larger one is done "
+        "optically, with a chirp; None: as many points as a stage has, the aperture's side, and 3 at least",
+        kind="count",
+        least=1,
+        most=10**9,
+        static=True,
+    )
     frame_rate_hz: float = parameter(1e9, "passes per second", unit="Hz", least=TINY)
     dc_block: bool = parameter(
         False,

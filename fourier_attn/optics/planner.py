@@ -10,14 +10,15 @@ the other axis: 256 x 64 points on 11 x 11 pixels take 15,972 frames or 6,272. `
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics import schedule
 from fourier_attn.optics.parameters import Engine
-from fourier_attn.optics.schedule import Schedule
+from fourier_attn.optics.schedule import PRODUCT, DigitalWork, Schedule
 
 PREFER = ("error", "passes")
+BYTES = 16  # of a complex number of single precision that is read and written back
 
 
 class TransformPlan(NamedTuple):
@@ -44,6 +45,10 @@ class TransformPlan(NamedTuple):
         """Frames of so many arrays."""
         return schedule.frames(self.schedule, arrays)
 
+    def digital(self, arrays: int) -> DigitalWork:
+        """What is computed digitally of so many arrays."""
+        return schedule.digital_work(self.schedule, self.sizes).times(arrays)
+
 
 def plan_transform(
     sizes: tuple[int, ...], engine: Engine, *, prefer: str = "error", arrays: int = 1, real: bool = False
@@ -69,7 +74,8 @@ def _transform(
         return TransformPlan(sizes, schedule.one_frame(sizes), True, method)
     pixels = math.prod(engine.shape)
     axes = tuple(
-        schedule.axis_of(n, side) for n, side in zip(sizes, engine.shape[-len(sizes) :], strict=True)
+        schedule.axis_of(n, side, engine.max_remainder)
+        for n, side in zip(sizes, engine.shape[-len(sizes) :], strict=True)
     )
     method = ", ".join(axis.method for axis in axes)
     plans = [TransformPlan(sizes, schedule.together(axes, pixels), False, method)]
@@ -174,6 +180,15 @@ class CorrelationPlan(NamedTuple):
         arrays = self.arrays * math.prod(self.tiles)
         return self.transform.frames(arrays) + self.transform.frames(arrays * self.kernels)
 
+    def digital(self, multiply: str) -> DigitalWork:
+        """Transforms' digital work, the kernels' spectra, and products with them where these are digital."""
+        arrays = self.arrays * math.prod(self.tiles)
+        points = math.prod(self.transform.sizes)
+        flops = self.kernels * 5 * points * math.log2(max(points, 1))
+        if multiply == "digital":
+            flops += PRODUCT * points * arrays * self.kernels
+        return self.transform.digital(arrays * (1 + self.kernels)) + DigitalWork(flops, 0)
+
     @property
     def method(self) -> str:
         """In words."""
@@ -260,6 +275,15 @@ def plan_mix(shape: tuple[int, ...], engine: Engine, prefer: str = "error") -> t
     return min(choices, key=lambda choice: choice[1].frames(choice[0]))
 
 
+def check_multiply(multiply: str, planned: CorrelationPlan, engine: Engine) -> None:
+    """Raises ValueError for a way to multiply that does not exist, or that these frames do not have."""
+    if multiply not in ("digital", "modulator"):
+        raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
+    if multiply == "modulator" and not planned.transform.direct:
+        sizes = planned.transform.sizes
+        raise ValueError(f"multiply='modulator' needs frames of the aperture {engine.shape}, not {sizes}")
+
+
 class LambdaPlan(NamedTuple):
     """How the position lambdas of values are computed: as correlations, one lot for each of u tables.
 
@@ -318,12 +342,24 @@ class Plan(NamedTuple):
       passes: frames times the passes of the detection, the averages and the slices.
       stages: lots of frames that wait for the results of those before.
       method: how the sizes are fitted on the aperture.
+      digital_flops: real operations of what is not optical: remainders, twiddles, chirps, rows that are taken
+        apart, products with spectra, 6 for a complex product and 5 n log2 n for a transform.
+      digital_bytes: that cross memory for digital transforms, 8 for a complex number each way.
+      factors: frames in which a second bank of modulators multiplies what the first one writes.
     """
 
     frames: int
     passes: int
     stages: int
     method: str
+    digital_flops: float = 0.0
+    digital_bytes: float = 0.0
+    factors: int = 0
+
+    def load(self, times: float | int = 1) -> dict[str, Any]:
+        """What `cost.energy` and `cost.seconds` are to count, of so many such operations."""
+        names = ("frames", "factors", "digital_flops", "digital_bytes")
+        return {name: times * getattr(self, name) for name in names}
 
 
 def plan(
@@ -335,6 +371,7 @@ def plan(
     kernel: tuple[int, ...] = (),
     shape: tuple[int, ...] | None = None,
     boundary: str = "circular",
+    multiply: str = "digital",
     prefer: str = "error",
     real: bool = False,
 ) -> Plan:
@@ -346,31 +383,44 @@ def plan(
     Args:
       operation: "dft", "fourier_mix", "circular_correlate" or "position_lambda".
       x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda".
-      axes, shape (or grid), boundary, prefer: as the operation has them.
+      axes, shape (or grid), boundary, multiply, prefer: as the operation has them.
       real: of "dft", whether its argument is real; those of the others are.
     Raises: ValueError for sizes that no plan covers.
     """
     names = ("dft", "fourier_mix", "circular_correlate", "position_lambda")
     if operation not in names:
         raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
+    x, kernel = tuple(x), tuple(kernel)
+    shape = None if shape is None else tuple(shape)
     if not x or min(x) < 1:
         raise ValueError(f"sizes {x} must all be at least 1")
-    times = 1
+    times, factors = 1, 0
     if operation == "dft":
         sizes = tuple(x[axis] for axis in transform_axes(x, axes))
         arrays = math.prod(x) // math.prod(sizes)
         chosen = plan_transform(sizes, engine, prefer=prefer, arrays=arrays, real=real)
-        frames = chosen.frames(arrays)
+        frames, digital = chosen.frames(arrays), chosen.digital(arrays)
     elif operation == "fourier_mix":
         arrays, chosen = plan_mix(x, engine, prefer)
-        frames = chosen.frames(arrays)
+        frames, digital = chosen.frames(arrays), chosen.digital(arrays)
     else:
         check_field(engine)
         engine = engine.whole_field()
         if operation == "circular_correlate":
             chosen = plan_correlation(x, kernel, engine, shape, boundary, prefer)
+            check_multiply(multiply, chosen, engine)
+            if multiply == "modulator":
+                factors = chosen.transform.frames(chosen.arrays * math.prod(chosen.tiles) * chosen.kernels)
         else:
             lambdas = plan_position_lambda(x, kernel, engine, shape, prefer)
             chosen, times = lambdas.correlation, lambdas.u
-        frames = times * chosen.frames
-    return Plan(frames, frames * engine.passes, times * chosen.stages, chosen.method)
+        frames, digital = times * chosen.frames, chosen.digital(multiply).times(times)
+    return Plan(
+        frames=frames,
+        passes=frames * engine.passes,
+        stages=times * chosen.stages,
+        method=chosen.method,
+        digital_flops=digital.flops,
+        digital_bytes=float(BYTES * digital.values),
+        factors=factors,
+    )

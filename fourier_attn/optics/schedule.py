@@ -6,8 +6,9 @@ ones need stages. For an axis of n = m N points, with w_n = exp(-2 pi i / n) (Co
     y[j1 + N j2] = sum_k2 w_m^(j2 k2)  w_n^(j1 k2)  sum_k1 w_N^(j1 k1) x[m k1 + k2]
                    the other stages    a twiddle    N points: optical
 
-so that lengths r N^s take s stages; the last r points are transformed digitally. All other lengths are
-convolved with a chirp (Bluestein), on a circle of r N^s >= 2 n - 1 points, r at most 3:
+so that lengths r N^s take s stages. The last r points are transformed digitally where they are few (N, or
+`Engine.max_remainder`), else by a convolution with a chirp of their own. All other lengths are convolved with
+a chirp (Bluestein) as a whole, on a circle of r N^s >= 2 n - 1 points, r at most 3:
 
     y[k] = c[k] sum_m (x[m] c[m]) / c[k - m],   c[k] = exp(-pi i k^2 / n)
 
@@ -15,7 +16,8 @@ Two axes share a stage as long as each has one: blocks of N x N points fill the 
 done in rows, N vectors in a pass. The spherical lens mixes them; its transform of the other axis is undone
 digitally, F_rows X = F_columns^-1 (F_rows X F_columns). Rows of their own length need no square aperture.
 
-The steps are numbers only. `frames` counts them, `fourier_attn.optics.transforms` executes them.
+The steps are numbers only. `frames` counts them, `digital_work` counts what is not optical,
+`fourier_attn.optics.transforms` executes them.
 """
 
 import math
@@ -46,6 +48,21 @@ class Rest(NamedTuple):
 
     place: int
     points: int
+
+
+class Within(NamedTuple):
+    """The optical transform of the last points of an axis, by a schedule of its own.
+
+    Args:
+      place, points: as `Rest` has them.
+      total: points of an array, of all axes.
+      schedule: of one axis of so many points.
+    """
+
+    place: int
+    points: int
+    total: int
+    schedule: "Schedule"
 
 
 class Chirp(NamedTuple):
@@ -90,19 +107,99 @@ class Mirror(NamedTuple):
     columns: int
 
 
-Step = Stage | Rest | Chirp | ChirpFilter | ChirpBack | PairRows | SplitRows | Mirror
+Step = Stage | Rest | Within | Chirp | ChirpFilter | ChirpBack | PairRows | SplitRows | Mirror
 Schedule = tuple[Step, ...]
 
 
 def frames(schedule: Schedule, arrays: int) -> int:
     """Frames of so many arrays: each stage takes all of their points."""
-    stages = (step for step in schedule if isinstance(step, Stage))
-    return sum(-(-arrays * math.prod(stage.sizes) // stage.pixels) for stage in stages)
+    count = 0
+    for step in schedule:
+        if isinstance(step, Stage):
+            count += -(-arrays * math.prod(step.sizes) // step.pixels)
+        elif isinstance(step, Within):
+            count += frames(step.schedule, arrays * step.total // step.points)
+    return count
 
 
 def lots(schedule: Schedule) -> int:
     """Lots of frames, one after the other."""
-    return sum(isinstance(step, Stage) for step in schedule)
+    inner = sum(lots(step.schedule) for step in schedule if isinstance(step, Within))
+    return inner + sum(isinstance(step, Stage) for step in schedule)
+
+
+class DigitalWork(NamedTuple):
+    """What is computed digitally.
+
+    Args:
+      flops: real operations, 6 for a complex product and 5 n log2 n for a transform of n points.
+      values: complex numbers that digital transforms read from memory and write back. Products with twiddles
+        and chirps are made as numbers pass on their way from detectors to modulators.
+    """
+
+    flops: float
+    values: int
+
+    def __add__(self, other: "DigitalWork") -> "DigitalWork":
+        return DigitalWork(self.flops + other.flops, self.values + other.values)
+
+    def times(self, count: int) -> "DigitalWork":
+        return DigitalWork(count * self.flops, count * self.values)
+
+
+PRODUCT = 6  # real operations of a complex product
+
+
+def digital_work(schedule: Schedule, sizes: tuple[int, ...]) -> DigitalWork:
+    """What one array of these sizes takes beside its frames."""
+    found = DigitalWork(0.0, 0)
+    for before, step in zip((None, *schedule), schedule, strict=False):
+        after = _sizes_after(step, sizes)
+        points = min(math.prod(sizes), math.prod(after)) if isinstance(step, Chirp) else math.prod(after)
+        found += _step_work(step, points, alone=not isinstance(before, Rest))
+        sizes = after
+    return found
+
+
+def _sizes_after(step: Step, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of an array that a step leaves."""
+    now = list(sizes)
+    match step:
+        case Chirp():
+            now[step.place] = step.length
+        case ChirpBack():
+            now[step.place] = step.n
+        case PairRows():
+            now[-2] = -(-step.rows // 2)
+        case SplitRows():
+            now[-2:] = [step.rows, step.columns]
+        case Mirror():
+            now[-1] = step.columns
+    return tuple(now)
+
+
+def _step_work(step: Step, points: int, alone: bool) -> DigitalWork:
+    """Work of a step on so many points. Remainders of two axes cross memory together: not `alone`."""
+    match step:
+        case Stage():
+            return DigitalWork(points * _twiddles_and_rows(step), 0)
+        case Rest():
+            return DigitalWork(5 * points * math.log2(step.points), points if alone else 0)
+        case Within():
+            return digital_work(step.schedule, (step.points,)).times(points // step.points)
+        case SplitRows():
+            return DigitalWork(4.0 * points, 0)
+        case Chirp() | ChirpFilter() | ChirpBack():
+            return DigitalWork(float(PRODUCT * points), 0)
+    return DigitalWork(0.0, 0)
+
+
+def _twiddles_and_rows(stage: Stage) -> float:
+    """Operations for each point: a product for each axis that goes on, and rows that are taken apart."""
+    axes = zip(stage.sizes, stage.sides, stage.done, strict=True)
+    products = sum(side > 1 and n > side * done for n, side, done in axes)
+    rows = math.prod(stage.sides) < stage.pixels  # beside each other in a frame: the lens mixes them
+    return PRODUCT * products + (5 * math.log2(stage.pixels / math.prod(stage.sides)) if rows else 0.0)
 
 
 def split(n: int, side: int) -> tuple[int, int]:
@@ -114,10 +211,10 @@ def split(n: int, side: int) -> tuple[int, int]:
     return stages, remainder
 
 
-def chirp_length(n: int, side: int) -> int:
-    """The least r side^s >= 2 n - 1 with s >= 1 and r <= 3, for a side of 2 at least."""
+def chirp_length(n: int, side: int, most: int = REMAINDER) -> int:
+    """The least r side^s >= 2 n - 1 with s >= 1 and r <= 3, and r <= most, for a side of 2 at least."""
     lengths = []
-    for r in range(1, REMAINDER + 1):
+    for r in range(1, min(REMAINDER, most) + 1):
         length = r * side
         while length < 2 * n - 1:
             length *= side
@@ -133,7 +230,8 @@ class Axis(NamedTuple):
       side: pixels of the aperture, the radix of an optical stage.
       length: n, or the points of a circular convolution with a chirp.
       stages: optical ones.
-      remainder: points of the digital transform that is left at the end.
+      remainder: points of the transform that is left at the end.
+      most: of them that are transformed digitally.
     """
 
     n: int
@@ -141,6 +239,7 @@ class Axis(NamedTuple):
     length: int
     stages: int
     remainder: int
+    most: int = REMAINDER
 
     @property
     def chirped(self) -> bool:
@@ -152,17 +251,37 @@ class Axis(NamedTuple):
         """In words."""
         if self.chirped:
             return f"{self.n}: chirp on {self.length}"
-        rest = f" x {self.remainder} digitally" if self.remainder > 1 else ""
-        return f"{self.n} = {self.side}^{self.stages}{rest}"
+        if self.remainder == 1:
+            return f"{self.n} = {self.side}^{self.stages}"
+        how = "digitally"
+        if self.remainder > self.most:
+            how = f"with a chirp on {chirp_length(self.remainder, self.side, self.most)}"
+        return f"{self.n} = {self.side}^{self.stages} x {self.remainder} {how}"
+
+    @property
+    def work(self) -> float:
+        """Points that pass a stage, over n."""
+        if self.chirped:
+            return 2 * self.stages * self.length / self.n
+        if self.remainder <= self.most:
+            return self.stages
+        return self.stages + axis_of(self.remainder, self.side, self.most).work
 
 
-def axis_of(n: int, side: int) -> Axis:
-    """How an axis of n points is computed with stages of `side` points."""
+def axis_of(n: int, side: int, most: int | None = None) -> Axis:
+    """How an axis of n points is computed with stages of `side` points.
+
+    Args:
+      most: points of a remainder that is transformed digitally; None is `side`, and 3 at least.
+    """
     stages, remainder = split(n, side)
-    if stages > 0 or n == 1:
-        return Axis(n, side, n, stages, remainder)
-    length = chirp_length(n, side)
-    return Axis(n, side, length, *split(length, side))
+    most = max(side, REMAINDER) if most is None else most
+    cut = Axis(n, side, n, stages, remainder, most)
+    if n == 1 or (stages > 0 and remainder <= most):
+        return cut
+    length = chirp_length(n, side, most)
+    whole = Axis(n, side, length, *split(length, side), most)
+    return cut if stages > 0 and cut.work <= whole.work else whole
 
 
 def resting(n: int) -> Axis:
@@ -196,8 +315,16 @@ def _stages(axes: tuple[Axis, ...], pixels: int) -> Schedule:
         sides = tuple(axis.side if stage < axis.stages else 1 for axis in axes)
         done = tuple(axis.side ** min(stage, axis.stages) for axis in axes)
         steps.append(Stage(sizes, sides, done, pixels))
-    rests = [Rest(place - len(axes), axis.remainder) for place, axis in enumerate(axes)]
+    rests = [_rest(axis, place - len(axes), sizes, pixels) for place, axis in enumerate(axes)]
     return (*steps, *(rest for rest in rests if rest.points > 1))
+
+
+def _rest(axis: Axis, place: int, sizes: tuple[int, ...], pixels: int) -> Rest | Within:
+    """What is left of an axis after its stages."""
+    if axis.remainder <= axis.most:
+        return Rest(place, axis.remainder)
+    inner = axis_of(axis.remainder, axis.side, axis.most)
+    return Within(place, axis.remainder, math.prod(sizes), together((inner,), pixels))
 
 
 def row_column(axes: tuple[Axis, ...], pixels: int) -> Schedule:

@@ -1,7 +1,8 @@
 """Transforms of any size on an aperture: the steps of a schedule are executed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +21,11 @@ from fourier_attn.optics.schedule import (
     Mirror,
     PairRows,
     Rest,
+    Schedule,
     SplitRows,
     Stage,
     Step,
+    Within,
 )
 
 
@@ -56,11 +59,23 @@ class FrameRunner:
         """Orthonormal transform of the last axes, as planned; `real` says that the real part is enough."""
         if self.engine.modulator.encode == "complex":
             x = _complex(x)
-        y = x.reshape(-1, *planned.sizes)
-        last = len(planned.schedule) - 1
-        for i, step in enumerate(planned.schedule):
-            y = self._stage(y, step, real and i == last) if isinstance(step, Stage) else digital(y, step)
-        return y.reshape(x.shape)
+        return self._steps(x.reshape(-1, *planned.sizes), planned.schedule, real).reshape(x.shape)
+
+    def _steps(self, y: Inexact[Array, "v ..."], steps: Schedule, real: bool) -> Inexact[Array, "v ..."]:
+        """The steps one after the other."""
+        last = len(steps) - 1
+        for i, step in enumerate(steps):
+            if isinstance(step, Stage):
+                y = self._stage(y, step, real and i == last)
+            elif isinstance(step, Within):
+                y = _last_points(y, step.place, step.points, partial(self._within, step.schedule))
+            else:
+                y = digital(y, step)
+        return y
+
+    def _within(self, steps: Schedule, x: Complex[Array, "..."]) -> Complex[Array, "..."]:
+        """Transforms the last axis by steps of its own."""
+        return self._steps(x.reshape(-1, x.shape[-1]), steps, False).reshape(x.shape)
 
     def _stage(self, x: Inexact[Array, "v ..."], stage: Stage, real: bool) -> Inexact[Array, "v ..."]:
         """Each axis (N, m, done) becomes (m, N, done): transformed, and turned by its twiddle."""
@@ -95,10 +110,7 @@ def digital(x: Inexact[Array, "v ..."], step: Step) -> Complex[Array, "v ..."]:
     """A step without light."""
     match step:
         case Rest(place, points):
-            y = x.swapaxes(place, -1)
-            y = y.reshape(*y.shape[:-1], points, -1).swapaxes(-2, -1)  # (..., done, points)
-            y = fftn(y, 1).swapaxes(-2, -1)
-            return y.reshape(*y.shape[:-2], -1).swapaxes(place, -1)
+            return _last_points(x, place, points, lambda y: fftn(y, 1))
         case Chirp(place, n, length):
             ends = [(0, 0)] * x.ndim
             ends[place] = (0, length - n)
@@ -121,6 +133,14 @@ def digital(x: Inexact[Array, "v ..."], step: Step) -> Complex[Array, "v ..."]:
             return jnp.concatenate([x, other], axis=-1)
         case _:
             raise TypeError(f"{step} is not a digital step")
+
+
+def _last_points(x: Array, place: int, points: int, transform: Callable[[Array], Array]) -> Array:
+    """Transforms what is left of an axis after its stages, which lies as (points, done)."""
+    y = x.swapaxes(place, -1)
+    y = y.reshape(*y.shape[:-1], points, -1).swapaxes(-2, -1)  # (..., done, points)
+    y = transform(y).swapaxes(-2, -1)
+    return y.reshape(*y.shape[:-2], -1).swapaxes(place, -1)
 
 
 def _complex(x: Inexact[Array, "..."]) -> Complex[Array, "..."]:

@@ -162,7 +162,7 @@ def search(
         accuracies = judge.through(engines, "validation", prefer=prefer)
         for choice, engine, accuracy in zip(group, engines, accuracies, strict=True):
             plan = job_of(judge, prefer=prefer).plan(engine)
-            joules = energy_at_corners(engine, blocks * plan.frames, prices)
+            joules = energy_at_corners(engine, plan.load(blocks), prices)
             yield {
                 **choice._asdict(),
                 "photons": float(engine.photons),

@@ -46,7 +46,7 @@ class Case(NamedTuple):
         took, layers = self.taken[mode], self.depth * MODES[mode]
         spent = cost.seconds(
             self.engine,
-            layers * self.plan.frames,
+            **self.plan.load(layers),
             prices=prices,
             engines=self.options.engines,
             stages=layers * self.plan.stages,
@@ -54,12 +54,13 @@ class Case(NamedTuple):
         total = spent.total + took.after
         added = total / took.explicit  # f / a + o, also where f is 0
         faster = cost.speedup(took.share, math.inf, added) * took.step / took.explicit
-        return {**spent._asdict(), "digital": took.after, "total": total, "speedup": faster}
+        digital = spent.digital + took.after
+        return {**spent._asdict(), "digital": digital, "total": total, "speedup": faster}
 
     def energy(self, prices: Prices) -> cost.Energy:
         """Of a batch's inference."""
-        frames = self.depth * self.plan.frames
-        return cost.energy(self.engine, frames, prices=prices, static_w=self.options.static_w)
+        load = self.plan.load(self.depth)
+        return cost.energy(self.engine, **load, prices=prices, static_w=self.options.static_w)
 
     def answers(self, prices: Prices) -> dict[str, float]:
         """Of an example's inference: joules, seconds, and the speed-up."""
@@ -86,21 +87,23 @@ def project(case: Case) -> dict[str, Any]:
     for mode in MODES:
         result[mode] = {corner: case.times(mode, prices) for corner, prices in at.items()}
     try:
-        result["energy_j"] = energy_at_corners(case.engine, case.depth * case.plan.frames, case.options)
+        result["energy_j"] = energy_at_corners(case.engine, case.plan.load(case.depth), case.options)
     except ValueError as error:
         result["no_energy"] = str(error)
     return result
 
 
-def energy_at_corners(engine: Engine, frames: int, options: Options) -> dict[str, dict[str, float]]:
-    """Joules of so many frames, line by line and together.
+def energy_at_corners(
+    engine: Engine, load: Mapping[str, Any], options: Options
+) -> dict[str, dict[str, float]]:
+    """Joules of what a plan takes (`Plan.load`), line by line and together.
 
     Raises: ValueError for an engine without energy.
     """
     found = {}
     for corner in CORNERS:
         prices = components.prices(corner, options.library)
-        used = cost.energy(engine, frames, prices=prices, static_w=options.static_w)
+        used = cost.energy(engine, **load, prices=prices, static_w=options.static_w)
         found[corner] = {**used._asdict(), "total": used.total}
     return found
 
@@ -117,7 +120,7 @@ def example_joules(config: Config, options: Options) -> dict[str, float] | None:
     if engine is None or job is None:
         return None
     plan = job.plan(engine)
-    found = energy_at_corners(engine, layers(config) * plan.frames, options)
+    found = energy_at_corners(engine, plan.load(layers(config)), options)
     return {corner: lines["total"] / config.data.batch for corner, lines in found.items()}
 
 

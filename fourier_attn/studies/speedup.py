@@ -12,6 +12,7 @@ NAME.json, all numbers, and NAME.png: how far each assumption alone moves the an
 """
 
 import contextlib
+import json
 import math
 import os
 import sys
@@ -28,6 +29,7 @@ from fourier_attn.config import fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies import tornado
+from fourier_attn.studies.baseline import Power
 from fourier_attn.studies.projection import (
     Options,
     energy_at_corners,
@@ -49,9 +51,10 @@ range       typical (low to high): each part as the component library has it, al
             part with its source; --components=FILE.toml puts others in their place.
 speed-up    (step / step with transform) / (1 - f + f / a + o): f the share, a = transform / optics, o = (link
             + digital) / step with transform. Below 1 is slower. Link: raw samples, and a turnaround for each
-            stage of a batch; nothing overlaps. Digital: product with queries.
-            Left out, in favour of optics: twiddles, chirps, digital remainders of sizes, unmixing of rows,
-            products with kernels' spectra, rearrangement between stages; calibration of an engine without
+            stage of a batch; nothing overlaps. Digital: product with queries, measured; remainders of sizes,
+            twiddles, chirps, rows that are taken apart and products with kernels' spectra, at the A100's
+            prices (remainders cross its memory once, like its own transform).
+            Left out, in favour of optics: rearrangement between stages; calibration of an engine without
             recalibrate_s; and that what "homodyne_re" cannot do, correlations and all stages but the last,
             takes twice its converters.
             Whether results are accurate enough is another question; averages would multiply the passes.
@@ -165,8 +168,11 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     print(f"device      {where}")
     print(f"model       {setting}")
     print(f"transform   {title}\n", flush=True)
-    setting += f"; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before"
-    measured = measure(config, job, flags.FLAGS.seconds, options.library)
+    if flags.FLAGS.measured is None:
+        setting += f"; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before"
+        measured = measure(config, job, flags.FLAGS.seconds, options.library)
+    else:
+        setting, measured = earlier(Path(flags.FLAGS.measured), setting)
     rows = [{"part": "measured", "mode": mode, **took._asdict()} for mode, took in measured.taken.items()]
     document = {"setting": setting, "batch": b, "depth": depth, "rounds": measured.rounds, "rows": rows}
     if job is None:
@@ -192,6 +198,33 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     return document
 
 
+def earlier(file: Path, setting: str) -> tuple[str, Measured]:
+    """What an earlier report says that it measured, and of what.
+
+    Raises: ValueError for a file that is not such a report, or is one of another network.
+    """
+    try:
+        document = json.loads(file.read_text())
+        rows = document["rows"]
+        taken = {
+            row["mode"]: [row[name] for name in Taken._fields] for row in rows if row["part"] == "measured"
+        }
+        taken = {mode: Taken(*taken[mode]) for mode in MODES}
+        found, when = document["setting"], document["date"]
+        power, each = None, taken["inference"].transform / document["batch"]
+        for row in rows:
+            if row["part"] == "electronics" and row["name"] == "processor":
+                watts = [row["joules"][corner] / each for corner in CORNERS]
+                power = Power(*watts, "RAPL" in row["what"], row["power"])
+        measured = Measured(taken, document["rounds"], power)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--measured={file} is not a report of this command ({error})") from error
+    if not found.startswith(setting):
+        raise ValueError(f"--measured={file} is a report on {found}; this is {setting}")
+    times = "; times of " if "; times of " not in found else None
+    return (f"{found}{times}{when[:10]}" if times else found), measured
+
+
 def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
     """The presets, and the configured engine where there is one."""
     engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
@@ -208,10 +241,9 @@ def _projected(
 ) -> dict[str, Any]:
     """What a batch takes on an engine, or the reason why not."""
     try:
-        case = make_case(config, job, engine, measured.taken, options)
+        return project(make_case(config, job, engine, measured.taken, options))
     except ValueError as error:
         return {"no_plan": str(error)}
-    return project(case)
 
 
 def _frames(engines: dict[str, Engine], options: Options) -> list[dict[str, Any]]:
@@ -220,7 +252,7 @@ def _frames(engines: dict[str, Engine], options: Options) -> list[dict[str, Any]
     for name, engine in engines.items():
         with contextlib.suppress(ValueError):  # the table of presets says why there is none
             points = engine.shape[0] * engine.shape[1]
-            used = energy_at_corners(engine, 1, options)
+            used = energy_at_corners(engine, {"frames": 1}, options)
             rows.append({"part": "frame", "preset": name, "points": points, "energy_j": used})
     return rows
 
@@ -255,6 +287,11 @@ def define_flags() -> None:
         "tornado", ["chip_11x11", "demonstrator_5x5"], "engines whose sensitivity to each assumption is shown"
     )
     flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
+    flags.DEFINE_string(
+        "measured",
+        None,
+        "JSON file of an earlier report, whose times are projected again instead of measured",
+    )
     flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
     flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
     flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
