@@ -25,18 +25,18 @@ class Preset(NamedTuple):
     its zero order, and that fits beside the reference.
 
     Args:
-      what: the arrangement in words.
       published, derived: names of parameters; all others are assumed.
       light_db: signal over the noise of light and electronics in one detection, of the signal `lit`.
       lit: "unit intensity", or "all pixels": the zero order of an aperture whose pixels are all on.
+      what: the arrangement in words.
     """
 
     engine: Engine
-    what: str
     published: tuple[str, ...]
     derived: tuple[str, ...] = ()
     light_db: float = math.inf
     lit: str = "unit intensity"
+    what: str = "a lens"
 
     def provenance(self) -> dict[str, str]:
         """ "published", "derived" or "assumed" for each parameter that is not off, published ones first."""
@@ -92,31 +92,31 @@ DEMONSTRATOR = CHIP.replace(
 )
 
 PRESETS: Mapping[str, Preset] = {
-    "ideal": Preset(Engine(), "a lens, exact", ("shape",)),
+    "ideal": Preset(Engine(), ("shape",)),
     "demonstrator_5x5": Preset(
         DEMONSTRATOR,
-        "heaters and a camera, which recovers the field from intensities",
         ("shape", "encode", "lens"),
         light_db=44.2,
+        what="heaters and a camera, which recovers the field from intensities",
     ),
     "chip_11x11": Preset(
         CHIP,
-        "modulators and balanced receivers, which detect real and imaginary part at once",
         ("shape", "encode", "lens", "detection"),
         light_db=37.7,
+        what="modulators and balanced receivers, which detect real and imaginary part at once",
     ),
     "chip_11x11_4bit": Preset(
         CHIP.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4),
-        "the same with converters of 4 bit",
         ("shape", "encode", "lens", "detection"),
         light_db=37.7,
+        what="the same with converters of 4 bit",
     ),
     "shot_limited": Preset(
         Engine(receiver=Receiver(detection="hybrid90")).with_photons(1e3),
-        "shot noise and nothing else",
         (),
         ("detection", "power_w"),
-        29.6,
+        light_db=29.6,
+        what="shot noise and nothing else",
     ),
     # Half an electron a mirror in a pass: all mirrors put half a well into the zero order. Other orders of an
     # ordinary image are below the noise of reading; a camera sees them where the zero order is blocked.
@@ -128,12 +128,12 @@ PRESETS: Mapping[str, Preset] = {
             receiver=Receiver(detection="intensity", read_noise_e=200.0, well_depth_e=1e6, adc_bits=8),
             frame_rate_hz=1e4,
         ),
-        "a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, so "
-        "that it correlates nothing",
         ("shape", "encode", "kind", "detection", "frame_rate_hz"),
         ("dac_bits_amp", "power_w"),
-        56.6,
-        "all pixels",
+        light_db=56.6,
+        lit="all pixels",
+        what="a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, so "
+        "that it correlates nothing",
     ),
     "hostile": Preset(
         CHIP.replace(
@@ -154,9 +154,9 @@ PRESETS: Mapping[str, Preset] = {
             tia_noise=1e-12,  # the chip's 1e-11 would bury so little light
             adc_bits=3,
         ),
-        "everything bad, for studies of robustness",
         (),
         light_db=15.7,
+        what="everything bad, for studies of robustness",
     ),
 }
 

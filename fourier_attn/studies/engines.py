@@ -50,5 +50,5 @@ def presets(results: Results) -> str:
     lines: list[list[Any]] = []
     for name, entry in PRESETS.items():
         light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of {entry.lit}"
-        lines.append([f"`{name}`", entry.what, ", ".join(entry.published), ", ".join(entry.derived), light])
-    return table(["preset", "what", "published", "derived", "light and electronics, dB"], lines)
+        lines.append([f"`{name}`", ", ".join(entry.published), ", ".join(entry.derived), light, entry.what])
+    return table(["preset", "published", "derived", "light and electronics, dB", "what"], lines)
