@@ -132,8 +132,8 @@ PRESETS: Mapping[str, Preset] = {
         ("dac_bits_amp", "power_w"),
         light_db=56.6,
         lit="all pixels",
-        what="a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, so "
-        "that it correlates nothing",
+        what="a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, "
+        "so that it correlates nothing",
     ),
     "hostile": Preset(
         CHIP.replace(
