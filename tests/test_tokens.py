@@ -125,3 +125,16 @@ def test_padding_may_be_tokens_like_any_other(layer: Linear | Random) -> None:
     assert np.abs(zero.apply(params, x, mask=mask) - layer.apply(params, x)).max() > 1e-4
     with pytest.raises(ValueError, match="padding='none' is unknown; choose 'zero' or 'tokens'"):
         layer.clone(padding="none").apply(params, x)
+
+
+@pytest.mark.parametrize("grid", [(), (3, 4)])
+def test_a_token_convolution_starts_as_the_identity_whatever_the_seed(grid: tuple[int, ...]) -> None:
+    """A block adds its input, y + x: a centre near -1 would erase it, and some seed draws one."""
+    layer, x = TokenConvolution(taps=3, grid=grid), normal(2, 12, 8)
+    for seed in range(20):
+        params = layer.init(jax.random.key(seed), x)
+        y = layer.apply(params, x)
+        assert np.abs(y - x).max() < 0.5 * np.abs(x).max()
+        assert np.abs(y - x).max() > 0  # no symmetry: the neighbours' taps differ
+        (filter,) = params["params"].values()
+        assert filter.dtype == jnp.float32

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.afno import spectral_mlp
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
 
 
@@ -44,6 +45,7 @@ class AFNO(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers import initial
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.patches import same_proportions
@@ -67,6 +68,7 @@ class Attention(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self,
         x: Float[Array, "b t d"],

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.noise import select_engine
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention
 from fourier_attn.ops.dense import matrix_dot_general
@@ -64,6 +65,7 @@ class CircularAttention(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:

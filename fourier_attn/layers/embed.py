@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from fourier_attn.layers import initial
 from fourier_attn.ops import positions as codes
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.patches import grid_of_patches, patches, same_proportions
 
@@ -22,6 +23,7 @@ APPENDED = "_appended"
 POSITIONS = ("learned", *CODES, *(name + APPENDED for name in CODES), "rotary", "none")
 
 
+@takes_arrays
 def with_positions(
     x: Float[Array, "b t e"], kind: str, width: int, where: np.ndarray, table: Callable[[], Array]
 ) -> Float[Array, "b t f"]:
@@ -109,6 +111,7 @@ class TokenEmbedding(nn.Module):
         return jax.ShapeDtypeStruct((1, 1), jnp.int32)
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, tokens: Int[Array, "b t"], *, types: Int[Array, "b t"] | None = None, train: bool = False
     ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"]]:
@@ -212,6 +215,7 @@ class PatchEmbedding(nn.Module):
         return grid_of_patches(tuple(config["image"]), config["patch"], config["stride"], config["pad_image"])
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, pixels: UInt8[Array, "b i j c"], *, types: None = None, train: bool = False
     ) -> tuple[Float[Array, "b t d"], None]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fourier_attn.layers import initial
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -53,6 +54,7 @@ class Block(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
@@ -116,6 +118,7 @@ class Encoder(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self,
         inputs: Array,

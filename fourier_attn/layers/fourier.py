@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.noise import select_engine
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.patches import same_proportions
 from fourier_attn.optics import Engine, optical_fourier_mix
@@ -61,11 +62,14 @@ class FourierMixing(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
         t = x.shape[1]
         self._check(t, mask is not None)
+        if x.dtype == jnp.float16:  # which ends before the sums do that the norm divides
+            x = x.astype(jnp.float32)
         if self.grid:
             y = fourier_mix_grid(x, same_proportions(t, self.grid), features=self.features)
             return (y / t**0.5 if self.norm == "tokens" else y).astype(self.dtype)

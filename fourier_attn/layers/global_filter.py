@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
 from fourier_attn.ops.patches import same_proportions
 
@@ -36,6 +37,7 @@ class GlobalFilter(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:

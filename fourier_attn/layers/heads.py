@@ -10,8 +10,10 @@ from jaxtyping import Array, Bool, Float, Int
 from fourier_attn.layers import initial
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.initial import SMALL
+from fourier_attn.ops.arguments import takes_arrays
 
 
+@takes_arrays
 def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Array, "b d"]:
     """The mean over the real tokens, (sum_i m_i x_i) / sum_i m_i; 0 where there is none.
 
@@ -44,6 +46,7 @@ class Head(nn.Module):
     initializer: str = "fan_in"
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
     ) -> Float[Array, "b ..."]:
@@ -84,6 +87,7 @@ class Question(nn.Module):
     initializer: str = "fan_in"
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self,
         x: Float[Array, "b t d"],
@@ -113,6 +117,7 @@ class Features(nn.Module):
     """
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
     ) -> dict[str, Float[Array, "..."]]:
@@ -146,6 +151,7 @@ class Pretraining(nn.Module):
     norm_eps: float = 1e-12
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self,
         x: Float[Array, "b t d"],

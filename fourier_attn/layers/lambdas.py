@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.noise import select_engine
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.ops.patches import same_proportions
@@ -78,6 +79,7 @@ class LambdaLayer(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
 from fourier_attn.ops.patches import same_proportions, scan_order
 
@@ -49,6 +50,7 @@ class LongConvolution(nn.Module):
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
+    @takes_arrays
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:

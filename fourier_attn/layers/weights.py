@@ -11,6 +11,7 @@ from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.tokens import Identity, Linear, Random, TokenConvolution
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import softmax_weights
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.lambdas import lambda_layer
@@ -18,6 +19,7 @@ from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.tokens import token_convolve
 
 
+@takes_arrays
 def attention_weights(
     layer: nn.Module,
     params: Any,

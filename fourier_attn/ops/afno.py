@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.global_filter import as_signals, as_tokens, bins
 from fourier_attn.ops.transforms import irfftn, rfftn
 
@@ -44,6 +45,7 @@ def _dense(z: Array, kernel: Array, bias: Array) -> Array:
     return y + jnp.broadcast_to(bias[:, :, None], y.shape)
 
 
+@takes_arrays
 def softshrink(x: Float[Array, "..."], threshold: float) -> Float[Array, "..."]:
     """sign(x) max(|x| - threshold, 0).
 
@@ -53,6 +55,7 @@ def softshrink(x: Float[Array, "..."], threshold: float) -> Float[Array, "..."]:
     return x - jnp.clip(x, -threshold, threshold)
 
 
+@takes_arrays
 def spectral_mlp(
     x: Float[Array, "*b t d"],
     kernels: tuple[Float[Array, "n p h 2"], Float[Array, "n h p 2"]],
@@ -91,8 +94,11 @@ def spectral_mlp(
     if n * p != d:
         raise ValueError(f"kernels of n={n} blocks of p={p} features must have n p = d = {d}")
     check(threshold, modes)
+    if 0 in x.shape:
+        return x
     axes, signal = tuple(grid or (t,)), as_signals(x, grid)
     sizes, scale = kept(axes, modes), math.sqrt(t)
+    kernels, biases = ([part.astype(wide(x)) for part in parts] for parts in (kernels, biases))
     spectrum = _cut(rfftn(signal, axes), sizes)
     z = spectrum.reshape(*x.shape[:-2], n, p, math.prod(sizes)) / scale
     hidden = jax.nn.relu(_dense(jnp.stack([z.real, z.imag], -1), kernels[0], biases[0]))

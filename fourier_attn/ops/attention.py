@@ -8,12 +8,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from fourier_attn.ops import blocks
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.platforms import by_platform
 
 IMPLEMENTATIONS = ("xla", "cudnn")
 METHODS = ("auto", "literal", "fused")
 
 
+@takes_arrays
 def attention(
     query: Float[Array, "b t h k"],
     key: Float[Array, "b s h k"],
@@ -28,7 +30,8 @@ def attention(
 
         y[i, a] = sum_j softmax_j(q[i, a] . k[j, a] / sqrt(k)) v[j, a]
 
-    Scores and softmax are computed in float32; the result has the input's dtype. On CPUs "xla" works in
+    Scores and softmax are computed in float32; the result has the input's dtype.
+    Without source tokens (s = 0) it is 0, the sum over none. On CPUs "xla" works in
     blocks (`fourier_attn.ops.blocks`): memory grows with t + s, and there is reverse mode only, once.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
@@ -54,10 +57,13 @@ def attention(
         raise ValueError(
             f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}"
         )
+    _check(query, key, value, mask)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout={dropout} must lie in [0, 1)")
     if dropout and implementation != "xla":
         raise ValueError(f"dropout={dropout} of attention weights needs implementation='xla'; set it to 0")
+    if 0 in (*query.shape, *key.shape):
+        return jnp.zeros_like(query)
     if implementation == "cudnn":
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
         return _fused(query, key, value, lengths)
@@ -67,6 +73,7 @@ def attention(
     return by_platform(best_form, compute, query, key, value, mask, dropout_key)
 
 
+@takes_arrays
 def softmax_weights(
     query: Float[Array, "b t h k"], key: Float[Array, "b s h k"], *, mask: Bool[Array, "b s"] | None = None
 ) -> Float[Array, "b h t s"]:
@@ -81,12 +88,32 @@ def softmax_weights(
     Masking: a masked source token gets weight 0; where all are masked, all get the same weight.
     Source: Vaswani et al., arXiv 1706.03762.
     """
-    scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=jnp.float32)
-    scores = scores / math.sqrt(query.shape[-1])
+    _check(query, key, key, mask)
+    if 0 in (*query.shape[:3], *key.shape[:3]):
+        return jnp.zeros((*query.shape[:1], query.shape[2], query.shape[1], key.shape[1]), wide(query, key))
+    scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=wide(query, key))
+    scores = scores / math.sqrt(max(query.shape[-1], 1))
     if mask is not None:
-        lowest = jnp.full((), jnp.finfo(jnp.float32).min, jnp.float32)
+        lowest = jnp.full((), jnp.finfo(jnp.float32).min, scores.dtype)
         scores = jnp.where(mask[:, None, None, :], scores, lowest)
     return jax.nn.softmax(scores)
+
+
+def _check(query: Array, key: Array, value: Array, mask: Array | None) -> None:
+    """Says what does not fit, its shape and what it must be."""
+    (b, _, h, k), s = query.shape, key.shape[1]
+    for name, x in (("key", key), ("value", value)):
+        if x.shape != (b, s, h, k):
+            raise ValueError(
+                f"{name} of shape {x.shape} must be (b, s, h, k) = {(b, s, h, k)} for a query of shape "
+                f"{query.shape}"
+            )
+    _check_mask(mask, (b, s))
+
+
+def _check_mask(mask: Array | None, shape: tuple[int, ...]) -> None:
+    if mask is not None and mask.shape != shape:
+        raise ValueError(f"mask of shape {mask.shape} must be (b, s) = {shape}, True for real source tokens")
 
 
 def best_form(platform: str) -> str:
@@ -104,10 +131,10 @@ def _compute(
     *,
     rate: float,
 ) -> Array:
-    if form == "blocks" and query.size and key.size:
+    if form == "blocks":
         return _in_blocks(query, key, value, mask, dropout_key, rate)
-    if dropout_key is not None:
-        return _with_dropout(query, key, value, mask, rate, dropout_key)
+    if dropout_key is not None or not query.dtype == key.dtype == value.dtype != jnp.float64:
+        return _written_out(query, key, value, mask, rate, dropout_key)
     where = None if mask is None else mask[:, None, None, :]
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
 
@@ -116,7 +143,8 @@ def _in_blocks(
     query: Array, key: Array, value: Array, mask: Array | None, dropout_key: Array | None, rate: float
 ) -> Array:
     b, _, h, k = query.shape
-    scaled = query.astype(jnp.float32) * jnp.float32(1 / math.sqrt(k))
+    dtype = wide(query, key, value)
+    scaled = query.astype(dtype) * jnp.asarray(1 / math.sqrt(k), dtype)
     keys = None if dropout_key is None else jax.random.split(dropout_key, (b, h))
     y = blocks.attend(scaled, key, value, mask=mask, dropout=rate, dropout_keys=keys)
     return y.astype(query.dtype)
@@ -135,15 +163,18 @@ def _fused(query: Array, key: Array, value: Array, lengths: Array | None) -> Arr
         raise ValueError(f"{needs} ({error}); use 'xla'") from error
 
 
-def _with_dropout(
-    query: Array, key: Array, value: Array, mask: Array | None, rate: float, dropout_key: Array
+def _written_out(
+    query: Array, key: Array, value: Array, mask: Array | None, rate: float, dropout_key: Array | None
 ) -> Array:
+    """For dropout, and for dtypes that JAX's attention does not have: its softmax is float32."""
     weights = softmax_weights(query, key, mask=mask)
-    kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
-    weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), jnp.float32))
-    return jnp.einsum("bhts,bshk->bthk", weights.astype(value.dtype), value)
+    if dropout_key is not None:
+        kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
+        weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), weights.dtype))
+    return jnp.einsum("bhts,bshk->bthk", weights.astype(value.dtype), value).astype(query.dtype)
 
 
+@takes_arrays
 def fused_attention(
     x: Float[Array, "b t d"],
     source: Float[Array, "b s e"],
@@ -176,11 +207,15 @@ def fused_attention(
     Source: derived here; for circular attention see `fourier_attn.ops.circular`.
     """
     (b, t, _), (h, e, c) = x.shape, (key.shape[1], key.shape[0], out.shape[-1])
+    for name, kernel in (("value", value.shape), ("out", (e, *out.shape[:2]))):
+        if kernel != key.shape:
+            raise ValueError(f"{name} must have the heads and widths of key {key.shape}, not {kernel}")
     averages = average_source(x, source, query, key, mask)
     values = jnp.einsum("ehk,hkc->hec", value, out).reshape(h * e, c).astype(x.dtype)
     return (averages.reshape(b * t, h * e) @ values).reshape(b, t, c)
 
 
+@takes_arrays
 def average_source(
     x: Float[Array, "b t d"],
     source: Float[Array, "b s e"],
@@ -196,7 +231,12 @@ def average_source(
     Array([[0.5, 3. ]], dtype=float32)
     """
     (b, t, d), (e, h, k) = x.shape, key.shape
-    merged = jnp.einsum("dhk,ehk->dhe", query, key).reshape(d, h * e) / math.sqrt(k)
+    if query.shape != (d, h, k) or source.shape[::2] != (b, e):
+        raise ValueError(
+            f"x {x.shape}, source {source.shape}, query {query.shape} and key {key.shape} must be (b, t, d), "
+            "(b, s, e), (d, h, k) and (e, h, k)"
+        )
+    merged = jnp.einsum("dhk,ehk->dhe", query, key).reshape(d, h * e) / math.sqrt(max(k, 1))
     queries = x.reshape(b * t, d) @ merged.astype(x.dtype)
     mask = jnp.ones(source.shape[:2], bool) if mask is None else mask
     return shared_attention(queries.reshape(b, t * h, e), source, mask).reshape(b, t, h, e)
@@ -215,6 +255,7 @@ def fewest_products(b: int, t: int, s: int, d: int, e: int, h: int, k: int) -> s
     return "fused" if b * t * s and fused < literal else "literal"
 
 
+@takes_arrays
 def shared_attention(
     query: Float[Array, "b n d"], shared: Float[Array, "b s d"], mask: Bool[Array, "b s"]
 ) -> Float[Array, "b n d"]:
@@ -235,6 +276,11 @@ def shared_attention(
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,
     FlashAttention (weights computed again from the maximum and the sum), arXiv 2205.14135.
     """
+    if query.shape[::2] != shared.shape[::2]:
+        raise ValueError(f"query {query.shape} and shared {shared.shape} must be (b, n, d) and (b, s, d)")
+    _check_mask(mask, shared.shape[:2])
+    if 0 in (*query.shape, *shared.shape):
+        return jnp.zeros_like(query)
     many = query.shape[0] * query.shape[1] * shared.shape[1] > 2**21
 
     def choose(platform: str) -> str:
@@ -256,11 +302,12 @@ def _shared_whole(query: Array, shared: Array, mask: Array) -> Array:
 
 
 def _products(query: Array, shared: Array) -> Array:
-    return jnp.einsum("bnd,bsd->bns", query, shared, preferred_element_type=jnp.float32)
+    return jnp.einsum("bnd,bsd->bns", query, shared, preferred_element_type=wide(query, shared))
 
 
 def _scores(query: Array, shared: Array, mask: Array) -> Array:
-    return jnp.where(mask[:, None, :], _products(query, shared), jnp.full((), -1e30, jnp.float32))
+    scores = _products(query, shared)
+    return jnp.where(mask[:, None, :], scores, jnp.full((), -1e30, scores.dtype))
 
 
 def _shared_forward(query: Array, shared: Array, mask: Array) -> tuple[Array, tuple[Array, ...]]:
@@ -268,7 +315,7 @@ def _shared_forward(query: Array, shared: Array, mask: Array) -> tuple[Array, tu
     highest = scores.max(axis=-1, keepdims=True)
     weights = jnp.exp(scores - highest)
     total = weights.sum(axis=-1, keepdims=True)
-    sums = jnp.matmul(weights.astype(shared.dtype), shared, preferred_element_type=jnp.float32)
+    sums = jnp.matmul(weights.astype(shared.dtype), shared, preferred_element_type=weights.dtype)
     y = (sums / total).astype(query.dtype)
     return y, (query, shared, mask, highest, total, y)
 
@@ -276,9 +323,9 @@ def _shared_forward(query: Array, shared: Array, mask: Array) -> tuple[Array, tu
 def _shared_backward(saved: tuple[Array, ...], g: Array) -> tuple[Array, Array, None]:
     query, shared, mask, highest, total, y = saved
     weights = jnp.exp(_scores(query, shared, mask) - highest) / total
-    mean = jnp.sum((g * y).astype(jnp.float32), axis=-1, keepdims=True)  # of the scores' cotangents
+    mean = jnp.sum((g * y).astype(weights.dtype), axis=-1, keepdims=True)  # of the scores' cotangents
     by_scores = weights * (_products(g, shared) - mean)
-    by_scores = jnp.where(mask[:, None, :], by_scores, jnp.zeros((), jnp.float32)).astype(query.dtype)
+    by_scores = jnp.where(mask[:, None, :], by_scores, jnp.zeros((), weights.dtype)).astype(query.dtype)
     as_value = jnp.einsum("bns,bnd->bsd", weights.astype(g.dtype), g)
     return jnp.matmul(by_scores, shared), as_value + jnp.einsum("bns,bnd->bsd", by_scores, query), None
 

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.transforms import batchwise
 
 SCORES = 2**18  # of a block: 1 MB in float32, about the second level of caches
@@ -37,6 +38,7 @@ class Draws(NamedTuple):
     kind: Any
 
 
+@takes_arrays
 def attend(
     query: Float[Array, "*b t h k"],
     key: Float[Array, "*b s h k"],
@@ -47,7 +49,9 @@ def attend(
     dropout_keys: Key[Array, "*b h"] | None = None,
     scores: int = SCORES,
 ) -> Float[Array, "*b t h v"]:
-    """y[i] = sum_j softmax_j(q[i] . k[j]) v[j] for each head, in float32; the result has the query's dtype.
+    """y[i] = sum_j softmax_j(q[i] . k[j]) v[j] for each head; the result has the query's dtype.
+
+    It is computed in float32, or in float64 where one of them has it.
 
     Leading axes may be sharded and stay so. Reverse mode only, and once, as for `jax.custom_vjp`.
 
@@ -60,6 +64,8 @@ def attend(
       scores: of a block, about. Draws depend on it.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     """
+    if 0 in (*query.shape[:-1], *value.shape):
+        return jnp.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
     arrays = [query, key, value]
     if mask is not None:
         arrays.append(mask)
@@ -143,6 +149,10 @@ class Problem(NamedTuple):
     scores: int
 
     @property
+    def dtype(self) -> jnp.dtype:
+        return wide(self.query, self.key, self.value)
+
+    @property
     def sizes(self) -> Sizes:
         b, t, h, _ = self.query.shape
         return sizes(b, t, self.key.shape[1], h, self.scores)
@@ -154,13 +164,14 @@ class Group(NamedTuple):
     example: Array
     head: Array
     sizes: Sizes
+    dtype: jnp.dtype
 
     def rows(self, x: Array, begin: Array | int, count: int) -> Array:
-        """From (b, t, h, k): (heads, count, k), in float32."""
+        """From (b, t, h, k): (heads, count, k), in the dtype of the computation."""
         cut = jax.lax.dynamic_slice(
             x, (self.example, begin, self.head, 0), (self.sizes.examples, count, self.sizes.heads, x.shape[3])
         )
-        return cut.swapaxes(1, 2).reshape(-1, count, x.shape[3]).astype(jnp.float32)
+        return cut.swapaxes(1, 2).reshape(-1, count, x.shape[3]).astype(self.dtype)
 
     def put_rows(self, x: Array, part: Array, begin: Array | int) -> Array:
         part = part.reshape(self.sizes.examples, self.sizes.heads, *part.shape[1:]).swapaxes(1, 2)
@@ -199,9 +210,9 @@ class Group(NamedTuple):
         return draw(keys)
 
 
-def _group(sizes: Sizes, h: int, number: Array) -> Group:
-    across = h // sizes.heads
-    return Group(number // across * sizes.examples, number % across * sizes.heads, sizes)
+def _group(problem: Problem, number: Array) -> Group:
+    size, across = problem.sizes, problem.query.shape[2] // problem.sizes.heads
+    return Group(number // across * size.examples, number % across * size.heads, size, problem.dtype)
 
 
 def _filled(x: Array, sizes: Sizes, axis: int) -> Array:
@@ -215,7 +226,7 @@ def _scores(query: Array, key: Array, mask: Array | None) -> Array:
     scores = jnp.einsum("nik,njk->nij", query, key)
     if mask is None:
         return scores
-    return jnp.where(mask[:, None, :], scores, jnp.full((), NEVER, jnp.float32))
+    return jnp.where(mask[:, None, :], scores, jnp.full((), NEVER, scores.dtype))
 
 
 def _where(kept: Array | None, x: Array) -> Array:
@@ -230,7 +241,7 @@ def _forward(problem: Problem) -> tuple[Array, Array, Array]:
     query = _filled(problem.query, size, 1)
 
     def one_group(number: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
-        group = _group(size, h, number)
+        group = _group(problem, number)
         key, value = group.rows(problem.key, 0, s), group.rows(problem.value, 0, s)
         mask = group.mask(problem)
 
@@ -250,7 +261,7 @@ def _forward(problem: Problem) -> tuple[Array, Array, Array]:
 
         return jax.lax.fori_loop(0, size.blocks, one_block, results)
 
-    rows = jnp.zeros((b, h, size.rows * size.blocks), jnp.float32)
+    rows = jnp.zeros((b, h, size.rows * size.blocks), problem.dtype)
     start = jnp.zeros((*query.shape[:3], v), query.dtype), rows, rows
     y, m, total = jax.lax.fori_loop(0, b * h // (size.examples * size.heads), one_group, start)
     return y[:, :t], m[..., :t], total[..., :t]
@@ -263,10 +274,10 @@ def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> t
     s = problem.key.shape[1]
     query, g, y = (_filled(x, size, 1) for x in (problem.query, g, y))
     m, total = _filled(m, size, 2), _filled(total, size, 2)
-    total = jnp.maximum(total, jnp.float32(1))  # which it is, but for rows that are filled up
+    total = jnp.maximum(total, jnp.ones((), total.dtype))  # which it is, but for rows that are filled up
 
     def one_group(number: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
-        group = _group(size, h, number)
+        group = _group(problem, number)
         key, value = group.rows(problem.key, 0, s), group.rows(problem.value, 0, s)
         mask = group.mask(problem)
 

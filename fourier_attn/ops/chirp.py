@@ -6,13 +6,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Int
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.transforms import batchwise, fast_size, irfftn
 
 LONGEST = 2**20  # tokens; from there on the integers of `_chirp` do not fit 32 bits
+FLOAT32 = jnp.dtype("float32")
 COLUMNS = 64  # of the table of roots, which is a product of two narrow ones
 _fft, _ifft = batchwise(lambda c: jnp.fft.fft(c), 1), batchwise(lambda c: jnp.fft.ifft(c), 1)
 
 
+@takes_arrays
 def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
     """0 .. t - 1 for each example.
 
@@ -22,7 +25,8 @@ def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
     return jnp.broadcast_to(jnp.arange(t, dtype=jnp.int32), (*lengths.shape, t))
 
 
-def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
+@takes_arrays
+def roots(n: Int[Array, "*b"], size: int, dtype: jnp.dtype = FLOAT32) -> Complex[Array, "*b size"]:
     """exp(-2 pi sqrt(-1) k / n) for k < size, by adding the angles of k = 64 row + column.
 
     Right for k < n. As a product of matrices it is also computed once: sines and cosines would be computed
@@ -33,7 +37,7 @@ def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
     """
 
     def turn(k: Array) -> tuple[Array, Array]:
-        phase = k.astype(jnp.float32) / n[..., None].astype(jnp.float32) * jnp.float32(2 * math.pi)
+        phase = k.astype(dtype) / n[..., None].astype(dtype) * jnp.asarray(2 * math.pi, dtype)
         return jnp.cos(phase), -jnp.sin(phase)
 
     cos, sin = turn(positions(n, -(-size // COLUMNS)) * COLUMNS)
@@ -45,14 +49,14 @@ def roots(n: Int[Array, "*b"], size: int) -> Complex[Array, "*b size"]:
     return jax.lax.complex(re, im)
 
 
-def _chirp(n: Int[Array, "*b"], t: int) -> Complex[Array, "*b t"]:
+def _chirp(n: Int[Array, "*b"], t: int, dtype: jnp.dtype) -> Complex[Array, "*b t"]:
     """exp(-pi sqrt(-1) m^2 / n) for m < t, from m^2 mod 2 n.
 
     Upper bits of one factor first, since m^2 need not fit 32 bits.
     """
     m, turn = positions(n, t).astype(jnp.uint32), 2 * n[..., None].astype(jnp.uint32)
     squares = (m * (m >> 8) % turn * 256 + m * (m & 255)) % turn
-    return jnp.take_along_axis(roots(2 * n, 2 * t), squares.astype(jnp.int32), -1, mode="clip")
+    return jnp.take_along_axis(roots(2 * n, 2 * t, dtype), squares.astype(jnp.int32), -1, mode="clip")
 
 
 def _mirror(x: Array, n: Int[Array, "*b"]) -> Array:
@@ -72,6 +76,7 @@ def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Comple
     return _ifft(_fft(padded) * _fft(kernel)[..., None, :])[..., :t]
 
 
+@takes_arrays
 def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
     """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
 
@@ -91,16 +96,18 @@ def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Arr
       lengths: from 0 to t.
     """
     t, d = x.shape[-2:]
+    if 0 in x.shape:
+        return x
     half = d // 2 + 1
     n, real = jnp.maximum(lengths, 1), (positions(lengths, t) < lengths[..., None])[..., None]
-    chirp = _chirp(n, t)
+    chirp = _chirp(n, t, wide(x))
     other = jnp.concatenate([x[..., :1], jnp.flip(x[..., d - half + 1 :], -1)], -1)  # -j mod d
     even = x[..., :half] + _mirror(other, n)
     even = jnp.pad(even, [(0, 0)] * (x.ndim - 1) + [(0, half % 2)])
     pairs = jax.lax.complex(*jnp.split(even, 2, -1)) * chirp[..., None]
-    pairs = jnp.where(real, pairs, jnp.complex64(0))
+    pairs = jnp.where(real, pairs, jnp.zeros((), pairs.dtype))
     pairs = _transform(pairs.swapaxes(-1, -2), chirp).swapaxes(-1, -2) * (chirp * (d / 4))[..., None]
     mirrored = _mirror(pairs, n).conj()
     columns = jnp.concatenate([pairs + mirrored, (pairs - mirrored) * -1j], -1)[..., :half]
     # Conjugated, since the inverse transform has the other sign.
-    return irfftn(jnp.where(real, columns.conj(), jnp.complex64(0)), (d,))
+    return irfftn(jnp.where(real, columns.conj(), jnp.zeros((), columns.dtype)), (d,))

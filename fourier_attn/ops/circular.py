@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops import hartley
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.attention import attention, average_source, shared_attention
 from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
@@ -135,7 +136,7 @@ def _matmul(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
     """A product with all kernels' matrices at once."""
     matrix = _matrix(kernel, signal.shape[1:], ends, boundary)
     y = signal.reshape(-1, matrix.shape[-1]) @ matrix.reshape(-1, matrix.shape[-1]).T
-    return y.reshape(-1, *matrix.shape[:2])
+    return y.reshape(len(signal), *matrix.shape[:2])
 
 
 def _best_method(platform: str, d: int, boundary: str) -> str:
@@ -145,12 +146,13 @@ def _best_method(platform: str, d: int, boundary: str) -> str:
 
 
 def _compute(method: str, signal: Array, kernel: Array, *, ends: Ends, boundary: str) -> Array:
-    dtype = jnp.float32 if method == "fft" else signal.dtype  # there is no transform in low precision
+    dtype = wide(signal) if method == "fft" else signal.dtype  # there is no transform in low precision
     function = {"fft": _fft, "matmul": _matmul, "direct": _direct}[method]
     y = function(signal.astype(dtype), kernel.astype(dtype), ends, boundary)
     return y.reshape(*y.shape[:2], math.prod(y.shape[2:])).astype(signal.dtype)
 
 
+@takes_arrays
 def circular_correlate(
     x: Float[Array, "*b d"],
     kernel: Float[Array, "..."],
@@ -193,7 +195,7 @@ def circular_correlate(
     if convolution:
         kernel = jnp.flip(kernel, tuple(range(1, kernel.ndim)))
     compute = partial(_compute, ends=_ends(kernel.shape[1:], boundary, convolution), boundary=boundary)
-    signal = x.reshape(-1, *axes)
+    signal = x.reshape(math.prod(x.shape[:-1]), *axes)
     if method == "auto":
         choose = partial(_best_method, d=x.shape[-1], boundary=boundary)
         y = by_platform(choose, compute, signal, kernel)
@@ -202,6 +204,7 @@ def circular_correlate(
     return y.reshape(*x.shape[:-1], *y.shape[1:])
 
 
+@takes_arrays
 def circular_attention(
     x: Float[Array, "*b t d"],
     query: Float[Array, "..."],
@@ -243,14 +246,14 @@ def circular_attention(
     axes = signal_axes(x.shape, query.shape, shape, boundary)
     _check_attention(x, (query, key, value), mask, combine_heads, method)
     *lead, t, d = x.shape
-    tokens = x.reshape(-1, t, d)
+    tokens = x.reshape(math.prod(lead), t, d)
     if mask is not None:
-        mask = mask.reshape(-1, t)
+        mask = mask.reshape(tokens.shape[:2])
     if method == "auto":
         most = 512 if boundary == "circular" else 256
         method = "fused" if d <= most else "literal"
     if method == "literal":
-        kernels = jnp.concatenate([query, key, value])
+        kernels = jnp.concatenate([w.astype(wide(query, key, value)) for w in (query, key, value)])
         projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)
         y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
         if combine_heads == "sum":
@@ -314,7 +317,7 @@ def _fused_in_hartley_basis(
     combine_heads: str,
 ) -> Array:
     """The identity for the circular boundary; the products of spectra are those of `hartley.spectrum`."""
-    (qr, qi), (kr, ki), (vr, vi) = [hartley.spectrum(w, axes) for w in kernels]
+    (qr, qi), (kr, ki), (vr, vi) = [hartley.spectrum(w.astype(wide(w, tokens)), axes) for w in kernels]
     dtype = tokens.dtype
     re = (qr * kr + qi * ki).astype(dtype)  # of the merged map conj(W_q) W_k, (h, d)
     im = (qi * kr - qr * ki).astype(dtype)

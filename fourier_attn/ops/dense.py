@@ -6,9 +6,12 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays
+
 Dimensions = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
+@takes_arrays
 def matrix_dot_general(
     lhs: Float[Array, "..."], rhs: Float[Array, "..."], dimension_numbers: Dimensions, **options: Any
 ) -> Float[Array, "..."]:
@@ -31,5 +34,6 @@ def matrix_dot_general(
         )
     inner = math.prod(rhs.shape[:n])
     matrix = (((1,), (0,)), ((), ()))
-    y = jax.lax.dot_general(lhs.reshape(-1, inner), rhs.reshape(inner, -1), matrix, **options)
+    rows, columns = math.prod(lhs.shape[: lhs.ndim - n]), math.prod(rhs.shape[n:])
+    y = jax.lax.dot_general(lhs.reshape(rows, inner), rhs.reshape(inner, columns), matrix, **options)
     return y.reshape(*lhs.shape[: lhs.ndim - n], *rhs.shape[n:])

@@ -4,15 +4,16 @@ from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from fourier_attn.ops.arguments import known, takes_arrays, wide
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
 from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.products import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.transforms import batchwise
 
 METHODS = ("auto", "fft", "rfft", "matmul", "monarch")
-LOW = (jnp.bfloat16, jnp.float16)
 
 
 def _rfft(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
@@ -30,7 +31,7 @@ _MASKED = {"fft": chirp_mix, "rfft": chirp_mix, "matmul": masked_mix}
 
 
 def best_method(platform: str, t: int, *, low: bool, masked: bool, sized: bool = False) -> str:
-    """The table in the docstring of `fourier_mix`; `low` says that the dtype has 16 bits."""
+    """The table in the docstring of `fourier_mix`; `low` says that the dtype is bfloat16."""
     if platform == "tpu":
         return _best_on_tpu(t, low=low, masked=masked)
     if sized and platform == "cpu":
@@ -61,14 +62,14 @@ def _mix(
     compute = partial(_compute, sizes=sizes)
     if method != "auto":
         return compute(method, x, lengths)
-    low = x.dtype in LOW
+    low = x.dtype == jnp.bfloat16
     choose = partial(best_method, t=x.shape[-2], low=low, masked=lengths is not None, sized=bool(sizes))
     return by_platform(choose, compute, x, lengths)
 
 
 def _compute(method: str, x: Array, lengths: Array | None, *, sizes: tuple[int, ...]) -> Array:
-    native = x.dtype in LOW and method in ("matmul", "monarch")
-    values = x if native else x.astype(jnp.float32)
+    native = x.dtype == jnp.bfloat16 and method in ("matmul", "monarch")
+    values = x if native else x.astype(wide(x))
     plain = _PLAIN["rfft" if method == "each" else method]
     if lengths is None:
         return plain(values).astype(x.dtype)
@@ -104,6 +105,7 @@ _mix.defvjp(
 )
 
 
+@takes_arrays
 def fourier_mix(
     x: Float[Array, "*b t d"],
     *,
@@ -118,7 +120,8 @@ def fourier_mix(
     Forward sign, no normalisation (white noise comes out sqrt(t d / 2) times larger), any t and d, the
     input's dtype. The map is linear and self-adjoint; its reverse-mode derivative is the same transform and
     saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`)
-    of the op itself is refused by JAX, as for every `jax.custom_vjp`.
+    of the op itself is refused by JAX, as for every `jax.custom_vjp`. float16 is computed in float32, but the
+    result is infinite from 65,520 on, and at frequency zero it is t d times the mean: use bfloat16.
 
         >>> x = jnp.array([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])  # one example, three tokens of two features
         >>> fourier_mix(x)[0]  # the spectrum of an impulse is flat
@@ -129,26 +132,27 @@ def fourier_mix(
     Args:
       x: the tokens.
       lengths: every example is transformed by itself over its first lengths[b] tokens, a number that takes
-        the place of t and may be traced. Outside 0 .. t it is the caller's error, and clipped.
+        the place of t and may be traced. Outside 0 .. t it is refused, or clipped where it
+        is traced and its value unknown.
       sizes: what all lengths but 0 are among, rising and up to t, where that is known. On CPUs "auto" then
         takes the plain transform of one example after the other, which is faster than chirps. Another
         length is the caller's error: there it is rounded up to the next of them.
       method: "fft" is the complex transform of the definition; "rfft" computes half of the spectrum and
         mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
         with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
-        and float16 as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and
+        as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and
         "matmul" is products with a table for each example, O(t^2); where all lengths are t, both are the
         plain transforms. "auto", by backend, dtype and t:
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same
-            GPU, 16 bit (estimate)             "matmul" to t = 1024, then "monarch", or "rfft" where t has no
+            GPU, bfloat16 (estimate)           "matmul" to t = 1024, then "monarch", or "rfft" where t has no
                                                divisor from 16 to sqrt(t); with lengths "matmul" to
                                                t = 256, then "rfft"
             TPU, float32 (the compiler's       "matmul" to t = 128, "monarch" below 16,384, then "rfft";
             estimate for v5e)                  without such a divisor "matmul" to t = 1024, then "rfft";
                                                with lengths "matmul" to t = 256, then "rfft"
-            TPU, 16 bit (the same)             "matmul" to t = 512, then "monarch"; without such a divisor
+            TPU, bfloat16 (the same)           "matmul" to t = 512, then "monarch"; without such a divisor
                                                "matmul" to t = 2048, then "rfft"; with lengths "matmul" to
                                                t = 512, then "rfft"
 
@@ -156,14 +160,17 @@ def fourier_mix(
         None of the estimates was run.
     Masking: without lengths every output depends on every input, padding included. With lengths neither
       content nor number of the positions from lengths[b] on has an influence; outputs there are 0.
-    Raises: ValueError for an unknown method, and with lengths for "monarch", for another shape than the
-      examples', for sizes that do not fit and for t above 2^20.
+    Raises: ValueError for an unknown method, and with lengths for "monarch", for lengths outside 0 .. t or of
+      another shape than the examples', for sizes that do not fit and for t above 2^20.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
     _check(x, lengths, sizes, method)
+    if 0 in x.shape:
+        return x
     if lengths is None:
         return _mix(x, None, method, ())
-    return _mix(x, jnp.clip(lengths.astype(jnp.int32), 0, x.shape[-2]), method, sizes)
+    lengths = lengths if lengths.dtype.itemsize > 4 else lengths.astype(jnp.int32)
+    return _mix(x, jnp.clip(lengths, 0, x.shape[-2]).astype(jnp.int32), method, sizes)
 
 
 def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str) -> None:
@@ -176,6 +183,9 @@ def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str)
         raise ValueError("method='monarch' has no form with lengths; use 'auto', 'rfft' or 'matmul'")
     if lengths.shape != x.shape[:-2]:
         raise ValueError(f"lengths of shape {lengths.shape} must be one for each example, {x.shape[:-2]}")
+    used = np.asarray(lengths) if known(lengths) else np.zeros(0, int)
+    if used.size and not 0 <= used.min() <= used.max() <= x.shape[-2]:
+        raise ValueError(f"lengths={used.tolist()} must lie between 0 and t={x.shape[-2]}")
     if sizes and (list(sizes) != sorted(set(sizes)) or not 1 <= sizes[0] <= sizes[-1] <= x.shape[-2]):
         raise ValueError(f"sizes={sizes} must rise, be positive and not exceed t={x.shape[-2]}")
     if x.shape[-2] > LONGEST:
@@ -193,7 +203,7 @@ _IMAGES = batchwise(_rfft_of_images, 3)
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def _grid_mix(x: Float[Array, "*b t d"], grid: tuple[int, ...], features: bool) -> Float[Array, "*b t d"]:
-    image = x.astype(jnp.float32).reshape(*x.shape[:-2], *grid, x.shape[-1])
+    image = x.astype(wide(x)).reshape(*x.shape[:-2], *grid, x.shape[-1])
     if features:
         return _IMAGES(image).reshape(x.shape).astype(x.dtype)
     y = _PLAIN["rfft"](jnp.moveaxis(image, -1, -3))
@@ -206,6 +216,7 @@ _grid_mix.defvjp(  # self-adjoint, too
 )
 
 
+@takes_arrays
 def fourier_mix_grid(
     x: Float[Array, "*b t d"], grid: tuple[int, ...], *, features: bool = True
 ) -> Float[Array, "*b t d"]:
@@ -224,4 +235,4 @@ def fourier_mix_grid(
     """
     if len(grid) != 2 or grid[0] * grid[1] != x.shape[-2]:
         raise ValueError(f"grid={grid} must be (rows, cols) with rows * cols = t = {x.shape[-2]}")
-    return _grid_mix(x, tuple(grid), features)
+    return x if 0 in x.shape else _grid_mix(x, grid, features)

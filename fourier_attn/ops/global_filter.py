@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.transforms import irfftn, rfftn
 
 
@@ -19,6 +20,7 @@ def bins(axes: tuple[int, ...]) -> tuple[int, ...]:
     return (*axes[:-1], axes[-1] // 2 + 1)
 
 
+@takes_arrays
 def as_signals(x: Float[Array, "*b t d"], grid: tuple[int, ...] | None) -> Float[Array, "..."]:
     """Tokens as one float32 signal of each feature, (*b, d, t), or (*b, d, rows, cols) for a grid.
 
@@ -31,9 +33,10 @@ def as_signals(x: Float[Array, "*b t d"], grid: tuple[int, ...] | None) -> Float
     axes = tuple(grid or (t,))
     if math.prod(axes) != t:
         raise ValueError(f"grid={grid} must have t = {t} tokens; use grid=None for a sequence")
-    return jnp.swapaxes(x, -1, -2).astype(jnp.float32).reshape(*b, d, *axes)
+    return jnp.swapaxes(x, -1, -2).astype(wide(x)).reshape(*b, d, *axes)
 
 
+@takes_arrays
 def as_tokens(signal: Float[Array, "..."], x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     """The inverse of `as_signals`, in the shape and dtype of x.
 
@@ -44,6 +47,7 @@ def as_tokens(signal: Float[Array, "..."], x: Float[Array, "*b t d"]) -> Float[A
     return jnp.swapaxes(signal.reshape(*x.shape[:-2], x.shape[-1], x.shape[-2]), -1, -2).astype(x.dtype)
 
 
+@takes_arrays
 def global_filter(
     x: Float[Array, "*b t d"], filter: Float[Array, "*f d 2"], *, grid: tuple[int, ...] | None = None
 ) -> Float[Array, "*b t d"]:
@@ -78,11 +82,14 @@ def global_filter(
             f"filter of shape {filter.shape} must be {(*bins(axes), d, 2)} for tokens {axes} and d={d}; "
             "resample_filter changes its size"
         )
+    if 0 in x.shape:
+        return x
     spectrum = rfftn(signal, axes)
-    weight = jnp.moveaxis(jax.lax.complex(*_parts(filter)), -1, 0)
+    weight = jnp.moveaxis(jax.lax.complex(*_parts(filter.astype(wide(x)))), -1, 0)
     return as_tokens(irfftn(spectrum * jnp.broadcast_to(weight, spectrum.shape), axes), x)
 
 
+@takes_arrays
 def resample_filter(
     filter: Float[Array, "*f d 2"], source: tuple[int, ...], target: tuple[int, ...]
 ) -> Float[Array, "*g d 2"]:
@@ -131,7 +138,7 @@ def resample_filter(
 
 
 def _parts(filter: Array) -> tuple[Array, Array]:
-    real = filter.astype(jnp.float32)
+    real = filter.astype(wide(filter))
     return real[..., 0], real[..., 1]
 
 

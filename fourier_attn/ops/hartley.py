@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays
+
 
 @lru_cache
 def basis(axes: tuple[int, ...]) -> np.ndarray:
@@ -27,9 +29,10 @@ def basis(axes: tuple[int, ...]) -> np.ndarray:
     cells = np.indices(axes).reshape(len(axes), d)
     turns = sum(np.outer(n, n) % size / size for n, size in zip(cells, axes, strict=True))
     cos, sin = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
-    return (np.concatenate([cos + sin, cos - sin], axis=1) / math.sqrt(d)).astype(np.float32)
+    return np.concatenate([cos + sin, cos - sin], axis=1) / math.sqrt(d)
 
 
+@takes_arrays
 def transform(x: Float[Array, "*b d"], axes: tuple[int, ...]) -> Float[Array, "*b 2*d"]:
     """x_H at all frequencies, then at all negated frequencies.
 
@@ -37,9 +40,10 @@ def transform(x: Float[Array, "*b d"], axes: tuple[int, ...]) -> Float[Array, "*
     Array([0.5, 0.5, 0.5, 0.5], dtype=float32)
     """
     *lead, d = x.shape
-    return (x.reshape(-1, d) @ jnp.asarray(basis(axes), x.dtype)).reshape(*lead, 2 * d)
+    return (x.reshape(math.prod(lead), d) @ basis(axes).astype(x.dtype)).reshape(*lead, 2 * d)
 
 
+@takes_arrays
 def adjoint(x: Float[Array, "*b _"], axes: tuple[int, ...]) -> Float[Array, "*b d"]:
     """The adjoint of `transform`: the sum of what both halves stand for.
 
@@ -48,9 +52,10 @@ def adjoint(x: Float[Array, "*b _"], axes: tuple[int, ...]) -> Float[Array, "*b 
     Array([0, 2, 4, 6], dtype=int32)
     """
     *lead, d = x.shape
-    return (x.reshape(-1, d) @ jnp.asarray(basis(axes).T, x.dtype)).reshape(*lead, d // 2)
+    return (x.reshape(math.prod(lead), d) @ basis(axes).T.astype(x.dtype)).reshape(*lead, d // 2)
 
 
+@takes_arrays
 def spectrum(
     kernel: Float[Array, "h *r"], axes: tuple[int, ...]
 ) -> tuple[Float[Array, "h d"], Float[Array, "h d"]]:
@@ -66,6 +71,6 @@ def spectrum(
         Array([[2, 1, 0, 1]], dtype=int32)
     """
     padding = [(0, n - r) for n, r in zip(axes, kernel.shape[1:], strict=True)]
-    both = transform(jnp.pad(kernel, [(0, 0), *padding]).reshape(kernel.shape[0], -1), axes)
+    both = transform(jnp.pad(kernel, [(0, 0), *padding]).reshape(kernel.shape[0], math.prod(axes)), axes)
     plus, minus = jnp.split(both * math.sqrt(math.prod(axes)), 2, axis=-1)
     return (plus + minus) / 2, (plus - minus) / 2

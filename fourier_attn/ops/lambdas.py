@@ -2,7 +2,7 @@
 
 With the scores taken first, (lambda[n]^T q)[v] = sum_m (q[n] . R[m - n + ..]) value[m, v]: the position
 lambdas (b, n, k, v) are not built, and derivatives are sums of the same kind. The softmax and all sums over
-positions run in float32, whatever the inputs.
+positions run in float32, or in float64 where an input has it.
 """
 
 import math
@@ -12,12 +12,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops import relative
+from fourier_attn.ops.arguments import takes_arrays, wide
 
 METHODS = ("auto", "shift", "matrix", "fft")
 NEVER = -1e30  # a logit that no real one comes near; finite, so that differences stay numbers
 CHUNK = 32  # positions; of the running sum
 
 
+@takes_arrays
 def content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b s k u"], value: Float[Array, "b s u v"]
 ) -> Float[Array, "b t h v"]:
@@ -28,15 +30,19 @@ def content_lambda(
     Array([3., 3., 3.], dtype=float32)
     """
     (b, t, h, k), (s, u, v) = query.shape, value.shape[1:]
-    flat = key.astype(jnp.float32).reshape(b, s, k * u)
+    dtype = wide(query, key, value)
+    if 0 in (*query.shape, *value.shape):
+        return jnp.zeros((b, t, h, v), value.dtype)
+    flat = key.astype(dtype).reshape(b, s, k * u)
     weights = jax.nn.softmax(flat, axis=1).astype(value.dtype).reshape(key.shape)
     # Products of matrices: axes of size one in between are slow on CPU.
     weights, value = weights.swapaxes(-1, -2).reshape(b, s * u, k), value.reshape(b, s * u, v)
-    content = jnp.einsum("bmk,bmv->bkv", weights, value, preferred_element_type=jnp.float32)
+    content = jnp.einsum("bmk,bmv->bkv", weights, value, preferred_element_type=dtype)
     y = jnp.matmul(query.reshape(b, t * h, k), content.astype(value.dtype))
     return y.reshape(b, t, h, v)
 
 
+@takes_arrays
 def causal_content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]
 ) -> Float[Array, "b t h v"]:
@@ -54,17 +60,19 @@ def causal_content_lambda(
     """
     b, t, h, k = query.shape
     u, v = value.shape[2:]
-    chunks = -(-t // CHUNK)
+    dtype, chunks = wide(query, key, value), -(-t // CHUNK)
+    if 0 in (*query.shape, *value.shape):
+        return jnp.zeros((b, t, h, v), value.dtype)
 
     def split(x: Array, fill: float) -> Array:  # chunk after chunk, for the scan
         pads = ((0, 0), (0, chunks * CHUNK - t), (0, 0), (0, 0))
-        x = jnp.pad(x.astype(jnp.float32), pads, constant_values=fill)
+        x = jnp.pad(x.astype(dtype), pads, constant_values=fill)
         return x.reshape(b, chunks, CHUNK, *x.shape[2:]).swapaxes(0, 1)
 
     start = (
-        jnp.zeros((b, k, u, v), jnp.float32),
-        jnp.zeros((b, k, u), jnp.float32),
-        jnp.full((b, k, u), NEVER, jnp.float32),
+        jnp.zeros((b, k, u, v), dtype),
+        jnp.zeros((b, k, u), dtype),
+        jnp.full((b, k, u), NEVER, dtype),
     )
     _, y = jax.lax.scan(_causal_chunk, start, (split(query, 0.0), split(key, NEVER), split(value, 0.0)))
     return y.swapaxes(0, 1).reshape(b, chunks * CHUNK, h, v)[:, :t].astype(value.dtype)
@@ -77,7 +85,7 @@ def _causal_chunk(before: tuple[Array, ...], chunk: tuple[Array, ...]) -> tuple[
     query, key, value = chunk  # (b, n, h, k), (b, n, k, u), (b, n, u, v)
     maximum = jax.lax.stop_gradient(jnp.maximum(jax.lax.cummax(key, axis=1), highest[:, None]))
     earlier = jnp.tril(jnp.ones((CHUNK, CHUNK), bool))[None, :, :, None, None]
-    exponents = jnp.where(earlier, key[:, None] - maximum[:, :, None], jnp.full((), NEVER, jnp.float32))
+    exponents = jnp.where(earlier, key[:, None] - maximum[:, :, None], jnp.full((), NEVER, key.dtype))
     pairs = jnp.exp(exponents)  # (b, n, m, k, u)
     decay = jnp.exp(highest[:, None] - maximum)  # (b, n, k, u)
     totals = decay * total[:, None] + pairs.sum(axis=2)
@@ -89,6 +97,7 @@ def _causal_chunk(before: tuple[Array, ...], chunk: tuple[Array, ...]) -> tuple[
     return (sums, totals[:, -1], maximum[:, -1]), y
 
 
+@takes_arrays
 def lambda_layer(
     query: Float[Array, "*b t h k"],
     key: Float[Array, "..."],
@@ -138,6 +147,8 @@ def lambda_layer(
     """
     _check(query, key, value, position, grid, causal, mask, method)
     *lead, t, h, _ = query.shape
+    if 0 in (*query.shape, *key.shape, *value.shape):
+        return jnp.zeros((*lead, t, h, value.shape[-2]), value.dtype)
     y = _apply(query, key, value, position, grid, causal, mask, method)
     return y.astype(value.dtype).reshape(*lead, t, h, value.shape[-2])
 
@@ -149,7 +160,8 @@ def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
     value = value.reshape(-1, t, v, u).swapaxes(-1, -2)
     if mask is not None:
         real = mask.reshape(-1, t, 1, 1)
-        key = jnp.where(real, key.astype(jnp.float32), jnp.full((), NEVER, jnp.float32))
+        key = key.astype(wide(query, key, value))
+        key = jnp.where(real, key, jnp.full((), NEVER, key.dtype))
         value = jnp.where(real, value, jnp.zeros((), value.dtype))
     content = (causal_content_lambda if causal else content_lambda)(query, key, value)
     if position is None:
@@ -161,7 +173,7 @@ def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
         y = _relative(
             query.reshape(-1, *axes, h, k), value.reshape(-1, *axes, u, v), position, causal, method
         )
-    return content.astype(jnp.float32) + y.reshape(content.shape)
+    return content.astype(y.dtype) + y.reshape(content.shape)
 
 
 def _relative(query: Array, value: Array, table: Array, causal: bool, method: str) -> Array:

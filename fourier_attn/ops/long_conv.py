@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BOUNDARIES = ("linear", "circular")
@@ -20,6 +21,7 @@ def _sides(kernel: Array, t: int, boundary: str, causal: bool) -> tuple[Array, A
     return kernel[first : first + m], kernel[first - m + 1 : first]
 
 
+@takes_arrays
 def long_convolve(
     x: Float[Array, "*b t d"], kernel: Float[Array, "r _"], *, boundary: str = "linear", causal: bool = False
 ) -> Float[Array, "*b t d"]:
@@ -52,10 +54,12 @@ def long_convolve(
         raise ValueError(f"kernel of shape {kernel.shape} must be (r, {d}), taps and features, with r >= 1")
     if boundary == "linear" and not causal and r % 2 == 0:
         raise ValueError(f"kernel has r={r} taps; make it odd, so that it has a centre, or use causal=True")
-    after, before = _sides(kernel.astype(jnp.float32), t, boundary, causal)
+    if 0 in x.shape:
+        return x
+    after, before = _sides(kernel.astype(wide(x)), t, boundary, causal)
     size = t if boundary == "circular" else fast_size(t + after.shape[0] - 1)
-    gap = jnp.zeros((size - after.shape[0] - before.shape[0], d), jnp.float32)
-    spectrum = rfftn(jnp.swapaxes(x, -1, -2).astype(jnp.float32), (size,))
+    gap = jnp.zeros((size - after.shape[0] - before.shape[0], d), wide(x))
+    spectrum = rfftn(jnp.swapaxes(x, -1, -2).astype(wide(x)), (size,))
     filter = rfftn(jnp.concatenate([after, gap, before]).T, (size,))
     y = irfftn(spectrum * jnp.broadcast_to(filter, spectrum.shape), (size,))
     return jnp.swapaxes(y[..., :t], -1, -2).astype(x.dtype)

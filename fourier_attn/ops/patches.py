@@ -6,6 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
+from fourier_attn.ops.arguments import takes_arrays
+
 
 def grid_of_patches(
     image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
@@ -48,6 +50,7 @@ def _indices(count: int, patch: int, step: int) -> np.ndarray:
     return step * np.arange(count)[:, None] + np.arange(patch)
 
 
+@takes_arrays
 def patches(
     x: Num[Array, "*b i j c"], patch: int, stride: int = 0, pad: bool = False
 ) -> Num[Array, "*b t k l c"]:
@@ -83,6 +86,7 @@ def patches(
     return jnp.swapaxes(cut, -4, -3).reshape(*b, rows * cols, patch, patch, c)
 
 
+@takes_arrays
 def fold(
     y: Float[Array, "*b t k l c"], image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
 ) -> Float[Array, "*b i j c"]:

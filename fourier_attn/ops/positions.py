@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays, wide
+
 BASE = 10_000.0
 
 
@@ -65,6 +67,7 @@ def sinusoids(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
     return np.stack([np.sin(waves), np.cos(waves)], -1).reshape(len(where), width).astype(np.float32)
 
 
+@takes_arrays
 def rotate(x: Float[Array, "b t h k"], where: np.ndarray, base: float = BASE) -> Float[Array, "b t h k"]:
     """Rotates pairs of features by angles that grow with the place, so that products know distances only.
 
@@ -81,15 +84,18 @@ def rotate(x: Float[Array, "b t h k"], where: np.ndarray, base: float = BASE) ->
     Source: Su et al., RoFormer, arXiv 2104.09864.
     """
     count = _share(where, x.shape[-1], 2)
+    if 0 in x.shape:
+        return x
     angles = _angles(where, base ** (-np.arange(count) / count)).reshape(len(where), -1)
-    cos, sin = (jnp.asarray(f(angles), jnp.float32)[None, :, None] for f in (np.cos, np.sin))
-    pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], x.shape[-1] // 2, 2)
+    cos, sin = (jnp.asarray(f(angles), wide(x))[None, :, None] for f in (np.cos, np.sin))
+    pairs = x.astype(wide(x)).reshape(*x.shape[:-1], x.shape[-1] // 2, 2)
     even, odd = pairs[..., 0], pairs[..., 1]
     cos, sin = jnp.broadcast_to(cos, even.shape), jnp.broadcast_to(sin, even.shape)
     turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
     return turned.reshape(x.shape).astype(x.dtype)
 
 
+@takes_arrays
 def interpolate(
     table: Float[Array, "s e"], source: tuple[int, ...], target: tuple[int, ...]
 ) -> Float[Array, "t e"]:
@@ -108,9 +114,12 @@ def interpolate(
     extra = table.shape[0] - math.prod(source)
     if extra < 0 or len(source) != len(target):
         raise ValueError(f"a table of {table.shape[0]} rows does not fit the grids {source} and {target}")
-    image = table[extra:].reshape(*source, -1)
-    resized = jax.image.resize(image, (*target, table.shape[-1]), "linear", antialias=False)
-    return jnp.concatenate([table[:extra], resized.reshape(-1, table.shape[-1])])
+    width = table.shape[-1]
+    if 0 in (width, *source, *target):
+        return jnp.zeros((extra + math.prod(target), width), table.dtype)
+    image = table[extra:].reshape(*source, width)
+    resized = jax.image.resize(image, (*target, width), "linear", antialias=False)
+    return jnp.concatenate([table[:extra], resized.reshape(-1, width)])
 
 
 def _share(where: np.ndarray, width: int, of: int) -> int:

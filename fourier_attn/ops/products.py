@@ -14,19 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.chirp import positions, roots
 
 
 def _product(equation: str, *arrays: Array | np.ndarray) -> Float[Array, "..."]:
-    """An einsum in the arrays' dtype with sums in float32."""
-    highest = jax.lax.Precision.HIGHEST if arrays[0].dtype == jnp.float32 else None
-    return jnp.einsum(equation, *arrays, precision=highest, preferred_element_type=jnp.float32)
+    """An einsum in the arrays' dtype with sums in float32 at least."""
+    highest = None if arrays[0].dtype == jnp.bfloat16 else jax.lax.Precision.HIGHEST
+    return jnp.einsum(equation, *arrays, precision=highest, preferred_element_type=wide(*arrays))
 
 
 def _turns(i: np.ndarray, m: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """cos and sin of 2 pi i m / n; whole turns are taken off first, since they cost digits."""
     phase = np.outer(i, m) % n * (2 * np.pi / n)
-    return np.cos(phase).astype(np.float32), np.sin(phase).astype(np.float32)
+    return np.cos(phase), np.sin(phase)
 
 
 @lru_cache(maxsize=16)
@@ -55,6 +56,7 @@ def _stages(t: int, first: int, dtype: jnp.dtype) -> tuple[np.ndarray, np.ndarra
     return one.astype(dtype), two.swapaxes(0, 1).astype(dtype, order="C")
 
 
+@takes_arrays
 def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
     """All d columns from j = 0 .. d // 2:  y[i, j] = y[-i mod t, -j mod d].
 
@@ -69,6 +71,7 @@ def _spectrum(x: Float[Array, "*b t d"]) -> Float[Array, "*b t 2 f"]:
     return _product("...tn,ncj->...tcj", x, _features(x.shape[-1], x.dtype)).astype(x.dtype)
 
 
+@takes_arrays
 def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     """One product per axis, half of the columns; the other half mirrors them.
 
@@ -76,6 +79,8 @@ def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     Array(6, dtype=int32)
     """
     *lead, t, d = x.shape
+    if 0 in x.shape:
+        return x
     parts = _spectrum(x).reshape(*lead, 2 * t, d // 2 + 1)
     y = _product("...mj,im->...ij", parts, _tokens(t, x.dtype))
     return mirrored(y.astype(x.dtype), d)
@@ -90,6 +95,7 @@ def divisor(t: int) -> int:
     return next(n for n in range(math.isqrt(t), 0, -1) if t % n == 0)
 
 
+@takes_arrays
 def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     """Two products for the tokens, t = t1 t2, m = t2 m1 + m2 and i = i1 + t1 i2: t (4 t1 + 2 t2) per column.
 
@@ -102,6 +108,8 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
         Array(8, dtype=int32)
     """
     *lead, t, d = x.shape
+    if 0 in x.shape:
+        return x
     first = divisor(t)
     if first == 1:
         return matmul_mix(x)
@@ -113,6 +121,7 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
     return mirrored(y.astype(x.dtype), d)
 
 
+@takes_arrays
 def masked_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
     """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
 
@@ -123,14 +132,16 @@ def masked_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Ar
         Array(6, dtype=int32)
     """
     t, d = x.shape[-2:]
+    if 0 in x.shape:
+        return x
     m, n = positions(lengths, t), jnp.maximum(lengths, 1)
     real = m < lengths[..., None]
-    table = roots(n, t)
+    table = roots(n, t, wide(x))
     table = jnp.stack([table.real, -table.imag], -2)[..., None, :]
     turns = m[..., :, None] * m[..., None, :] % n[..., None, None]
     table = jnp.take_along_axis(table, turns[..., None, :, :], -1, mode="clip")
     both = (real[..., :, None] & real[..., None, :])[..., None, :, :]
-    table = jnp.where(both, table, jnp.float32(0)).astype(x.dtype)
+    table = jnp.where(both, table, jnp.zeros((), table.dtype)).astype(x.dtype)
     # Zero times a padded infinity would not be zero.
     parts = _spectrum(jnp.where(real[..., None], x, jnp.zeros((), x.dtype)))
     p, q = jnp.moveaxis(_product("...cim,...mcj->...cij", table, parts), -3, 0)

@@ -15,12 +15,18 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.platforms import by_platform
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BLOCK = 128  # rows of the banded matrix at a time
+
+
+def _nothing(query: Array, value: Array) -> Array:
+    """The sum over nothing."""
+    return jnp.zeros((*query.shape[:-1], value.shape[-1]), wide(query, value))
 
 
 def _scores(query: Array, table: Array) -> Array:
@@ -70,7 +76,13 @@ def _shift_backward(before, taps, saved, g):
 _shift.defvjp(lambda s, v, before, taps: (_shift(s, v, before, taps), (s, v)), _shift_backward)
 
 
-def by_shift(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+@takes_arrays
+def by_shift(
+    query: Float[Array, "b *n h k"],
+    value: Float[Array, "b *n u v"],
+    table: Float[Array, "*r k u"],
+    before: tuple[int, ...],
+) -> Float[Array, "b *n h v"]:
     """The sum over taps of the values that each of them shifts.
 
     >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
@@ -78,9 +90,12 @@ def by_shift(query: Array, value: Array, table: Array, before: tuple[int, ...]) 
     Array([0., 1., 3.], dtype=float32)
     """
     taps = table.shape[:-2]
+    if 0 in (*query.shape, *value.shape, *taps):
+        return _nothing(query, value)
     scores = _scores(query, table)
     scores = scores.reshape(*scores.shape[: -len(taps)], math.prod(taps))
-    return _shift(scores.astype(jnp.float32), value.astype(jnp.float32), before, taps)
+    dtype = wide(query, value)
+    return _shift(scores.astype(dtype), value.astype(dtype), before, taps)
 
 
 def _skew(x: Array, axis: int, first: int, width: int) -> Array:
@@ -105,7 +120,7 @@ def _from_scores(query: Array, table: Array, first: tuple[int, ...], source: tup
     """A[(h, n), (m, u)] = S[n, h, u, m - n + first], zero where there is no tap: the scores are skewed.
 
     Args:
-      table: float32, so that what blocks give to its derivative is summed in it.
+      table: float32 at least, so that what blocks give to its derivative is summed in it.
       source: the axes of the values that are seen.
     Returns: (b, h prod(axes), prod(source) u).
     """
@@ -150,7 +165,7 @@ def _weighted(matrix: Array, value: Array, query: Array) -> Array:
     """y = A v, (b, *axes, h, v), for queries (b, *axes, h, k), of a batch of any size."""
     b, *axes, h, _ = query.shape
     value = value.reshape(b, matrix.shape[-1], -1)
-    y = jnp.matmul(matrix, value, preferred_element_type=jnp.float32)
+    y = jnp.matmul(matrix, value, preferred_element_type=wide(matrix, value))
     return jnp.moveaxis(y.reshape(b, h, *axes, -1), 1, -2)
 
 
@@ -178,9 +193,14 @@ def _worth_placing(query: tuple, r: int) -> bool:
     return 2 * b * h >= k * (1 if same else 4 if axes else 8)
 
 
+@takes_arrays
 def by_matrix(
-    query: Array, value: Array, table: Array, before: tuple[int, ...], placing: bool | None = None
-) -> Array:
+    query: Float[Array, "b *n h k"],
+    value: Float[Array, "b *n u v"],
+    table: Float[Array, "*r k u"],
+    before: tuple[int, ...],
+    placing: bool | None = None,
+) -> Float[Array, "b *n h v"]:
     """y = A v, one block of rows after the other, so that memory grows with the block and not with n^2.
 
     Where the window of a block is smaller than the whole, the values are cut, otherwise the table. Neighbours
@@ -195,6 +215,8 @@ def by_matrix(
       placing: skew the table. None: where that is faster, on CPUs; on other platforms it has not been
         measured, and among several devices its derivative, which they sum, is larger than that of R.
     """
+    if 0 in (*query.shape, *value.shape, *table.shape):
+        return _nothing(query, value)
     if placing is None:
         worth = _worth_placing(query.shape, table.shape[0])
         return by_platform(
@@ -207,7 +229,7 @@ def by_matrix(
     b, n, *axes, h, k = query.shape
     r, f = table.shape[0], before[0]
     size = _rows(n, math.prod(axes), r, placing, h)
-    table = table.astype(jnp.float32)
+    table = table.astype(wide(query, value))
 
     def matrix_of(taps: Array, first: int, rows: int) -> Callable[[Array], Array]:
         """What makes A of a block's queries, whose first row has `first` taps before it, of `rows` seen."""
@@ -244,7 +266,13 @@ def by_matrix(
     return y.swapaxes(0, 1).reshape(b, blocks * size, *axes, h, -1)[:, :n]
 
 
-def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) -> Array:
+@takes_arrays
+def by_fft(
+    query: Float[Array, "b *n h k"],
+    value: Float[Array, "b *n u v"],
+    table: Float[Array, "*r k u"],
+    before: tuple[int, ...],
+) -> Float[Array, "b *n h v"]:
     """y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^): one filter of all positions at a time, memory b n v.
 
     >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
@@ -253,18 +281,19 @@ def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) ->
     """
     b, *axes, h, _ = query.shape
     count, taps = len(axes), table.shape[:-2]
+    if 0 in (*query.shape, *value.shape, *taps):
+        return _nothing(query, value)
     reach = [n + max(f, r - 1 - f) for n, r, f in zip(axes, taps, before, strict=True)]
     sizes = tuple(fast_size(n) for n in reach)
     places = tuple(range(1, 1 + count))
-    kernel = jnp.moveaxis(table.astype(jnp.float32), (-2, -1), (0, 1))  # (k, u, *r)
+    dtype = wide(query, value)
+    kernel = jnp.moveaxis(table.astype(dtype), (-2, -1), (0, 1))  # (k, u, *r)
     kernel = jnp.pad(kernel, [(0, 0), (0, 0), *((0, n - r) for n, r in zip(sizes, taps, strict=True))])
     kernel = jnp.roll(kernel, [-f for f in before], tuple(range(2, 2 + count)))
     filters = jnp.conj(rfftn(kernel, sizes))[:, None, :, None]  # (k, 1, u, 1, *f)
     last = tuple(range(-count, 0))
-    values = rfftn(jnp.moveaxis(value.astype(jnp.float32), places, last), sizes)  # (b, u, v, *f)
-    queries = jnp.moveaxis(query.astype(jnp.float32), (-1, *places), (0, *last))[
-        :, :, :, None
-    ]  # (k, b, h, 1, *n)
+    values = rfftn(jnp.moveaxis(value.astype(dtype), places, last), sizes)  # (b, u, v, *f)
+    queries = jnp.moveaxis(query.astype(dtype), (-1, *places), (0, *last))[:, :, :, None]  # (k, b, h, 1, *n)
 
     @jax.checkpoint
     def add(y: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
@@ -272,11 +301,14 @@ def by_fft(query: Array, value: Array, table: Array, before: tuple[int, ...]) ->
         filtered = irfftn((f * values).sum(axis=1), sizes)[(..., *(slice(n) for n in axes))]
         return y + q * filtered[:, None], None
 
-    y, _ = jax.lax.scan(add, jnp.zeros((b, h, value.shape[-1], *axes), jnp.float32), (queries, filters))
+    y, _ = jax.lax.scan(add, jnp.zeros((b, h, value.shape[-1], *axes), dtype), (queries, filters))
     return jnp.moveaxis(y, last, places)
 
 
-def by_pairs(query: Array, value: Array, table: Array) -> Array:
+@takes_arrays
+def by_pairs(
+    query: Float[Array, "b t h k"], value: Float[Array, "b s u v"], table: Float[Array, "t s k u"]
+) -> Float[Array, "b t h v"]:
     """A table for each pair of positions, (t, s, k, u).
 
     >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((3, 3, 1, 1))
@@ -284,4 +316,4 @@ def by_pairs(query: Array, value: Array, table: Array) -> Array:
     Array([3., 3., 3.], dtype=float32)
     """
     weights = jnp.einsum("bthk,tsku->bhtsu", query, table.astype(query.dtype))
-    return jnp.einsum("bhtsu,bsuv->bthv", weights, value, preferred_element_type=jnp.float32)
+    return jnp.einsum("bhtsu,bsuv->bthv", weights, value, preferred_element_type=wide(weights, value))

@@ -6,7 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fourier_attn.ops.arguments import takes_arrays
 
+
+@takes_arrays
 def token_convolve(
     x: Float[Array, "*b t d"], filter: Float[Array, "*r"], *, grid: tuple[int, ...] | None = None
 ) -> Float[Array, "*b t d"]:

@@ -18,6 +18,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Complex, Float
 from scipy.fft import next_fast_len
 
+from fourier_attn.ops.arguments import takes_arrays, wide
+
 
 def batchwise(
     function: Callable[..., Any],
@@ -117,6 +119,7 @@ def _irfftn(x: Array, sizes: tuple[int, ...]) -> Array:
     return jnp.fft.irfftn(x, sizes, tuple(range(-len(sizes), 0)))
 
 
+@takes_arrays
 def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "..."]:
     """Transform of real trailing axes, zero-padded to `sizes`: X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N).
 
@@ -125,16 +128,25 @@ def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "...
         >>> rfftn(jnp.ones(4), (4,)).real.round().astype(int)
         Array([4, 0, 0], dtype=int32)
     """
+    _check(sizes)
+    x = x.astype(wide(x))  # there is no transform in low precision
     return _linear(_rfftn, sizes, x.shape[-len(sizes) :], x.dtype)(x)
 
 
+@takes_arrays
 def irfftn(x: Complex[Array, "..."], sizes: tuple[int, ...]) -> Float[Array, "..."]:
     """The inverse of `rfftn`, with the factor 1 / N; real, of trailing shape `sizes`.
 
     >>> irfftn(rfftn(jnp.arange(4.0), (4,)), (4,)).round().astype(int)
     Array([0, 1, 2, 3], dtype=int32)
     """
+    _check(sizes)
     return _linear(_irfftn, sizes, x.shape[-len(sizes) :], x.dtype)(x)
+
+
+def _check(sizes: tuple[int, ...]) -> None:
+    if not sizes or any(isinstance(n, int) and n < 1 for n in sizes):
+        raise ValueError(f"sizes={sizes} must be positive; nothing has no transform")
 
 
 _FFTS = {
@@ -152,6 +164,7 @@ def _solution(x: Array, forward: Callable[[Array], Array], inverse: Callable[[Ar
     return jax.lax.custom_linear_solve(inverse, x, solve=lambda _, x: forward(x), symmetric=True)
 
 
+@takes_arrays
 def fftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
     """Orthonormal transform of the last axis or the last two, exp(-2 pi sqrt(-1) f n / N).
 
@@ -161,6 +174,7 @@ def fftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
     return _solution(x, _FFTS[axes], _IFFTS[axes]) * math.prod(x.shape[-axes:]) ** -0.5
 
 
+@takes_arrays
 def ifftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
     """The inverse of `fftn`.
 
