@@ -4,7 +4,8 @@ The string argument is the task: fashion_mnist, mnist or cifar10.
 
 `python -m fourier_attn.main --config=configs/token_conv.py:cifar10`.
 
-What it reaches: the tables of docs/images.md, from results/. On mnist not yet run.
+What it reached from an earlier initial value: the tables of docs/images.md, from results/. From today's
+initial value, and on mnist, not yet run.
 """
 
 from fourier_attn.config import Config, default

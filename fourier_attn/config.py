@@ -6,7 +6,6 @@ the fields of its layer, an engine its parameters. Those of the optimiser and of
 
 import math
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from fourier_attn import command, data, model, paths
+from fourier_attn import data, model, paths
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.own import SPLITS
 from fourier_attn.data.tasks import KNOBS as DATA
@@ -453,4 +452,4 @@ def arguments(doc: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(command.run(lambda: print("\n".join(describe()))))
+    print("\n".join(describe()))

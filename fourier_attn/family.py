@@ -31,7 +31,9 @@ def family(
     Word, position and type tables (32,000, 512, 4 rows), normalised (eps 1e-12) and projected; post-norm
     blocks with GELU in its tanh form; the first token's vector pooled. Dense layers start with variance 1 /
     inputs and no bias (published: deviation 0.02, of some biases too). 83.49, 88.21, 93.71 and 111.84 million
-    parameters for fnet, hybrid, linear and bert in base with the heads of pre-training.
+    parameters for fnet, hybrid, linear and bert in base with the heads of pre-training. As in BERT, attention
+    drops a tenth of its weights in training, whose draws take a large part of its time on long texts: compare
+    mixers with `config.model.mixer.dropout = 0`.
 
     Args:
       attention, where: blocks of "hybrid" with attention (None: two, of two blocks one), and their place

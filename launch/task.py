@@ -20,8 +20,7 @@ from submitit.core.utils import DelayedSubmission
 from fourier_attn import atomic
 from launch.devices import Share
 
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-HANDED_ON = (*STOPPING, signal.SIGUSR2)  # to a command as SIGUSR1, since SIGUSR2 is submitit's
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LIBC = ctypes.CDLL(None)
 PARENT_DEATH = 1  # Linux: PR_SET_PDEATHSIG
 POLL = 0.1  # seconds
@@ -62,8 +61,7 @@ class Task:
         job, parent = JobEnvironment(), os.getppid()
         folder, rank = job.paths.folder, job.global_rank
         self.code_file(folder, rank).unlink(missing_ok=True)
-        for signum in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(signum, self.receive)
+        signal.signal(signal.SIGTERM, self.receive)
         self.note_usr2()
         share = self.shares[rank] if self.shares else Share()
         if share.cores and hasattr(os, "sched_setaffinity"):
@@ -106,7 +104,7 @@ class Task:
             return False
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
-        """Notes a signal that SLURM gives to every process of a step, and so to the command, too."""
+        """Notes SIGTERM, which SLURM gives to every process of a step, and so to the command, too."""
         self.told = True
 
     def note_usr2(self) -> None:
@@ -209,6 +207,6 @@ def prepare() -> None:
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     for signum in STOPPING:
         signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     if sys.platform == "linux":
         LIBC.prctl(PARENT_DEATH, signal.SIGTERM)

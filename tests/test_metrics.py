@@ -1,5 +1,4 @@
 import json
-import time
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -54,19 +53,6 @@ def test_writer_drops_what_comes_after_its_step(tmp_path: Path) -> None:
     ]
     assert set(lines[-1]) == {"step", "epoch", "split", "loss", "accuracy"}
     assert list((tmp_path / "tensorboard").glob("events*"))
-
-
-def test_a_kill_takes_no_more_than_a_second_of_tensorboard(tmp_path: Path) -> None:
-    """Its library writes every two minutes by itself."""
-    writer = Writer(tmp_path, 0)
-    [file] = (tmp_path / "tensorboard").iterdir()
-    for step in (1, 2):
-        writer.write("train", step, 0.5, {"loss": 0.125 * step})
-    end = time.monotonic() + 20
-    while file.read_bytes().count(b"train/loss") < 2:  # without the writer's close
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    writer.close()
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:

@@ -48,7 +48,6 @@ __all__ = [
     "load",
     "look",
     "padded_lengths",
-    "rows_of_test",
     "source",
     "task_of",
     "write_submission",
@@ -66,8 +65,7 @@ class Splits(NamedTuple):
       model: knobs of the model that the data determine: its inputs, head, classes and vocabulary.
       lengths: to which inputs are padded, rising; () for images.
       in_train: which test examples stand in train too (bool, n).
-      idx: of the examples of each test split, GLUE's numbers, as TFDS has another order; of own tables the
-        numbers of their rows, from 0.
+      idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
       tokenizer: its file in the run's directory, where inputs are texts.
       knobs: of the data that own data determine: columns and classes.
       notes: on own data, what people should know about them.
@@ -220,7 +218,7 @@ def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callabl
         _told(task_of(config), tokenizer),
         lengths,
         found.parts["test"].in_train,
-        {"test": found.parts["test"].idx},
+        {},
         tokenizer_file(directory),
         knobs,
         tuple(found.facts["notes"]),
@@ -241,10 +239,8 @@ def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str],
     if fits:
         place.keep_tokenizer(directory)
     say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
-    rows = read.encode(tokenizer, config["length"])
-    parts = {
-        name: Part(rows[name], part.labels, part.in_train, part.rows) for name, part in read.parts.items()
-    }
+    rows, none = read.encode(tokenizer, config["length"]), np.zeros(0, np.int32)
+    parts = {name: Part(rows[name], part.labels, part.in_train, none) for name, part in read.parts.items()}
     facts = {"labels": [*read.labels], "named": bool(config["labels"]), "notes": [*read.notes]}
     return Found(parts, facts)
 
@@ -394,16 +390,6 @@ def _load_pixels(config: Any, directory: Path, seed: int, epochs: int) -> Splits
     extra_evals = {name: splits[name] for name in (*others, *task.held)}
     in_train, lengths = examples[test].in_train, (config["length"],)
     return Splits(train, splits["validation"], splits[test], extra_evals, told, lengths, in_train, {})
-
-
-def rows_of_test(config: Any, splits: Splits) -> tuple[str, np.ndarray] | None:
-    """Returns the user's own table in which the test examples stand, and the number of each row, from 1.
-
-    None: the data are not the user's own tables.
-    """
-    if config["task"] != "files":
-        return None
-    return config["test"] or config["train"], splits.idx["test"] + 1
 
 
 def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:

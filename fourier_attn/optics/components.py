@@ -7,7 +7,6 @@ The numbers stand in components.toml, beside this file; the names are its headin
 
 import functools
 import math
-import signal
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -149,5 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
     main()

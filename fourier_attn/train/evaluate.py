@@ -127,20 +127,11 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     return line
 
 
-def write_predictions(
-    path: Path,
-    task: Task,
-    answers: np.ndarray,
-    batches: Split,
-    places: tuple[str, np.ndarray] | None = None,
-) -> np.ndarray:
+def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Split) -> np.ndarray:
     """One line per example: its number in the split, label, answer and, of a class, the probability.
 
     Where each token has a class, label and answer are lists. With several seeds answers are their mean.
-
-    Args:
-      places: the file in which the examples stand, and the row of each; None: they are not in one.
-    Returns: the answers.
+    Returns the answers.
     """
     classes = answers.shape[-1:] if task.labels else ()
     mean = answers.reshape(-1, *batches.labels.shape, *classes).mean(axis=0)
@@ -148,8 +139,6 @@ def write_predictions(
     with atomic.writing(path) as file:
         for index, label in enumerate(batches.labels):
             line = {"index": index, "label": label.tolist(), "prediction": chosen[index].tolist()}
-            if places:
-                line |= {"file": places[0], "row": int(places[1][index])}
             if task.labels and chosen.ndim == 1:
                 line["probability"] = round(float(mean[index, chosen[index]]), 6)
             file.write(f"{strict_json(line)}\n".encode())

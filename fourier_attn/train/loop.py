@@ -409,6 +409,5 @@ class Run:
         if self.task.head == "pretraining" or not self.lead:
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
-        places = data.rows_of_test(self.config.data, self.data) if name == "test" else None
-        chosen = write_predictions(self.directory / file, self.task, answers, batches, places)
+        chosen = write_predictions(self.directory / file, self.task, answers, batches)
         data.write_submission(self.config.data, self.data, name, chosen, self.directory)
