@@ -38,12 +38,20 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def beyond(count: int, room: int) -> float:
+    """Returns the share of `count` tokens for which there is no room."""
+    return max(count - room, 0) / max(count, 1)
+
+
 class Classifier:
     """The programs in a folder, and what tokens they take.
 
     Texts in any number are padded to the next power of two, up to `MOST` rows, so that at most nine programs
-    are compiled for each padded length.
+    are compiled for each padded length. `cut` has the share of each text of the latest call that was not
+    read, because it has more tokens than `length` in manifest.json.
     """
+
+    cut: tuple[float, ...] = ()
 
     def __init__(self, folder: str | Path):
         folder = Path(folder)
@@ -76,7 +84,9 @@ class Classifier:
             raise ValueError(
                 f"this network judges {'pairs; give' if text_pairs is None else 'no pairs; omit'} text_pairs"
             )
-        rows = [self.row(*texts) for texts in zip(inputs, text_pairs or [None] * len(inputs), strict=True)]
+        pairs = zip(inputs, text_pairs or [None] * len(inputs), strict=True)
+        found = [self.row(*texts) for texts in pairs]
+        rows, self.cut = [row for row, _ in found], tuple(share for _, share in found)
         fitting = [min(t for t in self.programs if t >= len(row)) for row in rows]
         answers: dict[int, np.ndarray] = {}
         for t in sorted(set(fitting)):
@@ -90,17 +100,18 @@ class Classifier:
             answers |= dict(zip(places, self.run(t, tokens, mask, types.astype(np.int32)), strict=True))
         return np.stack([answers[i] for i in range(len(rows))])
 
-    def row(self, text: str, pair: str | None) -> list[int]:
-        """The tokens of a text or a pair, cut as in training."""
+    def row(self, text: str, pair: str | None) -> tuple[list[int], float]:
+        """Returns the tokens of a text or a pair, cut as in training, and the share that was cut."""
         cls, sep, length = self.facts["cls"], self.facts["sep"], self.facts["length"]
         a = self.tokenizer.encode(text, add_special_tokens=False).ids
         if cls is None or sep is None:
-            return a[:length] or [self.facts["unknown"]]
+            return a[:length] or [self.facts["unknown"]], beyond(len(a), length)
         if pair is None:
-            return [cls, *a[: length - 2], sep]
+            return [cls, *a[: length - 2], sep], beyond(len(a), length - 2)
         b = self.tokenizer.encode(pair, add_special_tokens=False).ids
+        cut = beyond(len(a) + len(b), length - 3)
         a = a[: max(length - 3 - len(b), min(len(a), (length - 2) // 2))]
-        return [cls, *a, sep, *b[: length - 3 - len(a)], sep]
+        return [cls, *a, sep, *b[: length - 3 - len(a)], sep], cut
 
     def run(self, program: int, *arrays: np.ndarray) -> np.ndarray:
         """Returns the answers of a program to all rows, in calls of few different numbers of rows."""
@@ -131,6 +142,9 @@ def main(words: list[str]) -> None:
     for line, answer in zip(texts, classifier(texts, pairs), strict=True):
         best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"
         print(f"{best}\t{answer.max():.4f}\t{line}")
+    if cut := sum(share > 0 for share in classifier.cut):
+        limit = classifier.facts["length"]
+        print(f"note: of {cut} texts the end is not read: longer than {limit} tokens", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from conftest import run_here
 
 from fourier_attn import config, data, export, exported, predict, pretrained, train
-from fourier_attn.data.text import fit
+from fourier_attn.data.text import encode_with_cut, fit, special
 from fourier_attn.family import family
 from fourier_attn.predict import Predictor
 from fourier_attn.pretrained import folder
@@ -253,6 +253,29 @@ def test_programs_refuse_what_is_not_a_list_of_texts(inputs: Any) -> None:
     classifier.facts, classifier.programs = {"inputs": "tokens", "pairs": False, "batch": None}, {}
     with pytest.raises(ValueError, match="give a list of texts|is not a text; give strings"):
         classifier(inputs)
+
+
+def test_programs_say_what_they_cut() -> None:
+    """As the run itself does: of a pair the longer text."""
+    classifier: Any = object.__new__(exported.Classifier)
+    texts = ["a b c d e f", "a b"]
+    for kind, length in (("words", 4), ("bpe", 6)):
+        classifier.tokenizer = tokenizer = fit(kind, ["a b c d e f"] * 9, 60)
+        classifier.facts = {**special(tokenizer)._asdict(), "length": length}
+        rows, cut = encode_with_cut(tokenizer, texts, length)
+        found = [classifier.row(text, None) for text in texts]
+        assert [row for row, _ in found] == [row.tolist() for row in rows]
+        assert [share for _, share in found] == pytest.approx(cut.tolist())
+        assert found[0][1] > 0
+    rows, cut = encode_with_cut(tokenizer, texts[:1], 6, texts[1:])
+    row, share = classifier.row(*texts)
+    assert (row, share) == (rows[0].tolist(), pytest.approx(cut[0]))
+
+
+def test_a_folder_of_weights_is_not_a_run(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "fnet"}')
+    with pytest.raises(ValueError, match=r"a folder of weights, not a run; .* --config.init_from="):
+        workdir.load(tmp_path)
 
 
 def test_a_folder_says_what_transformers_would_need() -> None:

@@ -238,6 +238,11 @@ def load(workdir: Path) -> Config:
             "installed package; add --allow_code to run that file, if you trust it (in Python, "
             "Predictor.load(directory, allow_code=True))"
         )
+    if "config" not in found and ({"fourier_attn", "model_type"} & found.keys()):
+        raise ValueError(
+            f"workdir={workdir} is a folder of weights, not a run; name the run, or train from these weights "
+            f"in a new workdir, with --config.init_from={workdir}"
+        )
     try:
         return from_dict(found["config"])
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
