@@ -18,8 +18,11 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
+from fourier_attn import paths
 from fourier_attn.allocator import keep_memory
 
+ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.(eval_)?engine")
+optional: dict[str, str] = {}  # overrides of this command line for `config.give_optional`
 HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
 
 
@@ -81,7 +84,12 @@ def _parse() -> list[str]:
     """
     previous = signal.signal(signal.SIGINT, _leave)
     try:
-        sys.argv = with_paths(sys.argv)  # overrides of a configuration are looked for there, too
+        # config_flags looks for overrides in sys.argv, too
+        sys.argv, found = without_optional(with_run(with_paths(sys.argv)))
+        if found and "config" not in flags.FLAGS:
+            raise ValueError(f"--config.{next(iter(found))} needs a command that takes --config")
+        optional.clear()
+        optional.update(found)
         return flags.FLAGS(sys.argv)[1:]
     except SystemExit:
         if any(word.lstrip("-") in HELP for word in sys.argv[1:]):
@@ -101,6 +109,40 @@ def _parse() -> list[str]:
         raise ValueError(message) from error
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def with_run(words: Sequence[str]) -> list[str]:
+    """Returns a command line in which overrides without --config belong to the run of --workdir."""
+    options = [word.partition("=")[0].lstrip("-") for word in words if word.startswith("-")]
+    given = {"config", "workdir"} <= set(flags.FLAGS) and "config" not in options
+    if not given or not any(option.startswith("config.") for option in options):
+        return list(words)
+    rest = flags.FlagValues()
+    flags.DEFINE_string("workdir", None, "directory of the run", flag_values=rest)
+    rest(words, known_only=True)
+    if not rest.workdir or not (paths.given(rest.workdir) / "config.json").is_file():
+        return list(words)
+    file = Path(__file__).with_name("run_config.py")
+    return [words[0], f"--config={file}:{rest.workdir}", *words[1:]]
+
+
+def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Returns a command line without the overrides that config_flags cannot parse, and these by their knobs.
+
+    It knows no None for a knob that has a value, and no name of an engine for one with parameters.
+    """
+    rest, found, skip = [], {}, False
+    for word, following in zip(words, (*words[1:], "--"), strict=True):
+        option, equals, value = word.partition("=")
+        knob = option.lstrip("-").removeprefix("config.")
+        value = value if equals else following
+        if skip:
+            skip = False
+        elif option.lstrip("-") != f"config.{knob}" or not (value == "None" or ENGINE.fullmatch(knob)):
+            rest.append(word)
+        else:
+            found[knob], skip = value, not equals
+    return rest, found
 
 
 def no_knob(error: Exception, words: Sequence[str]) -> str:

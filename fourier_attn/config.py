@@ -213,6 +213,62 @@ def set_engine(mixer: Config, engine: Engine, name: str = "engine") -> None:
         mixer.padding = "zero"  # an engine has one size for all examples
 
 
+def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
+    """Gives a flag's configuration the overrides that `command.without_optional` took out of a command line.
+
+    Raises: ValueError for a knob that needs a value, and where there is no configuration.
+    """
+    if optional and not isinstance(flag.value, ConfigDict):
+        raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
+    for knob, value in optional.items():
+        if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:
+            raise ValueError(
+                f"--config.{knob}={value} replaces {inside[0]}, which is given too; leave one out"
+            )
+        set_optional(flag.value, knob, None if value == "None" else value)
+        flag.override_values[knob] = value
+
+
+def set_optional(config: Config, name: str, value: str | None) -> None:
+    """Gives a knob None, or one for an engine the name of a preset or the file of a measured device.
+
+    Raises: ValueError for another knob that has a value, AttributeError for one that does not exist.
+    """
+    path, _, knob = name.rpartition(".")
+    part = _part(config, path) if path else config
+    if knob not in part:
+        raise ValueError(f"{name} is no knob; `python -m fourier_attn.config` prints them all")
+    with part.unlocked():
+        if value is not None:
+            set_engine(part, presets.preset(value), knob)
+            return
+        kind = _kind_beside_none(config, path, knob)
+        if kind is None:
+            raise ValueError(f"{name}=None: this knob needs a value, like {part[knob]!r}")
+        del part[knob]
+        part[knob] = placeholder(kind)
+
+
+def _kind_beside_none(config: Config, path: str, knob: str) -> type | None:
+    """Returns the type of a knob's values where None is one of them, else None."""
+    mixer, engine, group = (*re.split(r"\.((?:eval_)?engine)(?:\.|$)", path), "", "")[:3]
+    if not re.fullmatch(r"model\.(mixer|others\.\w+)", mixer):
+        return None
+    if not engine:
+        if knob not in _empty_fields(config, mixer):
+            return None
+        return str if knob in ENGINES else tuple
+    every = every_parameter(Engine())
+    kinds = {(g, n): EMPTY.get(parameter.kind) for g, n, parameter, value in every if value is None}
+    return kinds.get((group, knob))
+
+
+def _empty_fields(config: Config, mixer: str) -> list[str]:
+    """Returns the names of the fields of a mixer that are None by default."""
+    name = config.model.mixer.name if mixer == "model.mixer" else mixer.rpartition(".")[2]
+    return [field.name for field in model.fields(name) if field.default is None]
+
+
 def read_engine(values: Mapping[str, Any]) -> Config:
     """An engine's parameters that were written as a dict, by this version or an earlier one.
 
@@ -268,7 +324,11 @@ def with_absolute_paths(config: Config) -> Config:
             for entry in part[knob]  # whose kind is checked later
         )
     for mixer in mixers(config):
-        for engine in (mixer.get(name) for name in ENGINES):
+        for name in ENGINES:
+            if str(mixer.get(name)).endswith(".npz"):
+                with mixer.unlocked():
+                    set_engine(mixer, presets.preset(mixer[name]), name)
+            engine = mixer.get(name)
             if isinstance(engine, ConfigDict) and engine.device.file is not None:
                 engine.device.file = paths.absolute(engine.device.file)
     return config

@@ -71,8 +71,6 @@ def define_flags() -> None:
 def main() -> None:
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
-    from fourier_attn.train import init_from, workdir
-
     check_modes()
     config = given_config()
     if flags.FLAGS.allow_code:
@@ -83,7 +81,7 @@ def main() -> None:
 
     directory = paths.given(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
-        workdir.check(directory, init_from.load(config, directory).config)
+        check_overrides(directory, config)
     if flags.FLAGS.mode == "eval":
         evaluate(directory, config)
     elif flags.FLAGS.mode == "explain":
@@ -186,11 +184,13 @@ def check_drift(known: Sequence[str]) -> None:
 
 def evaluate(directory: Path, config: Any) -> None:
     """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
+    from fourier_attn import config as configuration
     from fourier_attn import predict
     from fourier_attn.train.evaluate import show
 
     check_drift(("data",))
-    places = {name: config.data[name] for name in predict.PLACES} if config else {}
+    data = configuration.with_absolute_paths(config).data if config else {}
+    places = {name: data[name] for name in predict.PLACES} if config else {}
     allowed = bool(flags.FLAGS.allow_drift)
     for split, values in predict.evaluate(directory, places=places, allow_drift=allowed).items():
         names = sorted(values, key=lambda name: ("loss" not in name, name))
@@ -209,6 +209,27 @@ def answer_one(directory: Path) -> None:
         print(f"{answer} {value:.4f}")
     if flags.FLAGS.output is not None:
         look_inside(directory, predictor)
+
+
+def check_overrides(directory: Path, config: Any) -> None:
+    """Checks that a trained run is used as it was trained: what is given besides its places is what it has.
+
+    Raises: ValueError that names what is not.
+    """
+    from fourier_attn import predict
+    from fourier_attn.config import with_absolute_paths
+    from fourier_attn.train import workdir
+
+    overrides = config_flags.get_override_values(flags.FLAGS["config"])
+    there, now = (workdir.flat(with_absolute_paths(c).to_dict()) for c in (workdir.load(directory), config))
+    names = ("data.task", "model.mixer.name", *overrides)
+    given = [knob for knob in now if any(knob == name or knob.startswith(f"{name}.") for name in names)]
+    for knob in given:
+        if knob not in {f"data.{place}" for place in predict.PLACES} and there.get(knob) != now[knob]:
+            raise ValueError(
+                f"{knob}={now[knob]!r}, and workdir={directory} was trained with {there.get(knob)!r}; a "
+                f"trained run is used as it is: only data.{', data.'.join(predict.PLACES)} can be named anew"
+            )
 
 
 def look_inside(directory: Path, predictor: Any = None) -> None:
@@ -242,6 +263,7 @@ def given_config() -> Any:
         raise ValueError(
             f"--config={name} cannot be read; name a file like configs/fnet.py, or one of {there}"
         )
+    configuration.give_optional(flags.FLAGS["config"], command.optional)
     if flags.FLAGS.config is None:
         if flags.FLAGS.recipe is not None:
             raise ValueError(f"--recipe={flags.FLAGS.recipe} needs --config=FILE, whose mixer is trained so")

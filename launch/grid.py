@@ -127,10 +127,12 @@ def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
 
     Raises: ValueError or flags.Error.
     """
-    values, line = flags.FlagValues(), command.with_paths(["sweep", *given])
+    values = flags.FlagValues()
+    line, optional = command.without_optional(command.with_paths(["sweep", *given]))
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     try:
         values(line)
+        config.give_optional(values["config"], optional)
         found = values["config"].value
         if recipe is None:
             return found

@@ -164,13 +164,16 @@ class Engine:
           drive_table: complex transmissions at equally spaced drives from 0 to full, amplitudes rising; or
             None, with which the modulators stay as they are.
           like: what is not measured: aperture, levels, noise, light, receiver, calibrations; None is
-            `Engine()`.
+            `Engine()`, with a square aperture for a matrix of that many pixels.
           parameters: further ones, each by its own name.
         Raises: ValueError for a matrix that is not square, not finite or not of the aperture, or a table that
           is not monotone.
         """
-        like = (like or cls()).with_orders_as_loss()
         transfer = _complex_array("transfer", transfer_matrix)
+        side = math.isqrt(len(np.atleast_1d(transfer)))
+        squared = transfer.shape == (side**2, side**2) and "shape" not in parameters
+        square = {"shape": (side, side)} if squared and side else {}
+        like = (like or cls(**square)).with_orders_as_loss()
         kept = ("insertion_loss_db", "recalibrate_s", "calibration_probes")
         device = Device(**{name: getattr(like.device, name) for name in kept}, transfer=transfer)
         modulator = like.modulator

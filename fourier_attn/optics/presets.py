@@ -162,12 +162,17 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset(name: str) -> Engine:
-    """The engine of that name.
+    """Returns the engine of that name, or one measured on a device, from its file NAME.npz.
 
-    Raises: ValueError for a name that is not in `PRESETS`.
+    Raises: ValueError for a name that is not in `PRESETS`, and for a file that cannot be used.
     """
+    if name.endswith(".npz"):
+        return Engine.from_file(name)
     if name not in PRESETS:
-        raise ValueError(f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}")
+        raise ValueError(
+            f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}, or name the .npz file of a "
+            "measured device"
+        )
     return PRESETS[name].engine
 
 

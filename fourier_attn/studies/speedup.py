@@ -25,7 +25,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, paths, provenance, style
-from fourier_attn.config import fit_grid, tokens
+from fourier_attn.config import fit_grid, give_optional, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies import tornado
@@ -304,6 +304,7 @@ def main() -> None:
             config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
         )
         raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
+    give_optional(flags.FLAGS["config"], command.optional)
     own = None if flags.FLAGS.components is None else paths.given(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
     document = report(fit_grid(flags.FLAGS.config), options, flags.FLAGS.tornado)

@@ -15,7 +15,8 @@ from typing import Any
 import jax
 
 from fourier_attn import atomic, paths, plugins, provenance
-from fourier_attn.config import Config, device_files, from_dict
+from fourier_attn.config import Config, device_files, from_dict, with_absolute_paths
+from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tasks import task_of
 from fourier_attn.data.text import tokenizer_file
 
@@ -94,10 +95,12 @@ def check(workdir: Path, config: Config) -> None:
                 f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
             )
         return
-    there, given = flat(load(workdir).to_dict()), flat(json.loads(json.dumps(config.to_dict())))
+    there = flat(with_absolute_paths(load(workdir)).to_dict())  # earlier versions wrote names as given
+    given = flat(json.loads(json.dumps(with_absolute_paths(config).to_dict())))
     there = {key: list(value) if isinstance(value, tuple) else value for key, value in there.items()}
     differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
-    if differing := [key for key in differing if key not in FREE and not _fitted(key, given)]:
+    renamed = _same_files(workdir, there, given)
+    if differing := [k for k in differing if k not in FREE and k not in renamed and not _fitted(k, given)]:
         listed = "; ".join(
             f"{key} is {there.get(key)!r} there, {given.get(key)!r} now" for key in differing[:5]
         )
@@ -106,6 +109,20 @@ def check(workdir: Path, config: Config) -> None:
             f"workdir={workdir} was made by another configuration: {listed}{more}.  "
             "Name a new workdir, or give its values"
         )
+
+
+def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any]) -> set[str]:
+    """Returns the knobs whose file has another name now and the contents that the run noted."""
+    prints, found = record(workdir)["fingerprints"], set()
+    noted = {"data.tokenizer": prints.get("tokenizer"), **flat(prints.get("device") or {})}
+    for key, digest in noted.items():
+        names = [str(knobs.get(key)) for knobs in (there, given)]
+        if all(name.endswith((".json", ".model", ".npz", ".npy")) for name in names):
+            found |= {key} if digest == _file_digest(Path(names[1])) else set()
+    corpora = [knobs.get("data.corpora", []) for knobs in (there, given)]
+    if len(corpora[0]) == len(corpora[1]) and all(map(names_files, [*corpora[0], *corpora[1]])):
+        found.add("data.corpora")  # whose rows the data's fingerprint has
+    return found
 
 
 def _fitted(key: str, given: Mapping[str, Any]) -> bool:
@@ -366,11 +383,25 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dic
     """Of fingerprints of the same names, those that differ, and how."""
     found = {}
     for name in before.keys() & now.keys():
-        old, new = flat({name: before[name]}), flat({name: now[name]})
+        old, new = (_contents(flat({name: prints[name]})) for prints in (before, now))
         changes = {key: f"{old.get(key)} -> {new.get(key)}" for key in old | new}
         if changes := {key: how for key, how in changes.items() if old.get(key) != new.get(key)}:
             found[name] = changes
     return found
+
+
+def _contents(fingerprints: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns fingerprints without the names of files: one that was renamed has the same bytes.
+
+    Those of plug-ins, which go by the names of their files, become one.
+    """
+    found, plugged = {}, []
+    for key, value in fingerprints.items():
+        if key.startswith("code.") and key.endswith(".py"):
+            plugged.append(str(value))
+        else:
+            found[key] = value.split()[-1] if key.startswith("data.files.") else value
+    return found | ({"code.plug-ins": "-".join(sorted(plugged))} if plugged else {})
 
 
 def _told(changes: Mapping[str, Mapping[str, str]]) -> str:

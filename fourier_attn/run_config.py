@@ -1,0 +1,15 @@
+"""The configuration of a run, for a command line with --workdir=DIR and --config.KNOB=VALUE alone."""
+
+import sys
+
+from fourier_attn import paths
+from fourier_attn.config import Config
+from fourier_attn.train import workdir
+
+
+def get_config(directory: str) -> Config:
+    """Returns the configuration of the run in `directory`, to which overrides are given."""
+    if "--allow_code" in sys.argv:
+        for file in workdir.allow_code(paths.given(directory)):
+            print(f"code        {file}", file=sys.stderr)
+    return workdir.load(paths.given(directory))

@@ -1,0 +1,124 @@
+"""Overrides on a command line: None, engines by their names, and those of a trained run."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import run_here
+
+from fourier_attn import config, main
+from fourier_attn.optics import Engine, presets
+from fourier_attn.optics.parameters import every_parameter
+from fourier_attn.train import workdir
+from launch import grid
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+OPTICAL = "--config=optical_fnet:reviews"
+ENGINE = "model.mixer.engine"
+
+
+def read(*words: str) -> config.Config:
+    return grid.read([OPTICAL, *(f"--config.{word}" for word in words)])
+
+
+def test_every_optional_parameter_can_be_none_and_have_a_value_again() -> None:
+    """One effect of a preset can be switched off, from a command line and from a sweep."""
+    ideal = {(group, name): value for group, name, _, value in every_parameter(Engine())}
+    checked = 0
+    for group, name, _, value in every_parameter(presets.preset("hostile")):
+        if value is None or ideal[group, name] is not None:
+            continue
+        c, knob = config.default(engine="hostile"), f"{ENGINE}.{group}.{name}"
+        config.set_optional(c, knob, None)
+        assert workdir.flat(c.to_dict())[knob] is None
+        part = c.model.mixer.engine[group]
+        part[name] = value
+        config.set_optional(c, knob, None)
+        assert config.from_dict(c.to_dict()).to_dict() == c.to_dict()
+        checked += 1
+    assert checked > 10
+
+
+def test_none_and_names_of_engines_are_given_on_a_command_line() -> None:
+    assert read(f"{ENGINE}=None").model.mixer.engine is None
+    assert read(f"{ENGINE}.receiver.adc_bits=None").model.mixer.engine.receiver.adc_bits is None
+    assert read(f"{ENGINE}.device.crosstalk_db=None", "seed=3").seed == 3
+    named = read(f"{ENGINE}=hostile")
+    assert presets.build(named.model.mixer.engine) == presets.preset("hostile")
+    assert read("model.mixer.eval_engine=ideal").model.mixer.eval_engine.shape == (11, 11)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["optim.learning_rate=None"], "optim.learning_rate=None: this knob needs a value, like "),
+        ([f"{ENGINE}.frame_rate_hz=None"], "frame_rate_hz=None: this knob needs a value"),
+        ([f"{ENGINE}.receiver.bits=None"], "receiver.bits is no knob"),
+        ([f"{ENGINE}=None", f"{ENGINE}.averages=2"], "replaces .*engine.averages, which is given too"),
+        ([f"{ENGINE}=bogus"], "preset='bogus' is unknown; choose one of .*or name the .npz file"),
+    ],
+)
+def test_what_cannot_be_none_says_so(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(*words)
+
+
+def test_a_measured_device_is_named_where_a_preset_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dft = np.fft.fft(np.eye(4)) / 2
+    np.savez("dev.npz", transfer=np.kron(dft, dft))
+    c = config.with_absolute_paths(read(f"{ENGINE}=dev.npz"))
+    assert config.device_files(c) == {f"{ENGINE}.device.file": str(tmp_path / "dev.npz")}
+    assert tuple(presets.build(c.model.mixer.engine).shape) == (4, 4)
+    c = config.default(engine="dev.npz")
+    c.model.mixer.eval_engine = "dev.npz"  # as a configuration file may say it
+    c = config.with_absolute_paths(c)
+    assert c.model.mixer.eval_engine.device.file == str(tmp_path / "dev.npz")
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_overrides_alone_are_laid_over_the_run(toy_run: Path) -> None:
+    def said(*words: str) -> tuple[int, str, str]:
+        return run_here(main, f"--workdir={toy_run}", "--mode=eval", *words)
+
+    there = workdir.load(toy_run).data.dir
+    code, out, error = said(f"--config.data.dir={there}")
+    assert code == 0, error
+    assert said("--config=fnet:reviews", f"--config.data.dir={there}", "--config.model.d=8")[:2] == (0, out)
+    for words, message in (
+        (
+            ["--config.model.depth=3"],
+            r"model.depth=3, and workdir=.* was trained with 1; a trained run",
+        ),
+        (["--config=attention:reviews"], "model.mixer.name='attention', and workdir="),
+        (["--config=fnet:imdb"], "data.task='imdb', and workdir="),
+        (["--config.model.dept=3"], "is no knob|there is no knob"),
+    ):
+        code, _, error = said(*words)
+        assert code == 2
+        assert re.search(message, error), error
+    code, _, error = run_here(main, "--workdir=/nowhere", "--config.seed=3")
+    assert (code, "needs --config=NAME" in error) == (2, True)
+
+
+def test_a_file_that_was_renamed_is_the_same(toy_run: Path, tmp_path: Path) -> None:
+    """A tokenizer, the files of devices and tables, and plug-ins are compared by their contents."""
+    run = Path(shutil.copytree(toy_run, tmp_path / "run"))
+    c = workdir.load(run)
+    c.data.tokenizer = str(tmp_path / "first.json")
+    workdir.save(run, c, workdir.record(run)["fingerprints"])
+    c.data.tokenizer = str(shutil.copy(run / "tokenizer.json", tmp_path / "second.json"))
+    workdir.check(run, c)
+    (tmp_path / "second.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"data.tokenizer is .*first.json' there"):
+        workdir.check(run, c)
+    before = {"data": {"train": "9 ab", "files.train": "t.csv cd"}, "code": {"source": "x", "mine.py": "ef"}}
+    now = {"data": {"train": "9 ab", "files.train": "u.csv cd"}, "code": {"source": "x", "our.py": "ef"}}
+    workdir.check_same(before, now)
+    now["data"]["files.train"] = "t.csv 12"
+    with pytest.raises(ValueError, match="data.files.train cd -> 12"):
+        workdir.check_same(before, now)
