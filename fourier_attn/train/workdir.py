@@ -383,10 +383,11 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dic
     """Of fingerprints of the same names, those that differ, and how."""
     found = {}
     for name in before.keys() & now.keys():
-        old, new = (_contents(flat({name: prints[name]})) for prints in (before, now))
-        changes = {key: f"{old.get(key)} -> {new.get(key)}" for key in old | new}
-        if changes := {key: how for key, how in changes.items() if old.get(key) != new.get(key)}:
-            found[name] = changes
+        old, new = (flat({name: prints[name]}) for prints in (before, now))
+        a, b = _contents(old), _contents(new)
+        if differing := [key for key in a | b if a.get(key) != b.get(key)]:
+            said = {key: (old.get(key, a.get(key)), new.get(key, b.get(key))) for key in differing}
+            found[name] = {key: f"{was} -> {present}" for key, (was, present) in said.items()}
     return found
 
 
