@@ -222,6 +222,7 @@ def _read(path: Path) -> bytes:
 
 def _from_json(contents: bytes) -> Tokenizer:
     text = contents.decode("utf-8")
+    tokenizer_checks.check_patterns(text)
     tokenizer_checks.check_normaliser(text)
     tokenizer = Tokenizer.from_str(text)
     tokenizer_checks.check_ids(tokenizer, tokenizer.get_vocab())

@@ -11,6 +11,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from fourier_attn.data.patterns import check_pattern
+
 STEPS = 256  # of a normaliser, the rules in it: published ones have up to 20
 LONGEST = 100  # characters of a rule, bytes of what one character becomes: NFKC has 33
 GROWTH = 64  # characters or tokens that one character may become: NFKC makes 18 of one
@@ -30,6 +32,24 @@ TEXTS = (
     "  \t \n ",
 )
 BARE = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+
+
+def check_patterns(contents: str) -> None:
+    """Checks every regular expression in a tokenizer.json, before it meets a text. Raises: ValueError."""
+
+    def walk(part: Any) -> None:
+        if isinstance(part, dict):
+            if isinstance(part.get("Regex"), str):
+                check_pattern(part["Regex"])
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+
+    settings = json.loads(contents)
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        walk(settings.get(name) if isinstance(settings, dict) else None)
 
 
 def check_normaliser(contents: str) -> None:
