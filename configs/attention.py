@@ -4,7 +4,7 @@
 `configs/attention.py:imdb` with the articles' recipe (rate 1e-4, 20 epochs) and the sizes, Adam and batches
 of 4 of the code that they built on; they give 83 % validation accuracy.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -13,7 +13,7 @@ first is the default:
 epochs) and the sizes, Adam and batches of 4 of the code that they built on: they give 84 % validation
 accuracy for "1d", find 16 x 8 very close to it and 11 x 11 very close to 16 x 8.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -3,7 +3,7 @@
 `python -m fourier_attn.main --config=configs/global_filter.py` (synthetic reviews), or
 `configs/global_filter.py:imdb`.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -3,7 +3,7 @@
 `python -m fourier_attn.main --config=configs/lambda.py` (synthetic reviews) or `configs/lambda.py:imdb`. The
 articles, with other settings and on their optical engine, give a bit above 84 % validation accuracy on IMDb.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -2,7 +2,7 @@
 
 `python -m fourier_attn.main --config=configs/linear.py` (synthetic reviews), or `configs/linear.py:imdb`.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
 """
 
 from fourier_attn.config import Config, default

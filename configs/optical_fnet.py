@@ -6,7 +6,7 @@ tokens by 64 features are 8^2 by 8^2 points, two stages.
 `python -m fourier_attn.main --config=configs/optical_fnet.py` (synthetic reviews) or
 `configs/optical_fnet.py:imdb` (two blocks, 256 words).
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: not yet run.
 """
 
 from fourier_attn.config import Config, default

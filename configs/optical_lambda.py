@@ -3,7 +3,7 @@
 `python -m fourier_attn.main --config=configs/optical_lambda.py` (synthetic reviews) or
 `configs/optical_lambda.py:imdb`.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+What it reaches: not yet run.
 """
 
 from fourier_attn.config import Config, default

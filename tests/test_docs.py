@@ -1,5 +1,6 @@
 """README and docs: what they show runs, what they name exists, what they count is so."""
 
+import ast
 import importlib
 import re
 import shutil
@@ -34,6 +35,7 @@ SHOWN = [  # pages with programs; those of docs/extending.md are files, of which
 NEW = {"configs/decay.py", "model.mixer.rate"}  # made by what docs/extending.md says
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+ALL = [*PAGES, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "results").rglob("*.md"))]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -64,7 +66,7 @@ def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytes
         exec(compile(program, name, "exec"), {})
 
 
-@pages
+@pytest.mark.parametrize("page", ALL, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -72,8 +74,6 @@ def test_links_lead_somewhere(page: Path) -> None:
         if "://" in link:
             assert page.name == "faq.md", f"{page.name}: {link} is not in this repository"
             continue
-        if path.startswith(("api/", "mixers/")):
-            continue  # made with the site, whose build looks at them
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{page.name}: {link}"
         if anchor:
@@ -288,3 +288,43 @@ def test_each_question_is_answered_within_two_clicks() -> None:
         links = re.findall(r"\]\(([^)#]+)", asked[question])
         assert page in links, question
         assert said in source(page), question
+
+
+def test_the_page_on_launching_names_what_a_wheel_cannot_run() -> None:
+    """Studies that import launch, by others or themselves; of these the commands first."""
+    imports = {}
+    for path in (PACKAGE / "studies").glob("*.py"):
+        named = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        modules = {f"{node.module}.{alias.name}" for node in named for alias in node.names}
+        parts = {tuple(module.split(".")) for module in modules}
+        imports[path.stem] = {p[2] for p in parts if p[:2] == ("fourier_attn", "studies") and len(p) > 2}
+        imports[path.stem] |= {"launch"} & {p[0] for p in parts}
+    lacking = {"launch"}
+    while more := {name for name, needed in imports.items() if needed & lacking} - lacking:
+        lacking |= more
+    page = (ROOT / "docs" / "launch.md").read_text()
+    said = re.search(r"cannot run the\ncommands (.*?); their modules .*?: (.*?)\.", page, flags=re.DOTALL)
+    assert said
+    commands, others = (set(re.findall(r"`(\w+)`", part)) for part in said.groups())
+    assert commands | others == lacking - {"launch"}
+    runnable = {
+        name
+        for name in lacking - {"launch"}
+        if "__main__" in (PACKAGE / "studies" / f"{name}.py").read_text()
+    }
+    assert commands == runnable
+
+
+def test_configurations_say_what_is_not_yet_run() -> None:
+    """As the tables of docs/mixers.md do, of which each line without a number is not yet run."""
+    page = (ROOT / "docs" / "mixers.md").read_text()
+    found: dict[str, list[bool]] = {}
+    for file, result in re.findall(r"^\| `(configs/\w+\.py)(?::[\w-]+)?` \| ([^|]*) \|", page, flags=re.M):
+        found.setdefault(file, []).append(result != "not yet run")
+    assert len(found) > 12
+    for file, run in found.items():
+        said = ast.get_docstring(ast.parse((ROOT / file).read_text())) or ""
+        if not any(run):
+            assert "What it reaches: not yet run." in said, file
+        elif not all(run[len(run) // 2 :]):  # IMDb, the second table
+            assert "On IMDb not yet run." in said, file

@@ -188,6 +188,9 @@ def lead_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
             module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
             if (ROOT / "docs" / "api" / f"{module}.md").exists():
                 return f"]({posixpath.relpath(f'docs/api/{module}.md', here)})"
+        room = path.removeprefix("fourier_attn/")
+        if path != room and room in ROOMS:
+            return f"]({posixpath.relpath(f'docs/api/{room}.md', here)})"
         if path == "README.md":
             return f"]({posixpath.relpath('docs/index.md', here)})"
         return match.group()
