@@ -74,7 +74,7 @@ def calibrate(
         read = np.asarray(optical_dft2(x, probe, noise), complex).reshape(pixels, pixels)
         gram += fields.conj().T @ fields
         crossed += fields.conj().T @ read
-    measured = Engine.from_measured(np.linalg.solve(gram, crossed), like=_plain(device))
+    measured = Engine.with_transfer(np.linalg.solve(gram, crossed), like=_plain(device))
     return corrections(measured, measured) if corrected else measured
 
 

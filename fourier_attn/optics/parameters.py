@@ -1,7 +1,9 @@
 """The parameters of a Fourier-optical engine, in groups, and where each stands."""
 
 import dataclasses
+import functools
 import math
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +13,7 @@ from typing import Any, no_type_check
 import numpy as np
 
 from fourier_attn import paths
+from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, is_number
 from fourier_attn.optics.fields import (
     KEY,
@@ -166,9 +169,23 @@ class Engine:
           like: what is not measured: aperture, levels, noise, light, receiver, calibrations; None is
             `Engine()`, with a square aperture for a matrix of that many pixels.
           parameters: further ones, each by its own name.
-        Raises: ValueError for a matrix that is not square, not finite or not of the aperture, or a table that
-          is not monotone.
+        Raises: ValueError for a matrix that is not square, not finite, not of the aperture or not passive, or
+          a table that is not monotone.
         """
+        made = cls.with_transfer(transfer_matrix, drive_table, like=like, **parameters)
+        conventions.check_passive(made.device.transfer, made.device.transmission)
+        return made
+
+    @classmethod
+    def with_transfer(
+        cls,
+        transfer_matrix: Any,
+        drive_table: Any = None,
+        *,
+        like: "Engine | None" = None,
+        **parameters: Any,
+    ) -> "Engine":
+        """`from_measured` without the check of passivity, which noise in a matrix may break."""
         transfer = _complex_array("transfer", transfer_matrix)
         side = math.isqrt(len(np.atleast_1d(transfer)))
         squared = transfer.shape == (side**2, side**2) and "shape" not in parameters
@@ -187,9 +204,24 @@ class Engine:
     def from_file(cls, path: str | Path, *, like: "Engine | None" = None, **parameters: Any) -> "Engine":
         """`from_measured` with the arrays `transfer` and `drive_table` of an .npz file, or an .npy one's.
 
+        Without `like`, the file's other entries are parameters by their own names. How well the matrix fits
+        the exact transform is printed once, with the convention that it seems to have.
+
         Raises: ValueError for a file that cannot be used.
         """
-        return cls.from_measured(*_read(paths.given(path)), like=like, **parameters, file=str(path))
+        transfer, table, given = read_device(paths.given(path))
+        if like is None:
+            parameters = given | parameters
+        made = cls.with_transfer(transfer, table, like=like, **parameters, file=str(path))
+        said = conventions.report(
+            str(path), conventions.fit(made.device.transfer, made.shape, made.lens, made.centered)
+        )
+        try:
+            conventions.check_passive(made.device.transfer, made.device.transmission)
+        except ValueError as error:
+            raise ValueError(f"{error}\n{said}") from error
+        _say_once(said)
+        return made
 
     @property
     def detector(self) -> Detection:
@@ -369,16 +401,27 @@ def _complex_array(name: str, values: Any) -> np.ndarray:
         raise ValueError(f"{name} must hold numbers ({error})") from error
 
 
-def _read(path: Path) -> tuple[Any, Any]:
-    """The arrays `transfer` and `drive_table` of a file; None where there is no table."""
+@functools.cache
+def _say_once(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def read_device(path: Path) -> tuple[Any, Any, dict[str, Any]]:
+    """The arrays `transfer` and `drive_table` of a file, None where there is no table, and its parameters.
+
+    Raises: ValueError for a file that cannot be read.
+    """
     try:
         with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)
             if isinstance(found, np.ndarray):
-                return found, None
-            if "transfer" not in found.files:
-                raise ValueError(f"has the arrays {', '.join(found.files) or 'none'}, and no `transfer`")
-            return found["transfer"], found["drive_table"] if "drive_table" in found.files else None
+                return found, None, {}
+            arrays = {name: found[name] for name in found.files}
+            if "transfer" not in arrays:
+                raise ValueError(f"has the arrays {', '.join(arrays) or 'none'}, and no `transfer`")
+            transfer, table = arrays.pop("transfer"), arrays.pop("drive_table", None)
+            values = {name: value.tolist() for name, value in arrays.items()}
+            return transfer, table, {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError) as error:
         raise ValueError(f"{path} is no measured device that can be read ({error})") from error
 

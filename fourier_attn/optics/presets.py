@@ -11,10 +11,12 @@ import contextlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from fourier_attn import paths
 from fourier_attn.optics.groups import Device, Laser, Modulator, Receiver
-from fourier_attn.optics.parameters import Engine, every_parameter
+from fourier_attn.optics.parameters import Engine, every_parameter, read_device
 from fourier_attn.optics.reading import built, grouped
 
 
@@ -161,19 +163,35 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
+DEVICE_FILES = (".npz", ".npy")
+
+
 def preset(name: str) -> Engine:
-    """Returns the engine of that name, or one measured on a device, from its file NAME.npz.
+    """The engine of that name, or of a measured device: FILE.npz, or PRESET:FILE.npz.
+
+    What a file does not say is ideal, or the preset's. A square aperture need not be named; another one is
+    the file's entry `shape`. `Engine.from_file` says what a file holds.
 
     Raises: ValueError for a name that is not in `PRESETS`, and for a file that cannot be used.
     """
-    if name.endswith(".npz"):
-        return Engine.from_file(name)
+    base, _, file = name.rpartition(":")
+    if file.endswith(DEVICE_FILES) and base in ("", *PRESETS):
+        return _measured(paths.given(file), base)
     if name not in PRESETS:
         raise ValueError(
-            f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}, or name the .npz file of a "
-            "measured device"
+            f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}, or the file of a measured "
+            "device, like device.npz or chip_11x11:device.npz"
         )
     return PRESETS[name].engine
+
+
+def _measured(file: Path, base: str) -> Engine:
+    """The engine of a measured device, with what the file does not say as in a preset, or ideal."""
+    transfer, _, given = read_device(file)
+    side = math.isqrt(len(transfer)) if transfer.ndim else 0
+    given = {"shape": (side, side)} | given
+    like = PRESETS[base].engine if base else Engine()
+    return Engine.from_file(file, like=like.replace(**given))
 
 
 def build(config: Any) -> Engine | None:

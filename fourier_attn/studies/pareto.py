@@ -61,7 +61,9 @@ class Choice(NamedTuple):
 
 def define_flags() -> None:
     runs.define_flags()
-    flags.DEFINE_string("engine", None, "preset to start from instead of the run's own engine")
+    flags.DEFINE_string(
+        "engine", None, "preset, or file of a measured device, to start from instead of the run's own engine"
+    )
     flags.DEFINE_list("shape", [], "rows,columns of the aperture, instead of the engine's")
     flags.DEFINE_list("prefer", list(PREFER), "plans: with fewer passes, with less error")
     flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters")

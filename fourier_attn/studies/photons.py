@@ -37,9 +37,11 @@ ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")
 def define_flags() -> None:
     runs.define_flags(against=True)
     flags.DEFINE_list("photons", ["0.1", "1", "10", "100", "1000"], "photo-electrons of a pixel in a pass")
-    flags.DEFINE_integer("devices", 10, "number of device seeds", lower_bound=2)
+    flags.DEFINE_integer("devices", 10, "number of device seeds; 1 for a measured one", lower_bound=1)
     flags.DEFINE_bool("electronics", False, "with the noise of the engine's electronics")
-    flags.DEFINE_string("engine", None, "preset instead of the runs' own engine")
+    flags.DEFINE_string(
+        "engine", None, "preset, or file of a measured device, instead of the runs' own engine"
+    )
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
     flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
     flags.DEFINE_string("out", "photons", "name of the files in the run's directory, without .json, .png")
@@ -138,7 +140,8 @@ def print_table(rows: Rows) -> None:
         print(f"{run}: {rows[0]['split']} accuracy, %; exact {100 * exact(rows, run):.2f}")
         for n, values in found.items():
             mean, half = band(values)
-            print(f"{n:>10g} photons  {100 * mean:6.2f} ± {100 * half:.2f}")
+            sure = "" if math.isnan(half) else f" ± {100 * half:.2f}"
+            print(f"{n:>10g} photons  {100 * mean:6.2f}{sure}")
 
 
 if __name__ == "__main__":

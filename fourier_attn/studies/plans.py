@@ -21,7 +21,7 @@ from fourier_attn.studies.markdown import Results, notes, table
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("engine", "chip_11x11", "preset")
+    flags.DEFINE_string("engine", "chip_11x11", "preset, or file of a measured device")
     flags.DEFINE_list("sizes", ["64x64", "100x37", "256x64", "512x128"], "sizes of arrays")
     flags.DEFINE_list("averages", ["1", "2"], "how often each pass is made, and its results averaged")
     flags.DEFINE_string("out", None, "file that gets all numbers")

@@ -34,7 +34,9 @@ def define_flags() -> None:
     flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
     flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
     flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
-    flags.DEFINE_string("engine", None, "preset to sweep instead of the runs' own engine")
+    flags.DEFINE_string(
+        "engine", None, "preset, or file of a measured device, to sweep instead of the runs' own engine"
+    )
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
     flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
     flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .json, .png")

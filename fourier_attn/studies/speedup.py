@@ -231,6 +231,7 @@ def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
     configured = presets.build(fields.get("engine"))
     if configured is not None:
         engines["configured"] = configured
+    engines |= {name: presets.preset(name) for name in chosen if name.endswith(presets.DEVICE_FILES)}
     if unknown := [name for name in chosen if name not in engines]:
         raise ValueError(f"--tornado={','.join(unknown)} is unknown; choose among {', '.join(engines)}")
     return engines
