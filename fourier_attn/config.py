@@ -325,7 +325,7 @@ def with_absolute_paths(config: Config) -> Config:
         )
     for mixer in mixers(config):
         for name in ENGINES:
-            if str(mixer.get(name)).endswith(".npz"):
+            if str(mixer.get(name)).endswith(presets.DEVICE_FILES):
                 with mixer.unlocked():
                     set_engine(mixer, presets.preset(mixer[name]), name)
             engine = mixer.get(name)

@@ -64,7 +64,6 @@ def test_a_file_of_ones_own_replaces_its_components(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('source = "doi:10.1000/182"', "", "link.bit_j has no source; give an address"),
         ("doi:10.1000/182", " ", "link.bit_j has no source; give an address"),
         ('"doi:10.1000/182"', "5", "link.bit_j has no source; give an address"),
         ('"doi:10.1000/182"', '["doi:10.1000/182"]', "link.bit_j has no source; give an address"),
@@ -76,7 +75,6 @@ def test_a_file_of_ones_own_replaces_its_components(tmp_path: Path) -> None:
         ("low = 1e-12", "low = -1.0", "-1.0 must be a finite number, at least 0"),
         ("low = 1e-12", 'low = "1"', "'1' must be a finite number"),
         ("low = 1e-12", "low = 0.0\nmore_is_better = true", "low=0 must be positive"),
-        ("low = 1e-12", "", "lacks low"),
         ("low = 1e-12", "low = 1e-12\nlowest = 1", "has no field lowest"),
         ("[link.bit_j]", "[link.bits]", "there is no component link.bits; choose among dac.level_j"),
         ("[link.bit_j]", "[link]", "link must hold components"),
@@ -87,6 +85,39 @@ def test_bad_components_are_named(tmp_path: Path, old: str, new: str, message: s
     assert old in WHOLE
     with pytest.raises(ValueError, match=re.escape(message)):
         library(file(tmp_path, WHOLE.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "marks"),
+    [
+        ("typical = 12e-12", (0.5e-12, 12e-12, 35.7e-12), ("read", "assumed", "recalled")),
+        ('typical = 50e-12\nmarks = "measured"', (0.5e-12, 50e-12, 50e-12), ("read", "measured", "measured")),
+        ('low = 1e-12\nhigh = 2e-11\nmarks = "measured"\nsource = "our bench, 2026"', None, None),
+    ],
+)
+def test_single_fields_are_changed(
+    tmp_path: Path, text: str, values: tuple | None, marks: tuple | None
+) -> None:
+    """What a file does not give stays; a measured number needs no address."""
+    part = library(file(tmp_path, f"[link.bit_j]\n{text}\n"))["link.bit_j"]
+    own = library()["link.bit_j"]
+    if values is None:
+        assert (part.low, part.typical, part.high) == (1e-12, own.typical, 2e-11)
+        assert part.source == f"our bench, 2026; {own.source}"
+        return
+    assert (part.low, part.typical, part.high) == values
+    assert part.marks == marks
+    assert (part.what, part.unit, part.source) == (own.what, own.unit, own.source)
+
+
+def test_a_whole_component_may_be_measured(tmp_path: Path) -> None:
+    words = 'marks = ["measured", "measured", "measured"]\nsource = "our bench, 2026-05-01"\n'
+    part = library(file(tmp_path, WHOLE.split("marks")[0] + words))["link.bit_j"]
+    assert set(part.marks) == {"measured"}
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ValueError, match="marks='guessed' must be one of read, recalled, assumed, measured"):
+        library(file(other, '[link.bit_j]\nlow = 1e-13\nmarks = "guessed"\n'))
 
 
 def test_unknown_corner() -> None:

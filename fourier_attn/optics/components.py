@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 OWN = Path(__file__).with_name("components.toml")
 CORNERS = ("low", "typical", "high")
-MARKS = ("read", "recalled", "assumed")
+MARKS = ("read", "recalled", "assumed", "measured")
 ASSUMPTION = "assumption"
 SETTING = "setting."  # factors on what a preset assumes: varied one by one, never all with the parts
 
@@ -29,7 +29,8 @@ class Component(NamedTuple):
       what: in words.
       unit: SI; "" for none.
       low, typical, high: by value.
-      marks: of the three: "read" in the source; "recalled", without opening the source; "assumed".
+      marks: of the three: "read" in the source; "recalled", without opening the source; "assumed";
+        "measured", by whom and when the source says in words.
       source: addresses, or "assumption".
       note: what the source says, and what was made of it.
       more_is_better: whether the high end costs least.
@@ -57,31 +58,64 @@ Library = Mapping[str, Component]
 
 @functools.cache
 def library(path: Path | None = None) -> Library:
-    """The components, those of a file of the same form in place of those of the same name.
+    """The components; the fields that a file of the same form gives take the place of those of the same name.
+
+    A number that a file changes has the file's mark, `marks = "measured"` for one word for all of them, else
+    "assumed". Where `typical` alone is given, the range is widened to it.
 
     Raises: ValueError for a file that cannot be read, or a component that is not whole: without source, a
-      range that is none, a mark or a name that is unknown.
+      range that is none, a mark, a field or a name that is unknown.
     """
-    own = _read(OWN)
-    if path is None:
-        return own
-    other = _read(path)
-    if unknown := sorted(other.keys() - own.keys()):
-        raise ValueError(f"{path}: there is no component {', '.join(unknown)}; choose among {', '.join(own)}")
-    return {**own, **other}
+    own = _entries(OWN)
+    if path is not None:
+        other = _entries(path)
+        if unknown := sorted(other.keys() - own.keys()):
+            names = ", ".join(own)
+            raise ValueError(f"{path}: there is no component {', '.join(unknown)}; choose among {names}")
+        merged = {name: _changed(own[name], entry, f"{path.name}: {name}") for name, entry in other.items()}
+        own = {**own, **merged}
+    file = OWN if path is None else path
+    return {name: _component(f"{file.name}: {name}", entry) for name, entry in own.items()}
 
 
-def _read(path: Path) -> dict[str, Component]:
+def _changed(own: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """An entry of the library with the fields that another file gives it."""
+    changed = [corner for corner in CORNERS if corner in entry]
+    given = {**own, **entry}
+    if given.get("marks") == own["marks"] or isinstance(given["marks"], str):
+        word = entry["marks"] if isinstance(entry.get("marks"), str) else "assumed"
+        if word not in MARKS:
+            raise ValueError(f"{where}: marks={word!r} must be one of {', '.join(MARKS)}, or three of them")
+        marks = dict(zip(CORNERS, own["marks"], strict=True)) | dict.fromkeys(changed, word)
+        if changed == ["typical"] and all(map(_is_number, (given["typical"], own["low"], own["high"]))):
+            for corner, pick in (("low", min), ("high", max)):
+                reached = pick(given[corner], given["typical"])
+                marks[corner] = marks[corner] if reached == given[corner] else word
+                given[corner] = reached
+        given["marks"] = [marks[corner] for corner in CORNERS]
+        if (
+            "source" in entry
+            and len(changed) < len(CORNERS)
+            and ASSUMPTION not in (given["source"], own["source"])
+        ):
+            given["source"] = f"{given['source']}; {own['source']}"  # of the numbers that stay
+    return given
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
     try:
         groups = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} cannot be read as TOML ({error})") from error
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for group, entries in groups.items():
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ValueError(f"{path}: {group} must hold components, each under [{group}.NAME]")
-        for name, entry in entries.items():
-            found[f"{group}.{name}"] = _component(f"{path.name}: {group}.{name}", entry)
+        found |= {f"{group}.{name}": entry for name, entry in entries.items()}
     return found
 
 
@@ -97,9 +131,10 @@ def _component(where: str, entry: dict[str, Any]) -> Component:
     component = Component(**{**entry, "marks": _marks(where, entry["marks"])})
     _check_range(where, component)
     cited = "://" in component.source or "doi:" in component.source
-    if not cited and set(component.marks) != {"assumed"}:
+    quoted = set(component.marks) - {"assumed", "measured"}
+    if not cited and quoted:
         raise ValueError(
-            f"{where} is {' and '.join(sorted(set(component.marks) - {'assumed'}))}, but "
+            f"{where} is {' and '.join(sorted(quoted))}, but "
             f"source={component.source!r} is no address; give https://... or doi:..., or mark it assumed"
         )
     return component
@@ -114,8 +149,7 @@ def _marks(where: str, marks: Any) -> tuple[str, str, str]:
 def _check_range(where: str, component: Component) -> None:
     values = [getattr(component, corner) for corner in CORNERS]
     for value in values:
-        whole = isinstance(value, int | float) and not isinstance(value, bool)
-        if not whole or not math.isfinite(value) or value < 0:
+        if not _is_number(value) or not math.isfinite(value) or value < 0:
             raise ValueError(f"{where}: {value!r} must be a finite number, at least 0")
     if values != sorted(values):
         raise ValueError(f"{where}: low, typical, high = {values} must not fall")
