@@ -2,8 +2,8 @@
 
 Four layers of width 64, the same dropout and optimiser for all. Long Range Arena's own have 500 to 2,000.
 
-`python -m fourier_attn.main --config=configs/listops.py:fnet`: 33.5 % of the test lists, one seed, in 10
-minutes on one core; docs/evidence.md has the others.
+`python -m fourier_attn.main --config=configs/listops.py:fnet`. What it reaches, and the core-hours: the table
+of docs/evidence.md, from results/imdb.
 """
 
 from fourier_attn.config import Config, default, fit_length

@@ -414,3 +414,18 @@ def test_pictures_can_be_opened() -> None:
     for path in (ROOT / "results").rglob("*.png"):
         with Image.open(path) as picture:
             picture.verify()
+
+
+def test_numbers_inside_of_sentences_are_filled(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tables.VALUES, "seen", lambda results: "2.9")
+    sentence = "up to <!-- value: seen -->3<!-- /value --> times, and <!-- value: seen -->2.9<!-- /value -->"
+    text, changed = fill(sentence, Results(root), "x.md")
+    assert (text, changed) == (sentence.replace(">3<", ">2.9<"), ["seen"])
+    for wrong, message in (("seen", "is not closed"), ("other -->1<!-- /value", "value 'other' is unknown")):
+        with pytest.raises(ValueError, match=message):
+            fill(f"<!-- value: {wrong} -->", Results(root), "x.md")
+
+
+def test_every_number_of_sentences_is_on_a_page() -> None:
+    text = "".join(path.read_text() for glob in tables.PAGES for path in ROOT.glob(glob))
+    assert {name for name in tables.VALUES if f"<!-- value: {name} -->" not in text} == set()

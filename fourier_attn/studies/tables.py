@@ -7,8 +7,12 @@ It fills the blocks
     <!-- table: NAME -->
     <!-- /table -->
 
-where NAME is a key of `TABLES`; no number in them is typed. With --check nothing is written, and a block that
-says something else than the results do is an error.
+where NAME is a key of `TABLES`, and numbers inside of sentences,
+
+    <!-- value: NAME --><!-- /value -->
+
+where it is one of `prose.VALUES`; none of them is typed. With --check nothing is written, and a block or
+number that says something else than the results do is an error.
 """
 
 import re
@@ -36,11 +40,13 @@ from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.matrix_views import matrix_table, property_table
 from fourier_attn.studies.plans import compared
 from fourier_attn.studies.projected import frames, parts, speedup
+from fourier_attn.studies.prose import VALUES
 from fourier_attn.studies.timings import growth, kept, speed, values
 from fourier_attn.studies.trained import evidence, padding, robustness, runs
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
+VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->(?P<body>[^<\n]*)<!-- /value -->")
 
 PAGES = ("README.md", "docs/*.md", "results/*/findings.md")
 
@@ -124,7 +130,18 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
             changed.append(name)
         return f"<!-- table: {name} -->\n{body}<!-- /table -->"
 
-    return BLOCK.sub(replace, text), changed
+    def number(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in VALUES:
+            raise ValueError(f"{where}: value {name!r} is unknown; choose one of {', '.join(VALUES)}")
+        body = VALUES[name](results)
+        if body != match["body"]:
+            changed.append(name)
+        return f"<!-- value: {name} -->{body}<!-- /value -->"
+
+    if text.count("<!-- value: ") != len(VALUE.findall(text)):
+        raise ValueError(f"{where} has a value that is not closed; write <!-- value: NAME --><!-- /value -->")
+    return VALUE.sub(number, BLOCK.sub(replace, text)), changed
 
 
 def define_flags() -> None:
