@@ -19,7 +19,7 @@ from fourier_attn import config, data, main, train
 from fourier_attn.data import columns, own
 from fourier_attn.data.sources import tables
 from fourier_attn.data.text import encode, load_tokenizer
-from fourier_attn.train import extend, init_from, workdir
+from fourier_attn.train import evaluate, extend, init_from, workdir
 from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -526,3 +526,23 @@ def test_a_header_of_many_columns(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no column called a label; .* and 29,980 more") as error:
         own.read(knobs(tmp_path / "a.csv"))
     assert len(str(error.value)) < 1000
+
+
+def test_a_row_can_be_found_again_and_cut_texts_are_counted(tmp_path: Path) -> None:
+    rows = [(f"text {i}" + " more" * (i % 4) * 9, ("no", "yes")[i % 2]) for i in range(40)]
+    file = table(tmp_path / "a.csv", ("text", "label"), rows)
+    (tmp_path / "run").mkdir()
+    first, splits = (data.load(knobs(file, length=12), directory=tmp_path / "run") for _ in range(2))
+    for found in (first, splits):  # read, then kept
+        cut = sum(len(row) == 12 for row in found.train.rows)
+        assert found.notes[-1] == f"train: {cut} of 24 texts ({cut / 24:.1%}) are cut at data.length=12"
+        assert len(found.origins["test"]) == 8
+        for origin, label in zip(found.origins["test"], found.test.labels, strict=True):
+            assert origin.file == str(file)
+            assert rows[(origin.row or 0) - 1][1] == ("no", "yes")[label]
+    answers = np.tile([0.25, 0.75], (8, 1))
+    task = data.task_of(knobs(file, labels=("no", "yes")))
+    evaluate.write_predictions(tmp_path / "p.jsonl", task, answers, splits.test, splits.origins["test"])
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["row"] for line in lines] == [origin.row for origin in splits.origins["test"]]
+    assert {line["file"] for line in lines} == {str(file)}

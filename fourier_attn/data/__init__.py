@@ -12,6 +12,8 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.data import kept, own
 from fourier_attn.data.batches import Batches, Split
+from fourier_attn.data.beginnings import ids_of
+from fourier_attn.data.columns import Columns, describe_classes, describe_columns, unseen_classes
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
 from fourier_attn.data.kept import Found, Kept, Part
@@ -41,6 +43,7 @@ from fourier_attn.data.tfds import Examples, Pictures
 
 __all__ = [
     "TASKS",
+    "Origin",
     "Splits",
     "Task",
     "check",
@@ -54,7 +57,34 @@ __all__ = [
 ]
 
 # By split, the knobs that say how many examples are used.
-LIMITS = dict(zip(own.SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True))
+LIMITS: dict[str, str] = dict(
+    zip(own.SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True)
+)
+
+
+class Origin(NamedTuple):
+    """Where an example comes from.
+
+    Args:
+      file: as the configuration names it, a table or the folder of one; or a file that is an example.
+      row: its number there from 1, without the header and empty lines; None of a file that is an example.
+    """
+
+    file: str
+    row: int | None
+
+
+class Origins(Sequence[Origin]):
+    """The origins of the examples of a split, which come from rows of one file."""
+
+    def __init__(self, file: str, rows: np.ndarray):
+        self.file, self.rows = file, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return Origin(self.file, int(self.rows[index]))
 
 
 class Splits(NamedTuple):
@@ -70,6 +100,7 @@ class Splits(NamedTuple):
       knobs: of the data that own data determine: columns and classes.
       notes: on own data, what people should know about them.
       files: of own data, name and hash of each.
+      origins: of own data, by split, the file and the row of each example.
     """
 
     train: Split
@@ -84,6 +115,7 @@ class Splits(NamedTuple):
     knobs: Mapping[str, Any] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     files: Mapping[str, str] = MappingProxyType({})
+    origins: Mapping[str, Sequence[Origin]] = MappingProxyType({})
 
     @property
     def evals(self) -> dict[str, Split]:
@@ -151,7 +183,7 @@ def load(
     if tokenizer and not tokenizer_file(directory).exists():
         copy_tokenizer(tokenizer, directory)
     if config["task"] == "pretraining":
-        return _load_pretraining(config, directory, seed, epochs)
+        return _load_pretraining(config, directory, seed, epochs, say)
     if config["task"] == "files":
         return _load_own(config, directory, seed, epochs, say)
     if TASKS[config["task"]].images:
@@ -159,7 +191,7 @@ def load(
         return kind(config, directory, seed, epochs)
     knobs = tfds_knobs(config) if config["task"] == "tfds" else {}
     config = dict(config) | knobs
-    task, parts = split_names(config), _encoded(config, directory, say)
+    task, (parts, facts) = split_names(config), _encoded(config, directory, say)
     ids = special(load_tokenizer(tokenizer_file(directory)))
 
     def batches(split: str, **order: int) -> Batches:
@@ -176,6 +208,7 @@ def load(
     told = _told(task, load_tokenizer(tokenizer_file(directory)))
     in_train = parts[test].in_train
     lengths = padded_lengths(config)
+    notes = _tfds_notes(config, parts["train"].labels) if config["task"] == "tfds" else []
     return Splits(
         train,
         splits[validation],
@@ -187,6 +220,7 @@ def load(
         idx,
         tokenizer_file(directory),
         knobs,
+        (*notes, *facts["notes"]),
     )
 
 
@@ -223,6 +257,7 @@ def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callabl
         knobs,
         tuple(found.facts["notes"]),
         files,
+        {name: Origins(config[name] or config["train"], part.idx) for name, part in found.parts.items()},
     )
 
 
@@ -235,14 +270,27 @@ def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str],
     """The user's own tables as token ids; the tokenizer is in the run's directory then."""
     read = own.read(config)
     fits = _fits(config, directory, say)
-    tokenizer = _tokenizer(config, directory, read.texts("train", config["fit_examples"]))
+    tokenizer = _tokenizer(config, directory, read.texts("train", config["fit_examples"]), say)
     if fits:
         place.keep_tokenizer(directory)
     say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
-    rows, none = read.encode(tokenizer, config["length"]), np.zeros(0, np.int32)
-    parts = {name: Part(rows[name], part.labels, part.in_train, none) for name, part in read.parts.items()}
-    facts = {"labels": [*read.labels], "named": bool(config["labels"]), "notes": [*read.notes]}
+    rows = read.encode(tokenizer, config["length"])
+    parts = {
+        name: Part(rows[name], part.labels, part.in_train, part.rows + 1) for name, part in read.parts.items()
+    }
+    notes = [*read.notes, *_cut_note(rows["train"], config["length"])]
+    facts = {"labels": [*read.labels], "named": bool(config["labels"]), "notes": notes}
     return Found(parts, facts)
+
+
+def _cut_note(rows: Rows, length: int) -> list[str]:
+    """Returns a note on the texts of train that are longer than `data.length`."""
+    count = 0 if rows.cut is None else int(rows.cut.sum())
+    if not count:
+        return []
+    return [
+        f"train: {count:,} of {len(rows):,} texts ({count / len(rows):.1%}) are cut at data.length={length}"
+    ]
 
 
 def source(config: Any) -> str:
@@ -256,15 +304,15 @@ def hidden(labels: np.ndarray) -> bool:
     return bool((labels == -1).all())
 
 
-def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> dict[str, Part]:
-    """The splits as token ids; the tokenizer is in the run's directory then."""
+def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Found:
+    """The splits as token ids, and notes on them; the tokenizer is in the run's directory then."""
     place = kept.of_tfds(config)
     if found := _kept(place, config, directory):
-        return found.parts
+        return found
     examples = read(config)
     train = examples["train"]
     fits = _fits(config, directory, say)
-    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])])
+    tokenizer = _tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])], say)
     if fits:
         place.keep_tokenizer(directory)
     say(f"encoding {sum(map(len, examples.values())):,} examples ...")
@@ -277,8 +325,19 @@ def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> dict[s
         )
         for name, part in examples.items()
     }
-    place.keep(directory, Found(parts, {}))
-    return parts
+    found = Found(parts, {"notes": _cut_note(parts["train"].rows, config["length"])})
+    place.keep(directory, found)
+    return found
+
+
+def _tfds_notes(config: Any, labels: np.ndarray) -> list[str]:
+    """Returns which features of a TFDS data set were taken, and the classes with their counts in train."""
+    taken, names = Columns(config["text"], config["text_pair"], config["label"]), config["labels"]
+    notes = [describe_columns(taken, ())]
+    if names:
+        counts = np.bincount(labels, minlength=len(names)).tolist()
+        notes += [describe_classes(names, counts), *unseen_classes(names, labels)]
+    return notes
 
 
 def _kept(place: Kept, config: Any, directory: Path) -> Found | None:
@@ -311,13 +370,14 @@ def _told(task: Task, tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def _load_pretraining(config: Any, directory: Path, seed: int, epochs: int) -> Splits:
+def _load_pretraining(
+    config: Any, directory: Path, seed: int, epochs: int, say: Callable[[str], None]
+) -> Splits:
     texts = read_corpora(config)
-    tokenizer = _tokenizer(config, directory, texts["train"])
+    tokenizer = _tokenizer(config, directory, texts["train"], say)
 
     def batches(split: str, **order: int) -> MaskedBatches:
-        rows = tokenizer.encode_batch_fast(texts[split], add_special_tokens=False)
-        documents = [np.asarray(row.ids, np.int32) for row in rows]
+        documents = [np.asarray(row, np.int32) for row in ids_of(tokenizer, texts[split])[0]]
         sizes = {"length": config["length"], "batch": config["batch"], "rate": config["mask_rate"]}
         return MaskedBatches(documents, tokenizer, **sizes, most=config[LIMITS[split]], **order)
 
@@ -365,8 +425,17 @@ def _load_images(config: Any, directory: Path, seed: int, epochs: int) -> Splits
     extra_evals = {name: splits[name] for name in (*others, *task.held)}
     in_train = examples[test].in_train
     file = tokenizer_file(directory) if tokenizer else None
-    return Splits(
+    found = Splits(
         first, splits["validation"], splits[test], extra_evals, told, (), in_train, {}, file, knobs, notes
+    )
+    if config["task"] != "image_files":
+        return found
+    folder_of = {split: Path(config[split] or config["train"]) for split in ("validation", "test")}
+    return found._replace(
+        origins={
+            split: [Origin(str(folder / name), None) for name in examples[split].ids]
+            for split, folder in folder_of.items()
+        }
     )
 
 
@@ -407,14 +476,17 @@ def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray
         glue.write_submission(directory / files[split], task.dataset, answers, splits.idx[split])
 
 
-def _tokenizer(config: Any, directory: Path, texts: Iterable[str]) -> Any:
+def _tokenizer(
+    config: Any, directory: Path, texts: Iterable[str], say: Callable[[str], None] = lambda line: None
+) -> Any:
     file = tokenizer_file(directory)
     if file.exists():
         return load_tokenizer(file)
     if config["tokenizer"].endswith((".json", ".model")):
         copy_tokenizer(paths.given(config["tokenizer"]), directory)
         return load_tokenizer(tokenizer_file(directory))
-    tokenizer = fit(config["tokenizer"], islice(texts, config["fit_examples"] or None), config["vocab"])
+    chosen = islice(texts, config["fit_examples"] or None)
+    tokenizer = fit(config["tokenizer"], chosen, config["vocab"], say)
     save_tokenizer(tokenizer, directory)
     return tokenizer
 

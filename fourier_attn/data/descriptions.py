@@ -37,7 +37,7 @@ def check_descriptions(dataset: str, data_dir: str | None) -> None:
         )
     folder = naming.camelcase_to_snakecase(re.split("[/:]", dataset)[0])
     for root in file_utils.list_data_dirs(given_data_dir=data_dir):
-        place = paths.given(root) / folder
+        place = paths.given(str(root)) / folder
         for name in DESCRIPTIONS:
             # of NAME/VERSION and of NAME/CONFIG/VERSION
             for path in (*place.glob(f"*/{name}"), *place.glob(f"*/*/{name}")):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fourier_attn.data.text import encode
+from fourier_attn.data.text import encode_with_cut
 
 CHUNK = 4096  # texts that are encoded at a time
 
@@ -17,12 +17,13 @@ class Rows(Sequence):
     Args:
       tokens: of all texts.
       lengths: of each text.
+      cut: whether there was no room for all of each text; None where it is not known.
     """
 
-    def __init__(self, tokens: np.ndarray, lengths: np.ndarray):
+    def __init__(self, tokens: np.ndarray, lengths: np.ndarray, cut: np.ndarray | None = None):
         ends = np.zeros(len(lengths) + 1, np.min_scalar_type(len(tokens)))
         np.cumsum(lengths, out=ends[1:])
-        self.tokens, self.ends = tokens, ends
+        self.tokens, self.ends, self.cut = tokens, ends, cut
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -46,7 +47,7 @@ class Rows(Sequence):
             places = np.repeat(self.ends[index[i : i + CHUNK]].astype(np.int64), sizes) + inside
             tokens[begin : begin + len(places)] = self.tokens[places]
             begin += len(places)
-        return Rows(tokens, lengths)
+        return Rows(tokens, lengths, None if self.cut is None else self.cut[index])
 
     def records(self, labels: np.ndarray) -> Iterator[bytes]:
         """Length, tokens and label of each text as int32, or a float32 label, one text after another."""
@@ -66,10 +67,11 @@ class Rows(Sequence):
 def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> Rows:
     """`text.encode` for many texts, or pairs of texts, a few at a time."""
     kind = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
-    tokens, sizes, texts = bytearray(), bytearray(), iter(texts)
+    tokens, sizes, cut, texts = bytearray(), bytearray(), bytearray(), iter(texts)
     while chunk := list(islice(texts, CHUNK)):
         first, *second = (list(column) for column in zip(*chunk, strict=True))
-        rows = encode(tokenizer, first, length, second[0] if second else None)
+        rows, shares = encode_with_cut(tokenizer, first, length, second[0] if second else None)
         tokens += np.concatenate(rows).astype(kind).tobytes()
         sizes += np.array([len(row) for row in rows], np.int32).tobytes()
-    return Rows(np.frombuffer(tokens, kind), np.frombuffer(sizes, np.int32))
+        cut += (shares > 0).tobytes()
+    return Rows(np.frombuffer(tokens, kind), np.frombuffer(sizes, np.int32), np.frombuffer(cut, bool))

@@ -1,6 +1,7 @@
 """Tokenizers: text to integers, through the libraries `tokenizers` and `sentencepiece`."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +11,15 @@ from tokenizers import decoders as decoding
 
 from fourier_attn import atomic, paths
 from fourier_attn.data import tokenizer_checks
+from fourier_attn.data.beginnings import ids_of
 from fourier_attn.data.sources import files
 
 KINDS = ("words", "whitespace", "bytes", "bpe", "unigram")
 WORDS = ("words", "whitespace")
 # of a subword tokenizer, with FNet's ids: 0 to 6
 SUBWORD_TOKENS = ["<unk>", "<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[MASK]"]
+WORD = 1000  # characters of a word from which subwords are learned
+LONG = re.compile(rf"\S{{{WORD}}}(?=\S)")
 LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
 
 
@@ -108,16 +112,39 @@ def subwords(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
     return tokenizer
 
 
-def fit(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
+class Pieces(Iterable[str]):
+    """Texts whose words have at most `WORD` characters; `cut` is the number of those that had longer ones."""
+
+    def __init__(self, texts: Iterable[str]):
+        self.texts, self.cut = texts, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts:
+            pieces, count = LONG.subn(r"\g<0> ", text)
+            self.cut += count > 0
+            yield pieces
+
+
+def fit(
+    kind: str, texts: Iterable[str], vocab: int, say: Callable[[str], None] = lambda line: None
+) -> Tokenizer:
     """Makes the tokenizer of that kind, fitted on `texts` ("bytes" needs none).
+
+    Subwords are learned from words of at most `WORD` characters, as time grows with the square of a word's
+    length. Longer ones are taken in pieces, and `say` is told how many texts have some.
 
     Raises: ValueError for an unknown kind, or a vocabulary without room for a word.
     """
     check_kind(kind, vocab)
     if kind == "bytes":
         return utf8()
-    fitted = words if kind in WORDS else subwords
-    tokenizer = fitted(kind, texts, vocab)
+    if kind in WORDS:
+        tokenizer = words(kind, texts, vocab)
+    else:
+        pieces = Pieces(texts)
+        tokenizer = subwords(kind, pieces, vocab)
+        if pieces.cut:
+            say(f"note: {pieces.cut:,} texts have words of more than {WORD:,} characters, fitted in pieces")
     tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
     return tokenizer
 
@@ -276,27 +303,27 @@ def encode_with_cut(
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Returns token ids as `encode` does, and the share of the tokens of each text or pair that was cut."""
     ids = special(tokenizer)
-    first = _ids(tokenizer, texts, masks)
+    first, counts = _ids(tokenizer, texts, masks, length)
     if ids.cls is None or ids.sep is None:
         if text_pairs is not None:
             raise ValueError("pairs of texts need a tokenizer with [SEP]; use data.tokenizer='bpe'")
         rows = [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
-        return rows, _cut(map(len, first), length)
+        return rows, _cut(counts, length)
     if text_pairs is None:
         rows = [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
-        return rows, _cut(map(len, first), length - 2)
-    second = _ids(tokenizer, text_pairs, masks)
+        return rows, _cut(counts, length - 2)
+    second, others = _ids(tokenizer, text_pairs, masks, length)
     rows, room = [], length - 3
     for a, b in zip(first, second, strict=True):
         keep = max(room - len(b), min(len(a), (room + 1) // 2))  # what b leaves, or half
         a = a[:keep]
         rows.append(np.asarray([ids.cls, *a, ids.sep, *b[: room - len(a)], ids.sep], np.int32))
-    return rows, _cut((len(a) + len(b) for a, b in zip(first, second, strict=True)), room)
+    return rows, _cut([a + b for a, b in zip(counts, others, strict=True)], room)
 
 
-def _cut(tokens: Iterable[int], room: int) -> np.ndarray:
+def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
     """Returns the share of the tokens of each text, in these numbers, for which there is no room."""
-    counts = np.fromiter(tokens, np.float64)
+    counts = np.asarray(tokens, np.float64)
     return np.maximum(counts - room, 0.0) / np.maximum(counts, 1.0)
 
 
@@ -306,7 +333,7 @@ def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.nd
     Raises: ValueError for a question with no word or too many.
     """
     found = np.full((len(texts), length), -1, np.int32)
-    for row, text, known in zip(found, texts, _ids(tokenizer, texts, masks=False), strict=True):
+    for row, text, known in zip(found, texts, ids_of(tokenizer, texts)[0], strict=True):
         if not 0 < len(known) <= length:
             raise ValueError(f"the question {text!r} has {len(known)} words; ask with 1 to {length}")
         row[: len(known)] = known
@@ -316,17 +343,20 @@ def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.nd
 def check_known(tokenizer: Any, text: str) -> None:
     """Checks that a tokenizer knows all words of a text. Raises: ValueError."""
     unknown = special(tokenizer).unknown
-    if unknown in _ids(tokenizer, [text], masks=False)[0]:
+    if unknown in ids_of(tokenizer, [text])[0][0]:
         words = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
         asked = ", ".join(word for word in sorted(words) if word.isalpha())
         raise ValueError(f"the question {text!r} has a word that the task does not know; ask with {asked}")
 
 
-def _ids(tokenizer: Any, texts: Sequence[str], masks: bool) -> list[list[int]]:
+def _ids(
+    tokenizer: Any, texts: Sequence[str], masks: bool, most: int = 0
+) -> tuple[list[list[int]], list[int]]:
+    """Returns at least the first `most` ids of each text, or all for 0, and about how many it has."""
     if not masks:
-        return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        return ids_of(tokenizer, texts, most)
     mask, result = special(tokenizer).mask, []
     for text in texts:
-        first, *others = _ids(tokenizer, text.split("[MASK]"), masks=False)
+        [first, *others], _ = ids_of(tokenizer, text.split("[MASK]"))
         result.append(first + [i for part in others for i in (mask, *part)])
-    return result
+    return result, [len(row) for row in result]

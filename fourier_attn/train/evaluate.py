@@ -1,7 +1,7 @@
 """What a run has found: its metrics on a split, in words, and each answer in a file."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fourier_attn import atomic
-from fourier_attn.data import Task
+from fourier_attn.data import Origin, Task
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.train import metrics
 from fourier_attn.train.progress import Progress
@@ -127,8 +127,12 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     return line
 
 
-def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Split) -> np.ndarray:
+def write_predictions(
+    path: Path, task: Task, answers: np.ndarray, batches: Split, origins: Sequence[Origin] | None = None
+) -> np.ndarray:
     """One line per example: its number in the split, label, answer and, of a class, the probability.
+
+    Of own data also its file and the number of its row there (`origins`), so that it can be found again.
 
     Where each token has a class, label and answer are lists. With several seeds answers are their mean.
     Returns the answers.
@@ -141,5 +145,7 @@ def write_predictions(path: Path, task: Task, answers: np.ndarray, batches: Spli
             line = {"index": index, "label": label.tolist(), "prediction": chosen[index].tolist()}
             if task.labels and chosen.ndim == 1:
                 line["probability"] = round(float(mean[index, chosen[index]]), 6)
+            if origins is not None:
+                line |= {key: value for key, value in origins[index]._asdict().items() if value is not None}
             file.write(f"{strict_json(line)}\n".encode())
     return chosen

@@ -409,5 +409,6 @@ class Run:
         if self.task.head == "pretraining" or not self.lead:
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
-        chosen = write_predictions(self.directory / file, self.task, answers, batches)
+        origins = self.data.origins.get(name)
+        chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
         data.write_submission(self.config.data, self.data, name, chosen, self.directory)

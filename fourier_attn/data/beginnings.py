@@ -1,0 +1,136 @@
+"""Token ids of long texts from their beginnings: time and memory do not grow with what is cut off.
+
+A text is cut before white space. Where a tokenizer splits there, tokens do not depend on what follows:
+
+    tokens(text) = tokens(beginning) + tokens(rest)
+
+Whether it does so is read off the tokenizer itself (`splits_at_blanks`). Others are given whole texts.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+BLANKS = " \n\t\r"
+AT_ONCE = 2**21  # characters that are encoded at a time: the library takes some 300 bytes for each
+CHARACTERS = 16  # of a beginning, for each token that is wanted, at first
+SHORTEST = 2**14  # characters up to which a text is encoded whole
+NORMALIZERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "StripAccents", "Nmt", "BertNormalizer")
+TABLES = ("Prepend", "Precompiled")  # these replace what they find within a word, or add a blank in front
+SPACES = (r"\s+", r"\s{2,}", " {2,}", "[ ]{2,}")  # regular expressions that join blanks
+SPLITTERS = ("Metaspace", "Whitespace", "WhitespaceSplit", "BertPreTokenizer", "ByteLevel")
+WITHIN = ("Punctuation", "Digits")  # these split words further
+ACROSS = re.compile(r"[^\s▁ĠĊĉč][\s▁ĠĊĉč]")  # in a token: a letter, then white space as vocabularies write it
+
+
+def ids_of(tokenizer: Any, texts: Sequence[str], most: int = 0) -> tuple[list[list[int]], list[int]]:
+    """Returns the ids of each text, at least the first `most` (0: all), and how many there would be in all.
+
+    The number is estimated by the characters for a text of which only the beginning was encoded. A beginning
+    without any white space is cut within its word.
+    """
+    rows = [row for part in _parts(texts) for row in _encoded(tokenizer, part)] if not most else []
+    if not most:
+        return rows, [len(row) for row in rows]
+    size = max(SHORTEST, CHARACTERS * most)
+    long = [i for i, text in enumerate(texts) if len(text) > size]
+    if long and not splits_at_blanks(tokenizer):
+        long = []
+    heads, lefts = list(texts), _lefts(tokenizer) if long else ()
+    for i in long:
+        heads[i] = beginning(tokenizer, texts[i], size, lefts)
+    rows = [row for part in _parts(heads) for row in _encoded(tokenizer, part)]
+    while long := [i for i in long if len(rows[i]) < most and len(heads[i]) < len(texts[i])]:
+        size *= 4
+        for i in long:
+            heads[i] = beginning(tokenizer, texts[i], size, lefts)
+            [rows[i]] = _encoded(tokenizer, [heads[i]])
+    counts = [
+        round(len(row) * len(text) / max(len(head), 1)) if len(head) < len(text) else len(row)
+        for row, head, text in zip(rows, heads, texts, strict=True)
+    ]
+    return rows, counts
+
+
+def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields the texts in parts of at most `AT_ONCE` characters, or of one text."""
+    begin, size = 0, 0
+    for i, text in enumerate(texts):
+        if size and size + len(text) > AT_ONCE:
+            yield texts[begin:i]
+            begin, size = i, 0
+        size += len(text)
+    yield texts[begin:]
+
+
+def _encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+def beginning(tokenizer: Any, text: str, size: int, lefts: Sequence[str] = ()) -> str:
+    """Returns the text up to the last white space among its first characters; these, if there is none.
+
+    Args:
+      lefts: what a rule of the normaliser begins with, up to the white space in it.
+    """
+    if len(text) <= size:
+        return text
+    end = size + 1
+    while (end := max(text.rfind(blank, 0, end) for blank in BLANKS)) > 0:
+        head = text[:end].rstrip(BLANKS)
+        tail = head[-64:]
+        if lefts and (normalizer := tokenizer.normalizer) is not None:
+            tail = normalizer.normalize_str(tail)
+        if head and not tail.endswith(tuple(lefts)):
+            return head
+        end = len(head)
+    return text[:size]
+
+
+def splits_at_blanks(tokenizer: Any) -> bool:
+    """Returns whether no token, and no rule of the normaliser, reaches over white space behind a word."""
+    if hasattr(tokenizer, "processor"):  # SentencePiece, whose pieces tell
+        return not any(ACROSS.search(tokenizer.id_to_token(i)) for i in range(tokenizer.get_vocab_size()))
+    settings = json.loads(tokenizer.to_str())
+    if not all(_is_local(step) for step in _steps(settings["normalizer"], "normalizers")):
+        return False
+    if any(set(BLANKS) & set(token["content"]) for token in settings["added_tokens"]):
+        return False
+    steps = list(_steps(settings["pre_tokenizer"], "pretokenizers"))
+    if any(step["type"] not in (*SPLITTERS, *WITHIN) for step in steps):
+        return False
+    if any(_splits(step) for step in steps):
+        return True
+    joins = settings["model"]["type"] in ("BPE", "Unigram")  # pieces of the whole text, whatever they are
+    return joins and not any(map(ACROSS.search, tokenizer.get_vocab()))
+
+
+def _splits(step: dict[str, Any]) -> bool:
+    kind = step["type"]
+    return kind in SPLITTERS and step.get("split", True) and step.get("use_regex", True)
+
+
+def _is_local(step: dict[str, Any]) -> bool:
+    if step["type"] == "Replace":
+        pattern = step["pattern"]
+        return "String" in pattern or pattern.get("Regex") in SPACES
+    return step["type"] in (*NORMALIZERS, *TABLES)
+
+
+def _lefts(tokenizer: Any) -> tuple[str, ...]:
+    """Returns the beginnings of patterns with white space in them, up to that: "<br" of "<br />"."""
+    if hasattr(tokenizer, "processor"):
+        return ()
+    steps = _steps(json.loads(tokenizer.to_str())["normalizer"], "normalizers")
+    patterns = [step["pattern"].get("String", "") for step in steps if step["type"] == "Replace"]
+    return tuple(found[:i] for found in patterns for i, letter in enumerate(found) if i and letter in BLANKS)
+
+
+def _steps(part: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Yields the steps of a normaliser or pre-tokenizer, which may be a sequence of sequences."""
+    if part is not None and part["type"] == "Sequence":
+        for step in part[name]:
+            yield from _steps(step, name)
+    elif part is not None:
+        yield part
