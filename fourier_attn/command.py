@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from fourier_attn import paths
+from fourier_attn import paths, plugins
 from fourier_attn.allocator import keep_memory
 
 ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.(eval_)?engine")
@@ -43,7 +43,8 @@ def run(main: Callable[..., int | None], arguments: bool = False) -> int:
             return 0
         if rest and not arguments:
             raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
-        return main(*rest) or 0
+        with plugins.installed_only():
+            return main(*rest) or 0
     except KeyboardInterrupt as stop:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is to end
         if not hasattr(stop, "signum"):  # signals.Interrupted knows its signal, and has been announced

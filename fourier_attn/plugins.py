@@ -6,6 +6,7 @@ a configuration file, calls `register_mixer` or `register_task`; a run's config.
 must not be able to execute anything, it is executed again only where somebody says so.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -13,7 +14,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ class Origin(NamedTuple):
 
 
 _origins: dict[tuple[str, str], Origin] = {}
+_taken: list[str] = []  # entries of sys.path, while a command runs
 _sources: dict[tuple[str, str], str] = {}  # files with the classes, which others may register
 
 
@@ -53,6 +55,42 @@ def places() -> list[str]:
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), *user]
     return list(dict.fromkeys(paths))
+
+
+@contextlib.contextmanager
+def installed_only() -> Iterator[None]:
+    """Takes the folders off the module path from which files of a run or of data could be imported.
+
+    `python -m` puts the working directory there, a folder without code is a package for Python, and libraries
+    import what a file names (TFDS), or all of a package (JAX its plug-ins). Modules of the project's packages
+    are found by their own paths.
+    """
+    before, here = list(sys.path), Path.cwd()
+    kept = {*places(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    checkout = Path(__file__).resolve().parents[1]
+
+    def leads_here(entry: str) -> bool:
+        folder = Path(entry or here).resolve()
+        return entry not in kept and (here.is_relative_to(folder) or folder == checkout)
+
+    _taken[:] = [entry for entry in before if leads_here(entry)]
+    sys.path[:] = [entry for entry in before if entry not in _taken]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        _taken.clear()
+
+
+@contextlib.contextmanager
+def with_neighbours() -> Iterator[None]:
+    """Puts back what `installed_only` took, for code that the user names, which may import neighbours."""
+    before = list(sys.path)
+    sys.path[:0] = _taken
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def entry(kind: str, name: str) -> Any:
@@ -130,6 +168,7 @@ def run(origin: Origin) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with with_neighbours():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # somebody's code
         raise ValueError(f"{origin.file} cannot be run ({type(error).__name__}: {error})") from error

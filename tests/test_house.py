@@ -34,7 +34,7 @@ RIGHT_BELOW = {
     "optics": ("ops", "paths"),
     "data": ("command", "knobs", "atomic", "plugins", "paths"),
     "ops": (),
-    "command": ("allocator", "paths"),
+    "command": ("allocator", "paths", "plugins"),
     "allocator": (),
     "knobs": (),
     "plugins": (),
