@@ -11,7 +11,14 @@ import pytest
 from optical import KEY, QUICK, changed, dft, waves
 from scipy.stats import kstest
 
-from fourier_attn.optics import Engine, optical_dft2
+from fourier_attn.optics import (
+    Engine,
+    optical_circular_correlate,
+    optical_dft,
+    optical_dft2,
+    optical_fourier_mix,
+    optical_position_lambda,
+)
 from fourier_attn.optics.presets import preset, scaled
 
 SMALL = Engine(shape=(4, 5))
@@ -268,3 +275,28 @@ def test_bad_calls() -> None:
         dft(x.real, SMALL.replace(encode="signed"), factor=x)
     with pytest.raises(ValueError, match="preset='chip' is unknown; choose one of ideal"):
         preset("chip")
+
+
+def test_arguments_are_numbers_of_any_kind() -> None:
+    """Integers, lists and arrays of NumPy are promoted; complex ones are refused where they do not fit."""
+    four, numbers = Engine(shape=(4, 4)), np.arange(32).reshape(2, 4, 4) - 9
+    expected = np.fft.fft2(numbers)
+    for x in (numbers, numbers.tolist(), numbers.astype(np.float16)):
+        np.testing.assert_allclose(optical_dft2(x, four), expected / 4, atol=1e-4)
+        np.testing.assert_allclose(optical_dft(x, four), expected / 4, atol=1e-4)
+        mixed = optical_fourier_mix(x, four)
+        np.testing.assert_allclose(mixed, expected.real, atol=0.2 if mixed.dtype == np.float16 else 1e-3)
+    found = optical_circular_correlate(numbers.reshape(2, 16), np.ones((1, 1, 3), int), four, shape=[4, 4])
+    wanted = sum(np.roll(numbers, -j, axis=2) for j in range(3))
+    np.testing.assert_allclose(found, wanted.reshape(2, 1, 16), atol=1e-3)
+    for call in (
+        lambda: optical_fourier_mix(numbers * 1j, four),
+        lambda: optical_circular_correlate(numbers * 1j, np.ones((1, 3)), four),
+        lambda: optical_circular_correlate(numbers, np.ones((1, 3)) * 1j, four),
+    ):
+        with pytest.raises(
+            ValueError, match=r"(x|kernel) is complex \(complex128\), which is not defined here"
+        ):
+            call()
+    query, value, table = np.ones((0, 5, 2, 3)), np.ones((0, 5, 4, 2)), np.ones((3, 3, 2))
+    assert optical_position_lambda(query, value, table, four).shape == (0, 5, 2, 4)

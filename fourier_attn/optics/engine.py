@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Inexact
+from jaxtyping import Array, Inexact, Num
 
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import detection, device, modulator, ranges
 from fourier_attn.optics.draws import Key, draw, normal, stream
 from fourier_attn.optics.drift import timed
@@ -32,12 +33,13 @@ class PassKeys(NamedTuple):
     receiver: detection.Keys = detection.Keys()
 
 
+@takes_arrays
 def optical_dft2(
-    x: Inexact[Array, "..."],
+    x: Num[Array, "..."],
     engine: Engine,
     key: Key = None,
     *,
-    factor: Inexact[Array, "..."] | None = None,
+    factor: Num[Array, "..."] | None = None,
 ) -> Inexact[Array, "..."]:
     """The orthonormal discrete Fourier transform of each aperture, as the engine computes it.
 
@@ -62,7 +64,6 @@ def optical_dft2(
     Raises: ValueError for a shape that is not the aperture's, or a missing key.
     Source: the forward model and its parameters are those of docs/optics.md.
     """
-    x = jnp.asarray(x)
     if x.ndim < 2 or x.shape[-2:] != engine.shape:
         raise ValueError(
             f"x of shape {x.shape} must end in the aperture {engine.shape}; use optical_dft for other sizes"

@@ -11,8 +11,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Inexact
+from jaxtyping import Array, Bool, Float, Inexact, Num
 
+from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics.draws import Key
 from fourier_attn.optics.parameters import Engine
 from fourier_attn.optics.planner import (
@@ -29,8 +30,9 @@ from fourier_attn.optics.tiles import cut, join
 from fourier_attn.optics.transforms import FrameRunner, backwards
 
 
+@takes_arrays
 def optical_dft(
-    x: Inexact[Array, "..."],
+    x: Num[Array, "..."],
     engine: Engine,
     key: Key = None,
     *,
@@ -92,6 +94,7 @@ def _unpair(y: Inexact[Array, "w ..."], count: int) -> Float[Array, "v ..."]:
     return jnp.stack([y.real, y.imag], axis=1).reshape(-1, *y.shape[1:])[:count]
 
 
+@takes_arrays
 def optical_fourier_mix(
     x: Float[Array, "*b t d"],
     engine: Engine,
@@ -124,6 +127,7 @@ def optical_fourier_mix(
     return (y, run.passes) if report else y
 
 
+@takes_arrays
 def optical_circular_correlate(
     x: Float[Array, "*b d"],
     kernel: Float[Array, "..."],
@@ -204,6 +208,7 @@ def _filter(
     return backwards(y, last)
 
 
+@takes_arrays
 def optical_position_lambda(
     query: Float[Array, "b t h k"],
     value: Float[Array, "b t v u"],
@@ -233,9 +238,12 @@ def optical_position_lambda(
     Raises: ValueError for a table that does not fit, sizes that no plan covers, or a missing key.
     Source: Bello, arXiv 2102.08602; Optalysys' article on lambda layers.
     """
+    check_field(engine)
+    if 0 in (query.size, value.size):
+        y = jnp.zeros((*query.shape[:-1], value.shape[2]), value.dtype)
+        return (y, 0) if report else y
     if mask is not None:
         value = jnp.where(mask[..., None, None], value, jnp.zeros((), value.dtype))
-    check_field(engine)
     engine = engine.whole_field()
     planned = plan_position_lambda(value.shape, position.shape, engine, grid, prefer)
     ends = [(0, w - n) for w, n in zip(planned.wide, planned.axes, strict=True)]
