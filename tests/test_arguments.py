@@ -16,7 +16,7 @@ import pytest
 from conftest import normal
 from jaxtyping import Array, Bool, Float, Int
 
-from fourier_attn import layers, ops
+from fourier_attn import layers, ops, optics
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.embed import PatchEmbedding, TokenEmbedding
 from fourier_attn.layers.encoder import Block
@@ -31,7 +31,7 @@ from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.ops.positions import places
 
-KINDS = ("Float", "Int", "Bool", "Complex", "Num", "UInt8", "Key")
+KINDS = ("Float", "Int", "Bool", "Complex", "Inexact", "Num", "UInt8", "Key")
 
 
 def kind(annotation: Any) -> str:
@@ -385,3 +385,28 @@ def test_pixels_are_bytes() -> None:
             layer.apply(params, pixels)
     layer = FourierMixing()
     assert layer.apply({}, PIXELS[0, :, :, :2].tolist()).dtype == jnp.float32
+
+
+ENGINE, WHOLE = optics.Engine(shape=(4, 4)), np.arange(16).reshape(1, 4, 4)
+OPTICAL: dict[str, tuple[Any, ...]] = {
+    "optical_circular_correlate": (WHOLE, np.array([[1, 2]])),
+    "optical_dft": (WHOLE,),
+    "optical_dft2": (WHOLE,),
+    "optical_fourier_mix": (WHOLE,),
+    "optical_position_lambda": (WHOLE[:, :, None], WHOLE[..., None], np.ones((3, 4, 1), int)),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in dir(optics) if name.startswith("optical_")])
+def test_engines_take_what_ops_take(name: str) -> None:
+    """Complex numbers too, where light is what is transformed."""
+    op, values = partial(getattr(optics, name), engine=ENGINE), OPTICAL[name]
+    floats = [jnp.asarray(x, jnp.float32) for x in values]
+    expected = jax.eval_shape(op, *floats)
+    assert jax.eval_shape(lambda: op(*values)) == expected
+    light = [x.astype(jnp.complex64) for x in floats]
+    if name.startswith("optical_dft"):
+        assert jax.eval_shape(op, *light) == expected
+    else:
+        with pytest.raises(ValueError, match="is complex .complex64., which is not defined here"):
+            jax.eval_shape(op, *light)

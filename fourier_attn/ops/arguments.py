@@ -4,6 +4,7 @@
 
     Float    floating point stays; integers and booleans become float32; complex numbers are refused
     Complex  stays; real numbers become complex
+    Inexact  stays, real or complex; integers and booleans become float32
     Num      every number stays as it is
     Int      integers stay; booleans and floating point, which may have fractions or be NaN, are refused
     UInt8    bytes stay; other integers are converted where they are known to lie in 0 .. 255
@@ -28,15 +29,21 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Complex, Float, Int, Key, Num, UInt8
+from jaxtyping import Array, Bool, Complex, Float, Inexact, Int, Key, Num, UInt8
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 Convert = Callable[[str, Any], Any]  # from the name and the value of an argument to what is computed with
 
 
-def takes_arrays(function: Callable[P, R]) -> Callable[P, R]:
+def takes_arrays(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Converts the arguments of a function as their annotations ask, see the module.
+
+        >>> @takes_arrays
+        ... def double(x: Float[Array, "..."]) -> Array:
+        ...     return 2 * x
+        >>> double([1, 2])
+        Array([2., 4.], dtype=float32)
 
     Raises: ValueError for numbers of another kind and for another count of axes, TypeError for what is no
       array of numbers; both name the argument, its value and the cure.
@@ -46,7 +53,7 @@ def takes_arrays(function: Callable[P, R]) -> Callable[P, R]:
     names = list(parameters)
 
     @functools.wraps(function)
-    def converted(*arguments: P.args, **options: P.kwargs) -> R:
+    def converted(*arguments: _P.args, **options: _P.kwargs) -> _R:
         named = [*zip(names, arguments, strict=False)]
         positional = [_convert(converters[name], name, value) for name, value in named]
         keywords = {name: _convert(converters.get(name), name, value) for name, value in options.items()}
@@ -141,6 +148,10 @@ def _complex(name: str, x: Any) -> Any:
     return x.astype(jnp.complex128 if x.dtype == jnp.float64 else jnp.complex64)
 
 
+def _inexact(name: str, x: Any) -> Any:
+    return x if jnp.issubdtype(x.dtype, jnp.complexfloating) else _real(name, x)
+
+
 def _number(name: str, x: Any) -> Any:
     if jnp.issubdtype(x.dtype, jnp.number):
         return x
@@ -203,6 +214,7 @@ def _wrong(name: str, x: Any, wanted: str) -> ValueError:
 KINDS: dict[Any, Convert] = {
     Float: _real,
     Complex: _complex,
+    Inexact: _inexact,
     Num: _number,
     Int: _whole,
     UInt8: _byte,
@@ -212,7 +224,11 @@ KINDS: dict[Any, Convert] = {
 
 
 def known(x: Any) -> bool:
-    """Returns whether this process can read the values of an array, which a traced one does not have."""
+    """Returns whether this process can read the values of an array, which a traced one does not have.
+
+    >>> known(jnp.ones(2))
+    True
+    """
     if isinstance(x, jax.Array):
         return not isinstance(x, jax.core.Tracer) and x.is_fully_addressable
     return True
