@@ -316,7 +316,7 @@ def with_absolute_paths(config: Config) -> Config:
     part.dir = paths.absolute(part.dir)
     if part.task in ("files", "image_files"):
         part.update({split: paths.absolute(part[split]) for split in SPLITS})
-    if part.tokenizer.endswith((".json", ".model")):
+    if part.tokenizer.lower().endswith((".json", ".model")):
         part.tokenizer = paths.absolute(part.tokenizer)
     for knob in ("corpora", "exclude"):
         part[knob] = tuple(

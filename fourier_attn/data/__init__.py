@@ -35,6 +35,7 @@ from fourier_attn.data.text import (
     encode_questions,
     fit,
     load_tokenizer,
+    names_file,
     save_tokenizer,
     special,
     tokenizer_file,
@@ -482,7 +483,7 @@ def _tokenizer(
     file = tokenizer_file(directory)
     if file.exists():
         return load_tokenizer(file)
-    if config["tokenizer"].endswith((".json", ".model")):
+    if names_file(config["tokenizer"]):
         copy_tokenizer(paths.given(config["tokenizer"]), directory)
         return load_tokenizer(tokenizer_file(directory))
     chosen = islice(texts, config["fit_examples"] or None)

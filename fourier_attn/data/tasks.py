@@ -27,7 +27,11 @@ KNOBS = {
     "batch": Knob(32, "examples", at_least(1)),
     "holdout": Knob(0.2, "share of train kept for validation where a data set has no such split", share),
     "split_seed": Knob(0, "of that split; apart from `seed`, so that runs can share a split", at_least(0)),
-    "train_examples": Knob(0, "use only the first so many of (shuffled) train; 0: all", at_least(0, "all")),
+    "train_examples": Knob(
+        0,
+        "use only the first so many of (shuffled) train, of pre-training so many windows; 0: all",
+        at_least(0, "all"),
+    ),
     "eval_examples": Knob(
         0, "use only the first so many of each validation split; 0: all", at_least(0, "all")
     ),

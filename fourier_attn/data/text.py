@@ -149,9 +149,14 @@ def fit(
     return tokenizer
 
 
+def names_file(kind: str) -> bool:
+    """Returns whether the choice of a tokenizer names a file."""
+    return files.ending(kind) in (".json", ".model")
+
+
 def check_kind(kind: str, vocab: int) -> None:
     """Checks the choice of a tokenizer: a kind, or the path of a file. Raises: ValueError."""
-    if kind.endswith((".json", ".model")):
+    if names_file(kind):
         return
     if kind not in KINDS:
         raise ValueError(
@@ -165,7 +170,7 @@ def check_kind(kind: str, vocab: int) -> None:
 
 def check_file(kind: str) -> None:
     """Checks that a tokenizer that is named by its file is there and can be used. Raises: ValueError."""
-    if kind.endswith((".json", ".model")):
+    if names_file(kind):
         if not paths.given(kind).is_file():
             raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
         load_tokenizer(paths.given(kind))
@@ -229,7 +234,7 @@ def load_tokenizer(path: Path) -> Any:
     """
     contents = _read(path)
     try:
-        tokenizer = SentencePiece(contents) if path.suffix == ".model" else _from_json(contents)
+        tokenizer = SentencePiece(contents) if files.ending(path) == ".model" else _from_json(contents)
         special(tokenizer)
         tokenizer_checks.check_use(tokenizer)
         return tokenizer
@@ -270,7 +275,7 @@ def copy_tokenizer(source: Path, directory: Path) -> None:
     Raises: ValueError for a file that is no tokenizer.
     """
     load_tokenizer(source)
-    name = "tokenizer.model" if source.suffix == ".model" else "tokenizer.json"
+    name = "tokenizer.model" if files.ending(source) == ".model" else "tokenizer.json"
     atomic.write(directory / name, _read(source))
 
 

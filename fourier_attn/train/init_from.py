@@ -51,7 +51,7 @@ def load(settings: Config, directory: Path) -> Start:
 
     Raises: ValueError for weights, or a tokenizer, that cannot be used.
     """
-    given = settings.data.tokenizer.endswith((".json", ".model"))
+    given = settings.data.tokenizer.lower().endswith((".json", ".model"))
     begun = (directory / "config.json").exists()
     if given and not tokenizer_file(directory).exists():
         check_file(settings.data.tokenizer)
