@@ -5,7 +5,9 @@ the fields of its layer, an engine its parameters. Those of the optimiser and of
 """
 
 import math
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -512,4 +514,10 @@ def arguments(doc: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(describe()))
+    if sys.argv[1:]:
+        print(f"error: argument {sys.argv[1]!r} is not understood; this prints every knob", file=sys.stderr)
+        sys.exit(2)
+    try:
+        print("\n".join(describe()), flush=True)
+    except BrokenPipeError:  # a reader like `head` has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command, paths
+from fourier_attn import __version__, command, paths
 
 MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
@@ -128,7 +128,7 @@ def train(config: Any) -> None:
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
     if config is None and flags.FLAGS.workdir:  # go on with what the directory says
         config = workdir.load(paths.given(flags.FLAGS.workdir))
-    config = config or missing("--config=configs/fnet.py")
+    config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
     # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
     jax.config.update("jax_enable_preemption_service", False)
     given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
@@ -260,9 +260,7 @@ def given_config() -> Any:
     if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
         there = ", ".join(sorted(path.stem for path in command.configs().glob("*.py")))
-        raise ValueError(
-            f"--config={name} cannot be read; name a file like configs/fnet.py, or one of {there}"
-        )
+        raise ValueError(f"--config={name} cannot be read; name one of {there}, or your own file (mine.py)")
     configuration.give_optional(flags.FLAGS["config"], command.optional)
     if flags.FLAGS.config is None:
         if flags.FLAGS.recipe is not None:
@@ -287,6 +285,9 @@ def new_workdir() -> str:
 
 def fourier_attn() -> None:
     """The console script of that name."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"fourier_attn {__version__}")
+        sys.exit(0)
     define_flags()
     sys.exit(command.run(main))
 

@@ -1,6 +1,7 @@
 """The one model: an embedding, blocks around mixers, a vector of the sequence, a head."""
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -55,6 +56,16 @@ MIXERS: dict[str, type[nn.Module]] = {
 
 # Fields of mixers that are no knobs of theirs: model.dtype, model.positions_kind, and a block's place.
 DERIVED = ("dtype", "rotary", "block_number")
+
+# Fields of mixers that a run sets, whatever a mixer of one's own means by them.
+FILLED = {
+    "length": "model.positions, or the number of patches",
+    "grid": "rows and columns of the patches, where it is empty",
+    "lengths": "the padded lengths of the data",
+    "padding": "init_padding, and 'zero' for 'invariant' beside an engine",
+    "engine": "a preset, the parameters of an engine, or None",
+    "eval_engine": "likewise, for evaluation",
+}
 
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
 
@@ -326,6 +337,14 @@ def register_mixer(name: str, mixer: type[nn.Module]) -> None:
     """
     _add_mixer(name, mixer)
     plugins.note("mixers", name, mixer.__module__)
+    filled = [field.name for field in dataclasses.fields(mixer) if field.name in FILLED]
+    if filled:
+        meant = "; ".join(f"{field}: {FILLED[field]}" for field in filled)
+        print(
+            f"note: a run sets {', '.join(filled)} of the mixer {name!r} ({meant}); rename a field "
+            "that means something else",
+            file=sys.stderr,
+        )
 
 
 def _add_mixer(name: str, mixer: Any) -> None:

@@ -199,3 +199,11 @@ def test_help_is_not_an_error() -> None:
     assert code == 0
     assert "--workdir" in out + err
     assert "Traceback" not in out + err
+
+
+@pytest.mark.slow
+def test_the_list_of_knobs_is_cut_quietly() -> None:
+    shown = "import sys; sys.stdin.readline()"
+    program = f"{sys.executable} -m fourier_attn.config | {sys.executable} -c '{shown}'"
+    done = subprocess.run(program, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -103,3 +103,21 @@ def test_what_weights_lack_is_drawn_from_a_key_of_its_own(toy: config.Config) ->
     assert all(np.abs(a - b).max() > 0.01 for a, b in zip(kernels, (*kernels[1:], kernels[0]), strict=True))
     again = init(key, {"encoder": trained["encoder"]}).params["head"]
     jax.tree.map(np.testing.assert_array_equal, again, heads[2])  # the run can be repeated
+
+
+def test_positions_of_longer_texts_are_interpolated(toy: config.Config) -> None:
+    """As those of images are. Mixers whose own weights have a length refuse longer texts themselves."""
+    table = np.arange(48.0, dtype=np.float32)[:, None] + np.zeros((1, 8), np.float32)
+    params = {"encoder": {"positions": table}}
+    toy.data.length = 96
+    longer, made, notes = init_from._for_longer_texts(toy.copy_and_resolve_references(), params)
+    assert longer.model.positions == 96
+    found = made["encoder"]["positions"]
+    assert found.shape == (96, 8)
+    np.testing.assert_allclose(found[1:95, 0], np.arange(1, 95) / 2 - 0.25, atol=1e-5)
+    assert notes == ("its table of 48 positions is interpolated to 96",)
+    toy.data.length = 48
+    assert init_from._for_longer_texts(toy, params) == (toy, params, ())
+    sized = config.default("linear")
+    sized.model.positions, sized.data.length = 48, 96
+    assert init_from._for_longer_texts(sized, params)[2] == ()

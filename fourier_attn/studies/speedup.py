@@ -282,7 +282,7 @@ def notes(measured: Measured, static_w: float) -> str:
 
 
 def define_flags() -> None:
-    config_flags.DEFINE_config_file("config", help_string="configuration, for example configs/fnet.py:imdb")
+    config_flags.DEFINE_config_file("config", help_string="configuration, for example fnet:imdb")
     flags.DEFINE_string("out", None, "files that get all numbers and the figure, without .json, .png")
     flags.DEFINE_list(
         "tornado", ["chip_11x11", "demonstrator_5x5"], "engines whose sensitivity to each assumption is shown"
@@ -304,7 +304,9 @@ def main() -> None:
         name = (
             config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
         )
-        raise ValueError(f"--config={name} cannot be read; name a file like --config=configs/fnet.py")
+        raise ValueError(
+            f"--config={name} cannot be read; name one like --config=fnet:imdb, or your own file"
+        )
     give_optional(flags.FLAGS["config"], command.optional)
     own = None if flags.FLAGS.components is None else paths.given(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))

@@ -39,10 +39,9 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     config = configuration.with_absolute_paths(config)
 
     def prepare() -> init_from.Start:
-        check(config)
+        configuration.check(config)  # alone: the architecture of given weights may replace its own
         start = init_from.load(config, directory)
-        if start.config is not config:
-            check(start.config)
+        check(start.config)
         workdir.check(directory, start.config)
         data.look(start.config.data)
         return start

@@ -87,7 +87,8 @@ def load(settings: Config, directory: Path) -> Start:
             f"{data.task_of(settings.data).inputs}; name other weights"
         )
     params, head = _with_head(settings, part, params, task, labels)
-    return Start(adopt(settings, part.to_dict()), params, (*notes, head), tokenizer)
+    adopted, params, longer = _for_longer_texts(adopt(settings, part.to_dict()), params)
+    return Start(adopted, params, (*notes, *longer, head), tokenizer)
 
 
 def _tokenizer(settings: Config, source: Path) -> Path | None:
@@ -113,6 +114,24 @@ def _trained(source: Path) -> tuple[Config, Any]:
         found, _, params = restore(source.resolve())
         return found, params
     return folder.load(source)[:2]
+
+
+def _for_longer_texts(settings: Config, params: Any) -> tuple[Config, Any, tuple[str, ...]]:
+    """Returns the configuration and the weights for texts longer than those that they were trained with.
+
+    A learned table of positions is interpolated, as that of images is, and a note says so. Mixers whose own
+    weights have a length stay as they are, and refuse longer texts.
+    """
+    part, length = settings.model, settings.data.length
+    sized = any("length" in mixer for mixer in config.mixers(settings))
+    if part.inputs != "tokens" or length <= part.positions or sized:
+        return settings, params, ()
+    stored, part.positions = part.positions, length
+    if "positions" not in params["encoder"]:
+        return settings, params, ()
+    table = positions.interpolate(jnp.asarray(params["encoder"]["positions"]), (stored,), (length,))
+    params = params | {"encoder": params["encoder"] | {"positions": np.asarray(table)}}
+    return settings, params, (f"its table of {stored} positions is interpolated to {length}",)
 
 
 def at_resolution(params: Any, then: Config, now: Config) -> Any:
