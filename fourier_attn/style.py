@@ -4,7 +4,7 @@ Functions that draw are decorated with `styled()`; matplotlib's own settings are
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.rcsetup import cycler
 from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
@@ -34,6 +35,8 @@ MARKERS = "os^Dv*XP"
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"  # even in lightness, and told apart by the colour-blind
 SMALL = 7.0  # points: type inside of a figure; the rest of it has a point more
 RIGHT = 1.03  # where names of curves begin, as a share of the axes
+# Ways from a point to its name, the first one that is free; the pairs are shares of half the name's box
+WAYS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)])
 LEAST_CONTRAST = 4.5  # of type on white, WCAG 2 AA
 
 SETTINGS: dict[Any, Any] = {
@@ -170,6 +173,61 @@ def apart(wanted: Sequence[float], gap: float) -> np.ndarray:
     places = np.empty(len(wanted))
     places[order] = np.clip(rising, gap / 2, max(1 - gap / 2 - steps[-1], gap / 2)) + steps
     return places
+
+
+def interval(
+    axes: Axes, value: float, low: float, high: float, row: float, ends: tuple[float, float], colour: str
+) -> None:
+    """Draws a value with its interval in a row of axes that end at `ends`, with an arrow where it goes on."""
+    bars = [[value - max(low, ends[0])], [min(high, ends[1]) - value]]
+    axes.errorbar([value], [row], xerr=bars, fmt="o", color=colour)
+    for end, marker, beyond in ((ends[0], "<", low < ends[0]), (ends[1], ">", high > ends[1])):
+        if beyond:
+            axes.plot([end], [row], marker, color=colour, markersize=4.5, clip_on=False, zorder=3)
+
+
+def number_points(axes: Axes, points: Mapping[str, tuple[float, float]], colour: str) -> None:
+    """Draws points with their names beside, as near as there is room; one place has one list of names.
+
+    To be called last, since it looks at where things are.
+    """
+    axes.plot(*zip(*points.values(), strict=True), "o", color=colour)
+    _figure(axes).draw_without_rendering()
+    size = _figure(axes).dpi / 72  # of a point of type, in pixels
+    groups: list[tuple[list[str], np.ndarray]] = []
+    for name, point in points.items():
+        place = axes.transData.transform(point)
+        near = (names for names, other in groups if np.abs(place - other).max() < 3 * size)
+        if (same := next(near, None)) is not None:
+            same.append(name)
+        else:
+            groups.append(([name], place))
+    taken = [Bbox.from_bounds(*(place - 2 * size), 4 * size, 4 * size) for _, place in groups]
+    for names, place in groups:
+        words = ", ".join(names)
+        half = np.array([0.32 * len(words), 0.6]) * SMALL * size
+        spots = [place + (half + far * size) * way for far in (3, 8, 14, 20, 28) for way in WAYS]
+        boxes = [Bbox([spot - half, spot + half]) for spot in spots]
+        free = (box for box in boxes if _within(box, axes.bbox) and not any(map(box.overlaps, taken)))
+        box = next(free, boxes[0])
+        taken.append(box)
+        middle = axes.transData.inverted().transform((box.min + box.max) / 2)
+        line = {"arrowstyle": "-", "linewidth": 0.4, "color": colour, "shrinkA": 0, "shrinkB": 0}
+        name = axes.annotate(
+            words,
+            axes.transData.inverted().transform(place),
+            middle,
+            textcoords="data",
+            ha="center",
+            va="center",
+            color=ink(colour),
+            arrowprops=line,
+        )
+        name.set_in_layout(False)  # it is where the layout has put the points
+
+
+def _within(box: Bbox, other: Bbox) -> bool:
+    return other.contains(box.x0, box.y0) and other.contains(box.x1, box.y1)
 
 
 def save(drawn: Figure, path: Path) -> None:

@@ -25,6 +25,7 @@ from fourier_attn.predict import Predictor
 from fourier_attn.train.step import model_inputs
 
 MOST = 8  # heads, or filters, in a row of the picture
+NAME = 0.16  # inches that the name of a token needs
 NAMED = 40  # tokens, up to which their names stand at the axes
 
 
@@ -168,7 +169,7 @@ def draw(document: dict[str, Any]) -> Figure:
     above, shown = int(len(maps) > 0), maps[:MOST]
     wide = max([above * (len(shown) + len(pictures)), *(len(array[:MOST]) for _, _, array in rows)])
     named = 0 < len(tokens) <= NAMED
-    side = 2.4 if named else 1.8
+    side = max(2.4, NAME * len(tokens) + 0.6) if named else 1.8
     high = above + len(rows)
     figure = style.figure(max(side * wide, 5.0) + 1, (side + 0.6) * high)
     parts = figure.subfigures(high, squeeze=False)[:, 0]

@@ -121,6 +121,11 @@ def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[floa
     return epochs, [[number(found["validation"][epoch]) for found in findings] for epoch in range(length)]
 
 
+def validation_examples(found: Finding) -> int:
+    """Returns how many examples its validation has."""
+    return int(found["fingerprints"]["data"]["validation"].split()[0])
+
+
 def answered_right(directory: Path) -> np.ndarray:
     """Of each test example, in the order of the data set, whether the answer is right."""
     lines = (directory / "predictions.jsonl").read_text().splitlines()

@@ -3,10 +3,13 @@
 import base64
 import math
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from fourier_attn import style
@@ -49,12 +52,13 @@ def draw(document: dict[str, Any]) -> Figure:
     ]
     pictures += [(f"{row['layer']}\nweights", row["weights"]) for row in rows if "weights" in row]
     lines = -(-len(pictures) // COLUMNS)
-    figure = style.figure(height=1.75 * lines + 0.2)
+    figure = style.figure(height=1.75 * lines + 0.8)
     panels = figure.subplots(lines, COLUMNS, squeeze=False).ravel()
     for axes in panels[len(pictures) :]:
         axes.set_axis_off()
     for axes, (title, matrix) in zip(panels, pictures, strict=False):
         _show(axes, matrix, title)
+    _scale(figure, panels[: len(pictures)], location="bottom", shrink=0.4)
     words = f"input: {T} tokens of {D} features, token by token; of weights: {T} tokens"
     figure.supxlabel(f"{words}. Distinct: different entries")
     figure.supylabel("output")
@@ -67,13 +71,21 @@ def draw_layer(document: dict[str, Any], layer: str) -> Figure:
     (row,) = [row for row in document["rows"] if row["layer"] == layer]
     pictures = {f"{T} tokens of {D} features": row["matrix"]}
     pictures |= {f"weights over {T} tokens": row["weights"]} if "weights" in row else {}
-    figure = style.figure(2.4 * len(pictures), 2.6)
+    figure = style.figure(2.4 * len(pictures) + 1.2, 2.6)
     for axes, (title, matrix) in zip(
         figure.subplots(1, len(pictures), squeeze=False)[0], pictures.items(), strict=True
     ):
         _show(axes, matrix, title)
         axes.set(xlabel="input", ylabel="output")
+    _scale(figure, figure.axes)
     return figure
+
+
+def _scale(figure: Figure, panels: Iterable[Axes], **look: Any) -> None:
+    """The colours, as shares of the scale that each panel has for itself."""
+    bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), style.DIVERGING), ax=list(panels), **look)
+    bar.set_label("entries, as a share of the panel's\n99th percentile of those that are not 0")
+    bar.set_ticks([-1, 0, 1], labels=["-1 or less", "0", "1 or more"])
 
 
 def _show(axes: Axes, matrix: str, title: str) -> None:

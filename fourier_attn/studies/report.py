@@ -50,10 +50,11 @@ TITLES = {
 READING = """
 Curves are means over seeds, of which there are as many as brackets say, with bands of 95 % (Student), cut
 at the ends of axes; grey ones are the other models of the figure, dashed ones training. Beside curves: the
-score of each seed (red) and the mean's 95 % interval, which one seed does not have; in the other panels a
-model is its number. Core-hours are those of the seed that took the least, since other work beside makes the
-same training dearer; more seeds have more chances. A core-hour is 3,600 seconds on one core. Where
-processes of all seeds were killed, they are not known.
+score of each seed (red) and the mean's 95 % interval, which one seed does not have, with an arrow where it
+goes on beyond the axis; in the other panels a model has its number. Core-hours are those of the seed that
+took the least, since other work beside makes the same training dearer; more seeds have more chances. A
+core-hour is 3,600 seconds on one core. Where processes of all seeds were killed, they are not known. Peak
+memory is the mean over seeds of the most that a process of theirs used.
 """
 # mixer -> from when on it has another initial value, and what it had before
 STARTED = {"token_conv": ("2026-11-25T18:00", "a filter of random numbers")}
@@ -184,7 +185,8 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             yield f"![validation accuracy over epochs](curves-{tier}{part}.png)\n"
             yield f"![accuracy and cost](costs-{tier}{part}.png)\n"
         if couples := pairs(tier, groups):
-            yield f"\n### As the articles' figures have them, {len(couples)} of {len(PAIRS[tier])}\n"
+            kind = "Small stand-ins for the articles' figures" if tier == "1" else "The articles' figures"
+            yield f"\n### {kind}, {len(couples)} of {len(PAIRS[tier])}\n"
             yield f"![accuracy over epochs, two models in a panel](pairs-{tier}.png)\n"
         yield provenance_line(groups)
         if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):

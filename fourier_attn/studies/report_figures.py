@@ -23,6 +23,7 @@ from fourier_attn.studies.ledger import (
     score,
     scored,
     validation,
+    validation_examples,
     without_failures,
 )
 
@@ -75,8 +76,10 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
 
     What is seen is where the seeds are; wider bands are cut.
     """
-    figure = style.figure(height=1.8 * -(-len(couples) // 3))
-    panels = figure.subplots(-(-len(couples) // 3), 3, squeeze=False).ravel()
+    across = min(3, len(couples))
+    lines = -(-len(couples) // across)
+    figure = style.figure((style.COLUMN, style.COLUMN * 1.6, style.PAGE)[across - 1], 1.8 * lines + 0.2)
+    panels = figure.subplots(lines, across, squeeze=False).ravel()
     for axes, couple in zip(panels, couples, strict=False):
         every = []
         for name, color, marker in zip(couple, style.COLOURS, style.MARKERS, strict=False):
@@ -91,8 +94,8 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
         axes.legend(loc="lower right")
     for axes in panels[len(couples) :]:
         axes.set_axis_off()
-    figure.supxlabel("epoch", fontsize=style.SMALL + 1)
-    figure.supylabel("accuracy, %: validation; dashed: training", fontsize=style.SMALL + 1)
+    figure.supxlabel("epoch; solid: validation, dashed: training", fontsize=style.SMALL + 1)
+    figure.supylabel("accuracy, %", fontsize=style.SMALL + 1)
     return figure
 
 
@@ -108,8 +111,8 @@ def training(findings: Sequence[Finding]) -> list[list[float]]:
 def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     """The score of each model, the best on top, and over core-hours, parameters and the engine's joules.
 
-    The score of each seed, small, their mean, and its 95 % interval, cut where no seed is any more. In the
-    other panels a model is its number.
+    The score of each seed, small, their mean, and its 95 % interval, with an arrow where it goes on beyond
+    the seeds of all. In the other panels a model has its number.
 
     Args:
       joules: for an example, of models on engines.
@@ -124,22 +127,15 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     shown = {label: values for label, values in places.items() if any(values.values())}
     figure = style.figure(height=max(0.2 * len(order) + 0.7, 2.2))
     scores, *over = figure.subplots(1, 1 + len(shown), width_ratios=[1.2, *[1] * len(shown)])
+    ends = limits([x for each in seeds.values() for x in each])
+    mean = {name: float(np.mean(without_failures(seeds[name]) or [math.nan])) for name in order}
     for row, name in enumerate(order):
-        low, high = interval(groups[name])
-        mean = np.mean(without_failures(seeds[name]) or [math.nan])
-        scores.errorbar(
-            [mean], [row], xerr=[[mean - 100 * low], [100 * high - mean]], fmt="o", color=style.BLUE
-        )
+        low, high = (100 * end for end in interval(groups[name]))
+        style.interval(scores, mean[name], low, high, row, ends, style.BLUE)
         scores.plot(seeds[name], [row] * len(seeds[name]), "|", color=style.VERMILION, markersize=6)
-        for axes, values in zip(over, shown.values(), strict=True):
-            if values.get(name):
-                marker, size = f"${len(order) - row}$", 5 if len(order) - row < 10 else 8
-                drawn = {"marker": marker, "markersize": size, "markeredgewidth": 0.3}
-                axes.plot([values[name]], [mean], color=style.BLUE, **drawn)
     metrics = {scored(findings[0]) for findings in groups.values()}
     title = metrics.pop() if len(metrics) == 1 else "score"
-    ends = limits([x for each in seeds.values() for x in each])
-    means = limits([float(np.mean(without_failures(each) or [math.nan])) for each in seeds.values()])
+    means = limits(list(mean.values()))
     intervals = ": seeds, 95 %" if any(len(each) > 1 for each in seeds.values()) else ""
     scores.set(xlabel=f"{title}, %{intervals}", xlim=ends, ylim=(-0.5, len(order) - 0.5))
     scores.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
@@ -153,6 +149,10 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
             axes.set_xlim(0, 1.1 * max(value for value in shown[label].values() if value))
             axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     over[0].set_ylabel(f"{title}, %")
+    for axes, values in zip(over, shown.values(), strict=True):
+        numbered = [(str(n), name) for n, name in enumerate(reversed(order), 1) if not math.isnan(mean[name])]
+        places = {n: (value, mean[name]) for n, name in numbered if (value := values.get(name))}
+        style.number_points(axes, places, style.BLUE)
     return figure
 
 
@@ -175,7 +175,10 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
 
 @style.styled()
 def expected(groups: Groups) -> Figure:
-    """The best validation accuracy to be expected after some hours of trials, for each mixer."""
+    """The best validation accuracy to be expected after some hours of trials, for each mixer.
+
+    Bars are one standard error of so many validation examples, the same for all trials.
+    """
     figure = style.figure(height=3.0)
     axes = figure.subplots()
     trials: dict[str, list[Finding]] = {}
@@ -186,7 +189,10 @@ def expected(groups: Groups) -> Figure:
         spent = [taken for found in findings if (taken := core_hours(found))]
         cost = np.mean(spent) if spent else np.nan
         places = cost * np.arange(1, len(likely) + 1)
-        axes.plot(places, 100 * likely, marker=marker, label=f"{name} ({len(likely)} trials)")
-    axes.set(xlabel="core-hours of trials", ylabel="expected best validation accuracy, %")
+        error = 100 * np.sqrt(likely * (1 - likely) / validation_examples(findings[0]))
+        label = f"{name} ({len(likely)} trials)"
+        axes.errorbar(places, 100 * likely, error, marker=marker, elinewidth=0.6, label=label)
+    axes.set(xlabel="core-hours of trials; bars: one standard error of the validation examples")
+    axes.set(ylabel="expected best validation accuracy, %")
     style.label_ends(axes)
     return figure

@@ -18,6 +18,7 @@ from fourier_attn.studies.ledger import (
     number,
     score,
     scored,
+    validation_examples,
     without_failures,
 )
 from fourier_attn.studies.markdown import machine, read_document, table
@@ -134,7 +135,7 @@ def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
     yield f"Without trials: {', '.join(f'`{name}`' for name in others)}.\n"
     yield "![expected best validation accuracy over hours](expected-best.png)\n"
     found = next(iter(groups.values()))[0]
-    examples = int(found["fingerprints"]["data"]["validation"].split()[0])
+    examples = validation_examples(found)
     accuracy = best(found)
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from fourier_attn.optics import Engine, presets
 from fourier_attn.studies.judge import Judge
 
 LINES = ("-", "--", ":", "-.")
+RANGE = 4  # standard errors that a colour scale has at least: less is noise
 WIDTH = 0.3  # bits, over which curves stand side by side
 
 
@@ -23,7 +25,7 @@ def accuracies(
     judge: Judge, engine: Engine, bits: Sequence[int], noises: Sequence[float], devices: int
 ) -> Iterator[dict[str, Any]]:
     """Accuracy with the exact transform (a row without bits), then with every combination."""
-    row = {"run": judge.name, "split": judge.public}
+    row = {"run": judge.name, "split": judge.public, "examples": len(judge.splits[judge.public].labels)}
     yield row | {"accuracy": judge.exact(judge.public)}
     for b, noise, device in itertools.product(bits, noises, range(devices)):
         through = judge.through([presets.scaled(engine, b, noise, device)], judge.public, device)
@@ -70,9 +72,10 @@ def draw(document: dict[str, Any]) -> Figure:
     high = 0.45 * len(noises) + 0.7
     figure = style.figure(height=2.8 + high)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.8, high))[:, 0]
-    _draw_losses(upper.subplots(), found, bits, noises)
+    _draw_losses(upper.subplots(), found, bits, noises, standard_error(document))
     means = [table.mean(axis=2) for _, table in found.values()]
-    norm = Normalize(float(np.min(means)), float(np.max(means)))
+    error = standard_error(document)
+    norm = Normalize(*wide([float(np.min(means)), float(np.max(means))], RANGE * (error or 0.0)))
     maps = lower.subplots(1, len(found), sharey=True, squeeze=False)[0]
     for axes, mean, (run, (exact, _)) in zip(maps, means, found.items(), strict=True):
         _draw_map(axes, mean, bits, noises, norm)
@@ -83,13 +86,38 @@ def draw(document: dict[str, Any]) -> Figure:
     return figure
 
 
+def standard_error(document: dict[str, Any]) -> float | None:
+    """Returns the standard error of an accuracy, in points, from the number of examples that it is of.
+
+    Of an accuracy, not of a difference on the same examples, which is less. Sweeps that did not note the
+    number have it in their commands; None where it is not known.
+    """
+    rows = document["rows"]
+    given = [re.search(r"--examples=(\d+)", each.get("command") or "") for each in (document, *rows)]
+    examples = rows[0].get("examples") or next((int(match[1]) for match in given if match), 0)
+    accuracy = next(row["accuracy"] for row in rows if "bits" not in row)
+    return 100 * math.sqrt(accuracy * (1 - accuracy) / examples) if examples else None
+
+
+def wide(ends: Sequence[float], least: float) -> tuple[float, float]:
+    """Returns a range with the same middle, and so wide at least."""
+    half, middle = max(ends[1] - ends[0], least) / 2, sum(ends) / 2
+    return middle - half, middle + half
+
+
 def _draw_losses(
     axes: Axes,
     found: dict[str, tuple[float, np.ndarray]],
     bits: Sequence[int],
     noises: Sequence[float],
+    error: float | None,
 ) -> None:
-    """A curve for each run and noise, side by side: mean and deviation over devices."""
+    """A curve for each run and noise, side by side: mean and deviation over devices.
+
+    Grey: one standard error of the examples on either side, which all curves share.
+    """
+    if error:
+        axes.axhspan(-error, error, color=style.PALE, alpha=0.4, linewidth=0)
     shifts = iter(np.linspace(-WIDTH / 2, WIDTH / 2, len(found) * len(noises)))
     for colour, (run, (exact, table)) in enumerate(found.items()):
         for dashes, (noise, values) in enumerate(zip(noises, exact - table, strict=True)):
@@ -106,7 +134,8 @@ def _draw_losses(
             )
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set(
-        title="lost against the exact transform: mean and SD over devices",
+        title="lost against the exact transform: mean and SD over devices"
+        + (f"; grey: one standard error of the examples, {error:.2f} points" if error else ""),
         xlabel="bits of all converters",
         ylabel="accuracy lost, points",
         xticks=bits,
