@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.rcsetup import cycler
 from matplotlib.text import Annotation
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
@@ -176,7 +176,7 @@ def apart(wanted: Sequence[float], gap: float) -> np.ndarray:
 
 
 def interval(
-    axes: Axes, value: float, low: float, high: float, row: float, ends: tuple[float, float], colour: str
+    axes: Axes, value: float, low: float, high: float, row: int, ends: tuple[float, float], colour: str
 ) -> None:
     """Draws a value with its interval in a row of axes that end at `ends`, with an arrow where it goes on."""
     bars = [[value - max(low, ends[0])], [min(high, ends[1]) - value]]
@@ -202,7 +202,7 @@ def number_points(axes: Axes, points: Mapping[str, tuple[float, float]], colour:
             same.append(name)
         else:
             groups.append(([name], place))
-    taken = [Bbox.from_bounds(*(place - 2 * size), 4 * size, 4 * size) for _, place in groups]
+    taken = [Bbox([place - 2 * size, place + 2 * size]) for _, place in groups]
     for names, place in groups:
         words = ", ".join(names)
         half = np.array([0.32 * len(words), 0.6]) * SMALL * size
@@ -211,12 +211,13 @@ def number_points(axes: Axes, points: Mapping[str, tuple[float, float]], colour:
         free = (box for box in boxes if _within(box, axes.bbox) and not any(map(box.overlaps, taken)))
         box = next(free, boxes[0])
         taken.append(box)
-        middle = axes.transData.inverted().transform((box.min + box.max) / 2)
+        back = axes.transData.inverted()
+        middle = back.transform(((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2))
         line = {"arrowstyle": "-", "linewidth": 0.4, "color": colour, "shrinkA": 0, "shrinkB": 0}
         name = axes.annotate(
             words,
-            axes.transData.inverted().transform(place),
-            middle,
+            tuple(back.transform(place)),
+            tuple(middle),
             textcoords="data",
             ha="center",
             va="center",
@@ -226,8 +227,8 @@ def number_points(axes: Axes, points: Mapping[str, tuple[float, float]], colour:
         name.set_in_layout(False)  # it is where the layout has put the points
 
 
-def _within(box: Bbox, other: Bbox) -> bool:
-    return other.contains(box.x0, box.y0) and other.contains(box.x1, box.y1)
+def _within(box: BboxBase, other: BboxBase) -> bool:
+    return bool(other.contains(box.x0, box.y0) and other.contains(box.x1, box.y1))
 
 
 def save(drawn: Figure, path: Path) -> None:

@@ -26,8 +26,9 @@ def faults(drawn: Figure) -> list[str]:
         ]
     for axes in drawn.axes:
         for bars in (made for made in axes.containers if isinstance(made, ErrorbarContainer)):
-            caps = [axes.transData.transform(np.column_stack(line.get_data())) for line in bars.lines[1]]
-            ends = [(x, y) for x, y in itertools.chain(*caps) if np.isfinite([x, y]).all()]
+            lines = itertools.chain(*(made.get_segments() for made in bars.lines[2]))
+            places = [axes.transData.transform(line) for line in lines if np.size(line)]
+            ends = [(x, y) for x, y in itertools.chain(*places) if np.isfinite([x, y]).all()]
             if not all(axes.bbox.padded(1).contains(x, y) for x, y in ends):
                 found.append(f"beyond the axes: ends of {bars.get_label()!r} in {axes.get_xlabel()!r}")
     return found

@@ -1,6 +1,7 @@
 """Figures: one style, names that can be read, and pictures in results that their files give."""
 
 import io
+import math
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,9 +14,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
+from readable import faults
 
 from fourier_attn import style
-from fourier_attn.studies import figures
+from fourier_attn.studies import figures, sweep
 
 # by which ml_collections reads a configuration, of which joules are told
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -83,6 +85,71 @@ def test_the_same_figure_gives_the_same_bytes_and_changes_no_settings() -> None:
         assert picture.mode == "P"
         assert picture.width == style.PAGE * style.DPI
         assert set(picture.info) <= {"dpi"}
+
+
+def faulty(kind: str) -> Figure:
+    figure = style.figure(2.0, 1.5)
+    axes = figure.subplots()
+    if kind == "outside the canvas":
+        axes.set_ylabel("a name that is longer than the figure is high " * 2)
+    elif kind == "on each other":
+        axes.text(0.5, 0.5, "one")
+        axes.text(0.51, 0.5, "another")
+    else:
+        axes.errorbar([0], [0], xerr=[[5], [1]])
+        axes.set_xlim(-2, 2)
+    return figure
+
+
+@pytest.mark.parametrize("kind", ["outside the canvas", "on each other", "beyond the axes"])
+def test_faults_of_figures_are_seen(kind: str) -> None:
+    assert any(found.startswith(kind) for found in faults(faulty(kind)))
+
+
+def test_crowded_points_keep_their_numbers_apart() -> None:
+    figure = style.figure(2.0, 2.0)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    points = {str(i): (0.5 + 0.02 * (i % 3), 0.5 + 0.02 * (i // 3)) for i in range(9)} | {"same": (0.5, 0.5)}
+    style.number_points(axes, points, style.BLUE)
+    assert not faults(figure)
+    assert sorted(", ".join(text.get_text() for text in axes.texts).split(", ")) == sorted(points)
+
+
+def test_an_interval_beyond_the_axes_ends_in_an_arrow() -> None:
+    figure = style.figure(2.0, 2.0)
+    axes = figure.subplots()
+    style.interval(axes, 0.5, -3.0, 0.7, 0, (0.0, 1.0), style.BLUE)
+    style.interval(axes, 0.5, math.nan, math.nan, 1, (0.0, 1.0), style.BLUE)
+    axes.set_xlim(0, 1)
+    assert not faults(figure)
+    arrows = [line for line in axes.lines if line.get_marker() in ("<", ">")]
+    assert [(line.get_xdata()[0], line.get_marker()) for line in arrows] == [(0.0, "<")]
+
+
+# of each kind one that was wrong; all of them: the slow test
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("imdb/pairs-2", "imdb/costs-sst2", "imdb/expected-best"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in PICTURES),
+    ],
+)
+def test_everything_in_a_figure_can_be_read(name: str) -> None:
+    assert not faults(PICTURES[name]())
+
+
+def test_what_is_noise_is_not_coloured() -> None:
+    rows = [{"run": "a", "split": "test", "accuracy": 0.8, "examples": 1600}]
+    rows += [rows[0] | {"bits": 4, "noise": 1.0, "device": i, "accuracy": 0.8 + i / 1000} for i in (0, 1)]
+    document = {"rows": rows}
+    assert sweep.standard_error(document) == pytest.approx(1.0)
+    for row in rows:
+        del row["examples"]
+    assert sweep.standard_error(document) is None
+    assert sweep.standard_error(document | {"command": "python x --examples=400"}) == pytest.approx(2.0)
+    assert sweep.wide([80.0, 80.1], 4.0) == pytest.approx((78.05, 82.05))
+    assert sweep.wide([70.0, 80.0], 4.0) == (70.0, 80.0)
 
 
 def test_every_picture_has_its_file() -> None:

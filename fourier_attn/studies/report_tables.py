@@ -99,7 +99,7 @@ def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
             ]
         )
     head = ["model", "parameters", "core-hours of a seed, at least"]
-    head += ["examples a second in training, at best", "peak memory, MiB"]
+    head += ["examples a second in training, at best", "peak memory, MiB, mean of seeds"]
     return table([*head, "engine, J an example (low to high)"], lines)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import command
-from fourier_attn.config import Config
+from fourier_attn.config import ENGINES, Config, read_engine
 from fourier_attn.studies import collect
 from fourier_attn.studies.checkout import grid
 from fourier_attn.train import init_from
@@ -66,9 +66,14 @@ class Cell:
         """Which knobs its configuration sets otherwise today than its run has had; "" for none.
 
         What the run fits to its images, and what weights bring that it goes on from, is not looked at;
-        these are to be of today's cell. What it has set and is the default today is the same.
+        these are to be of today's cell. What it has set and is the default today is the same; a parameter of
+        engines that there was not yet had its default.
         """
         whole = collect.plain(self.read())
+        for engine in ENGINES:
+            prefix = f"model.mixer.{engine}."
+            if any(key.startswith(prefix) for key in knobs):
+                knobs = {prefix + key: value for key, value in _usual_engine().items()} | dict(knobs)
         today = collect.differing(whole)
         if "init_from" in knobs:
             knobs = {**knobs, "init_from": Path(knobs["init_from"]).name}
@@ -81,6 +86,12 @@ class Cell:
         return "; ".join(
             f"{key} {_said(knobs, key)} there, {_said(today, key)} in {self.config}" for key in unlike[:3]
         ) + (f" and {len(unlike) - 3} more" if len(unlike) > 3 else "")
+
+
+@cache
+def _usual_engine() -> dict[str, Any]:
+    """The parameters of an engine where nothing is set."""
+    return collect.plain(read_engine({}))
 
 
 # What says how one is fitted; weights bring theirs.

@@ -54,7 +54,7 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
         lines.append([f"`{model}`", scores, further(found[model]), *taken])
     metric = "test score, %" if whole else "test accuracy, %"
     head = ["model", metric, "on further splits, %", "core-hours of a seed, at least"]
-    head += ["examples a second in training, at best", "parameters", "peak memory, MiB"]
+    head += ["examples a second in training, at best", "parameters", "peak memory, MiB, mean of seeds"]
     return table(head, lines)
 
 
