@@ -11,6 +11,8 @@ from tensorboardX import SummaryWriter
 
 from fourier_attn import atomic
 
+FLUSH = 1  # seconds that events wait for the disk: what a kill takes; the library's default is two minutes
+
 
 class Writer:
     """Writes metrics to `metrics.jsonl` and to TensorBoard event files in the run's directory.
@@ -32,7 +34,8 @@ class Writer:
         ]
         atomic.write(self.path, "".join(strict_json(line) + "\n" for line in kept))
         self.file = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a")
-        self.board = SummaryWriter(str(workdir / "tensorboard"), purge_step=last + 1, write_to_disk=True)
+        options = {"purge_step": last + 1, "flush_secs": FLUSH, "write_to_disk": True}
+        self.board = SummaryWriter(str(workdir / "tensorboard"), **options)
 
     def write(self, split: str, step: int, epoch: int | float, values: Mapping[str, Any]) -> None:
         """Writes one line: step, epoch (a fraction of the data seen), split, then the values."""
