@@ -7,6 +7,7 @@ n. With --verbosity=1 an error also shows where it came from.
 import ast
 import contextlib
 import errno
+import io
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from fourier_attn import paths, plugins
+from fourier_attn import causes, paths, plugins
 from fourier_attn.allocator import keep_memory
 
 ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.(eval_)?engine")
@@ -32,40 +33,70 @@ def run(main: Callable[..., int | None], arguments: bool = False) -> int:
     With `arguments`, `main` gets what is no flag; otherwise that is an error.
     """
     keep_memory()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a label or a name that the terminal cannot show is escaped
+            stream.reconfigure(errors="backslashreplace")
     app.define_help_flags()
     try:
-        # What the threads of libraries log, or print, comes to this one as an exception, too.
-        logging.set_verbosity(logging.FATAL)
-        sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
-        try:
-            rest = _parse()
-        except SystemExit:  # --help has been answered
-            return 0
-        if rest and not arguments:
-            raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
-        with plugins.installed_only():
-            return main(*rest) or 0
+        return _called(main, arguments)
     except KeyboardInterrupt as stop:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is to end
         if not hasattr(stop, "signum"):  # signals.Interrupted knows its signal, and has been announced
             print("error: stopped by Ctrl-C", file=sys.stderr)
         return 128 + getattr(stop, "signum", signal.SIGINT)
-    except Exception as error:
-        code = _fail(error, exit_code(error))
-        if _full(error):  # a background thread or an exit handler would try, and fail, again
-            sys.stderr.flush()
-            os._exit(code)
-        return code
+    except SystemExit:
+        raise
+    except BaseException as error:  # a panic of a library in Rust is not an Exception
+        return _ended(error)
 
 
-def exit_code(error: Exception) -> int:
-    """2 for something given that cannot be used, else 1."""
-    if _full(error):
+def _called(main: Callable[..., int | None], arguments: bool) -> int:
+    # What the threads of libraries log, or print, comes to this one as an exception, too.
+    logging.set_verbosity(logging.FATAL)
+    sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
+    try:
+        rest = _parse()
+    except SystemExit:  # --help has been answered
+        return 0
+    if rest and not arguments:
+        raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
+    with plugins.installed_only():
+        code = main(*rest) or 0
+    sys.stdout.flush()
+    return code
+
+
+def _ended(error: BaseException) -> int:
+    if isinstance(error, BrokenPipeError) and _reader_left():
+        return 128 + signal.SIGPIPE
+    code = _fail(error, exit_code(error))
+    if causes.disk_full(error):  # a background thread or an exit handler would try, and fail, again
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def exit_code(error: BaseException) -> int:
+    """Returns 2 for something given that cannot be used, else 1, so that a launcher tries again.
+
+    An error of the system is 1 whatever its kind: libraries in C++ report a failing disk as ValueError.
+    """
+    if causes.of_the_system(error):
         return 1
     if isinstance(error, ValueError | flags.Error) or getattr(error, "errno", None) == errno.ENAMETOOLONG:
         return 2
     # a configuration without a part that it must have
     return 2 if isinstance(error, AttributeError) and "config_dict" in traceback.format_exc() else 1
+
+
+def _reader_left() -> bool:
+    """Whether nobody reads what is printed any more, as behind `| head`; nothing more is printed then."""
+    try:
+        sys.stdout.flush()
+        return False
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        return True
 
 
 def _quiet(*details: object) -> None:
@@ -192,28 +223,30 @@ def _verbose() -> bool:
     return logging.get_verbosity() >= logging.INFO
 
 
-def _full(error: BaseException | None) -> bool:
-    """Whether the disk was full, as far as the chain of errors tells."""
-    while error is not None:
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def _place(error: BaseException) -> str:
+    """Returns what to say about an error that has no words."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    if last and "xla_bridge" in last.filename:
+        wanted = os.environ.get("JAX_PLATFORMS", "")
+        return f"JAX finds no device of JAX_PLATFORMS={wanted} here; unset it, or install JAX for that device"
+    where = f" in {Path(last.filename).name}, line {last.lineno} ({last.line})" if last else ""
+    return f"{type(error).__name__}{where}; --verbosity=1 shows how it came about"
 
 
-def _fail(error: Exception, code: int) -> int:
+def _fail(error: BaseException, code: int) -> int:
     if flags.FLAGS.is_parsed() and _verbose():
         traceback.print_exc()
     message = str(error)
     with contextlib.suppress(ValueError, SyntaxError):  # a KeyError shows a repr
         message = str(ast.literal_eval(message))
-    lines = [line.strip() for line in message.strip().splitlines()] or [type(error).__name__]
+    lines = [line.strip() for line in message.strip().splitlines()] or [_place(error)]
     if "Traceback (most recent call last):" in lines:  # config_flags puts a whole one into its message
         lines = lines[-1:]
     text = " ".join(line for line in lines if line)
     for prefix in ("ValueError: ", "KeyError: "):
         text = text.removeprefix(prefix)
-    if _full(error):
+    if causes.disk_full(error):
         text = f"the disk is full ({text[:200]}); make room, and give --workdir again to go on"
     print("error:", text, file=sys.stderr)
     return code

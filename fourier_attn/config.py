@@ -5,7 +5,6 @@ the fields of its layer, an engine its parameters. Those of the optimiser and of
 """
 
 import math
-import os
 import re
 import sys
 import textwrap
@@ -15,7 +14,7 @@ from typing import Any
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from fourier_attn import data, model, paths
+from fourier_attn import command, data, model, paths
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.own import SPLITS
 from fourier_attn.data.tasks import KNOBS as DATA
@@ -514,10 +513,4 @@ def arguments(doc: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        print(f"error: argument {sys.argv[1]!r} is not understood; this prints every knob", file=sys.stderr)
-        sys.exit(2)
-    try:
-        print("\n".join(describe()), flush=True)
-    except BrokenPipeError:  # a reader like `head` has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(command.run(lambda: print("\n".join(describe()))))

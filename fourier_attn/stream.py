@@ -238,6 +238,8 @@ def _label(row: Input, names: tuple[str, ...]) -> float | None:
 def _written(target: str) -> Iterator[TextIO]:
     """Standard output; or a file that is there once it is whole."""
     if target == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the terminal shows
         yield sys.stdout
         return
     path = paths.given(target)

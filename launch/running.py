@@ -13,7 +13,7 @@ from pathlib import Path
 from submitit import LocalExecutor
 
 from fourier_attn import atomic
-from launch.task import STOPPING, Task
+from launch.task import HANDED_ON, Task
 
 FOREVER = 60 * 24 * 365  # minutes
 
@@ -37,7 +37,7 @@ class Running:
         executor.update_parameters(timeout_min=FOREVER, tasks_per_node=self.processes)
         # Blocked here, they are blocked in submitit's processes, too: what a terminal, or a process manager,
         # sends to all of them acts in this one alone, which hands it on once.
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)
         try:
             self.job = executor.submit(task)
         finally:
@@ -79,7 +79,8 @@ class Running:
             self.hand_on(signal.SIGKILL)
 
     def hand_on(self, signum: int) -> None:
-        """Has every process send its command a signal."""
+        """Has every process send its command a signal; SIGUSR2 as SIGUSR1, since it is submitit's own."""
+        signum = signal.SIGUSR1 if signum == signal.SIGUSR2 else signum
         with self.task.orders_file(self.folder).open("a") as file:
             file.write(f"{int(signum)}\n")
 
@@ -136,7 +137,7 @@ class Shown:
 
 
 class Signals:
-    """Hands SIGTERM, SIGHUP and Ctrl-C on to all jobs that were added; `received` is the first of them."""
+    """Hands the signals of `HANDED_ON` on to all jobs that were added; `received` is the first of them."""
 
     def __init__(self) -> None:
         self.jobs: list[Running] = []
@@ -158,7 +159,7 @@ class Signals:
 def handing_on() -> Iterator[Signals]:
     """Hands signals on inside `with`; no job is left after it."""
     signals = Signals()
-    stopping = [s for s in STOPPING if signal.getsignal(s) is not signal.SIG_IGN]  # as nohup has SIGHUP
+    stopping = [s for s in HANDED_ON if signal.getsignal(s) is not signal.SIG_IGN]  # as nohup has SIGHUP
     previous = {signum: signal.signal(signum, signals.receive) for signum in stopping}
     try:
         yield signals

@@ -20,7 +20,8 @@ from submitit.core.utils import DelayedSubmission
 from fourier_attn import atomic
 from launch.devices import Share
 
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+HANDED_ON = (*STOPPING, signal.SIGUSR2)  # to a command as SIGUSR1, since SIGUSR2 is submitit's
 LIBC = ctypes.CDLL(None)
 PARENT_DEATH = 1  # Linux: PR_SET_PDEATHSIG
 POLL = 0.1  # seconds
@@ -61,7 +62,8 @@ class Task:
         job, parent = JobEnvironment(), os.getppid()
         folder, rank = job.paths.folder, job.global_rank
         self.code_file(folder, rank).unlink(missing_ok=True)
-        signal.signal(signal.SIGTERM, self.receive)
+        for signum in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(signum, self.receive)
         self.note_usr2()
         share = self.shares[rank] if self.shares else Share()
         if share.cores and hasattr(os, "sched_setaffinity"):
@@ -104,7 +106,7 @@ class Task:
             return False
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
-        """Notes SIGTERM, which SLURM gives to every process of a step, and so to the command, too."""
+        """Notes a signal that SLURM gives to every process of a step, and so to the command, too."""
         self.told = True
 
     def note_usr2(self) -> None:
@@ -207,6 +209,6 @@ def prepare() -> None:
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     for signum in STOPPING:
         signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
     if sys.platform == "linux":
         LIBC.prctl(PARENT_DEATH, signal.SIGTERM)

@@ -9,7 +9,7 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from tokenizers import decoders as decoding
 
-from fourier_attn import atomic, paths
+from fourier_attn import atomic, causes, paths
 from fourier_attn.data import tokenizer_checks
 from fourier_attn.data.beginnings import ids_of
 from fourier_attn.data.sources import files
@@ -238,7 +238,9 @@ def load_tokenizer(path: Path) -> Any:
         special(tokenizer)
         tokenizer_checks.check_use(tokenizer)
         return tokenizer
-    except Exception as error:  # the libraries raise nothing more special for a damaged file
+    except BaseException as error:  # the libraries raise nothing more special for a damaged file
+        if not (isinstance(error, Exception) or causes.of_rust(error)):
+            raise
         raise ValueError(f"{path} cannot be used: {error}; give another tokenizer") from error
 
 

@@ -7,6 +7,7 @@ The numbers stand in components.toml, beside this file; the names are its headin
 
 import functools
 import math
+import signal
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -182,4 +183,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
     main()

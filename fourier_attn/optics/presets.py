@@ -9,6 +9,7 @@ such an engine: no bit depth, no noise, no power, no error.
 
 import contextlib
 import math
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -271,6 +272,7 @@ def shot_limited(side: int, photons: float) -> Engine:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
     for name, entry in PRESETS.items():
         head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
         print(f"{head}\n{entry.table()}\n", file=sys.stdout)

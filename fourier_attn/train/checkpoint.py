@@ -1,11 +1,12 @@
 """Checkpoints: Orbax, and what it does not do by itself, to notice that a file was damaged."""
 
+import contextlib
 import errno
 import hashlib
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,7 +17,7 @@ import orbax.checkpoint as ocp
 from etils import epath
 from tqdm import tqdm
 
-from fourier_attn import atomic, paths
+from fourier_attn import atomic, causes, paths
 from fourier_attn.train import processes
 from fourier_attn.train.sharding import fetch
 
@@ -24,7 +25,6 @@ T = TypeVar("T")
 NAME = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
 DAMAGED = "damaged-"  # before the name of a checkpoint that was set aside
 OLD = "removed-"  # before the name of one that is being removed
-BUSY = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES)  # says nothing about a file
 KEPT = 2  # besides the one that is being written
 
 
@@ -104,11 +104,13 @@ class Checkpoints:
         copy = jax.tree.map(_copy, state)  # the next step reuses the state's memory
         items = ocp.args.Composite(state=ocp.args.StandardSave(copy), sums=ocp.args.JsonSave(_sums(copy)))
         self.saved = self.directory / str(name)
-        self.checkpointer.save(self.saved, args=items)
+        with _writing(self.saved):
+            self.checkpointer.save(self.saved, args=items)
 
     def wait(self) -> None:
         """Waits until the last state that was given to `save` is on the disk. Raises: its error."""
-        self.checkpointer.wait_until_finished()
+        with _writing(self.saved or self.directory):
+            self.checkpointer.wait_until_finished()
         if self.saved is not None and self.saved.is_dir():  # another process may have given it its name
             atomic.sync_tree(self.saved)
         self.saved = None
@@ -247,9 +249,18 @@ class Checkpoints:
             shutil.rmtree(path)
 
 
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Orbax reports a failing disk by ValueError, which is for what a user gave. Raises: OSError instead."""
+    try:
+        yield
+    except ValueError as error:
+        raise OSError(f"the checkpoint {path} cannot be written ({_reason(error)})") from error
+
+
 def _elsewhere(error: Exception) -> bool:
     """Whether an error says nothing about the file."""
-    return isinstance(error, MemoryError) or getattr(error, "errno", None) in BUSY
+    return causes.of_the_system(error) or getattr(error, "errno", None) == errno.EACCES
 
 
 def _reason(error: Exception) -> str:

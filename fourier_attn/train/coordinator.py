@@ -68,7 +68,7 @@ def apart() -> Iterator[None]:
 
 
 def main() -> None:
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(signum, signal.SIG_IGN)  # process 0 decides
     address, processes, options = json.loads(sys.argv[1])
     service = LIBRARY.get_distributed_runtime_service(address, processes, **options)

@@ -33,7 +33,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
       Diverged: where updates are not finite, twice.
-      Interrupted: after SIGTERM, SIGHUP or Ctrl-C; the state has been saved.
+      Interrupted: after SIGTERM, SIGHUP, Ctrl-C, SIGUSR1, SIGUSR2 or SIGXCPU; the state has been saved.
     """
     directory = paths.folder(directory, "workdir")
     config = configuration.with_absolute_paths(config)

@@ -71,7 +71,7 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
         _part(watch)
         raise
     except BaseException as error:
-        code = command.exit_code(error) if isinstance(error, Exception) else 1
+        code = command.exit_code(error)
         watch.leave(str(error) or type(error).__name__, code)
         raise
 

@@ -9,6 +9,10 @@ import jax
 
 from fourier_attn.train.sharding import Placement
 
+# Batch systems announce the end of a job's time by one of these, some with SIGTERM to follow.
+NOTICES = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+MAY_BE_IGNORED = (signal.SIGHUP, *NOTICES)
+
 
 class Interrupted(KeyboardInterrupt):
     """The run was told to stop by a signal and has saved its state."""
@@ -19,9 +23,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Notices SIGTERM, SIGHUP and Ctrl-C inside `with`, to act between two steps; a second one ends it all.
+    """Notices SIGTERM, SIGHUP, Ctrl-C and `NOTICES` inside `with`, to act between two steps.
 
-    SIGHUP stays ignored where it is, as `nohup` has it.
+    A second one ends it all, unless one of the two is a notice, which another signal may follow. SIGHUP and
+    notices stay ignored where they are, as `nohup` has it.
 
     What is on the disk stays as it is then: a checkpoint has its name only once it is whole.
     """
@@ -32,8 +37,8 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         self.previous = {}
         if threading.current_thread() is threading.main_thread():  # Python allows handlers there only
-            for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                if signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN:
+            for signum in (signal.SIGTERM, signal.SIGINT, *MAY_BE_IGNORED):
+                if signum in MAY_BE_IGNORED and signal.getsignal(signum) is signal.SIG_IGN:
                     continue
                 self.previous[signum] = signal.signal(signum, self.receive)
         return self
@@ -44,7 +49,9 @@ class StopSignals:
 
     def receive(self, signum: int, frame: object) -> None:
         # os.write: a handler may interrupt Python while it is printing
-        if self.received:
+        if self.received and signum in NOTICES:
+            return
+        if self.received and self.received not in NOTICES:
             os.write(2, b"\nerror: left at once, by a second signal; the checkpoints before are intact\n")
             os._exit(128 + signum)
         self.received = signum
