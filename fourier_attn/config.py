@@ -329,9 +329,8 @@ def with_absolute_paths(config: Config) -> Config:
             if str(mixer.get(name)).endswith(presets.DEVICE_FILES):
                 with mixer.unlocked():
                     set_engine(mixer, presets.preset(mixer[name]), name)
-            engine = mixer.get(name)
-            if isinstance(engine, ConfigDict) and engine.device.file is not None:
-                engine.device.file = paths.absolute(engine.device.file)
+            if isinstance(mixer.get(name), ConfigDict) and mixer[name].device.file is not None:
+                mixer[name].device.file = paths.absolute(mixer[name].device.file)
     return config
 
 

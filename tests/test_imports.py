@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import ROOT, run_here
@@ -48,6 +49,6 @@ def test_a_command_imports_nothing_from_where_it_runs(
 
 def test_commands_run_without_it() -> None:
     seen = []
-    program = SimpleNamespace(__name__="program", main=lambda: seen.append(list(sys.path)))
+    program: Any = SimpleNamespace(__name__="program", main=lambda: seen.append(list(sys.path)))
     assert run_here(program)[0] == 0
     assert not {"", str(ROOT)} & set(seen[0])

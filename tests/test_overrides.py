@@ -73,7 +73,9 @@ def test_a_measured_device_is_named_where_a_preset_is(
     np.savez("dev.npz", transfer=np.kron(dft, dft))
     c = config.with_absolute_paths(read(f"{ENGINE}=dev.npz"))
     assert config.device_files(c) == {f"{ENGINE}.device.file": str(tmp_path / "dev.npz")}
-    assert tuple(presets.build(c.model.mixer.engine).shape) == (4, 4)
+    built = presets.build(c.model.mixer.engine)
+    assert built is not None
+    assert built.shape == (4, 4)
     c = config.default(engine="dev.npz")
     c.model.mixer.eval_engine = "dev.npz"  # as a configuration file may say it
     c = config.with_absolute_paths(c)
