@@ -122,18 +122,18 @@ PRESETS: Mapping[str, Preset] = {
         what="shot noise and nothing else",
     ),
     # Half an electron a mirror in a pass: all mirrors put half a well into the zero order. Other orders of an
-    # ordinary image are below the noise of reading; a camera sees them where the zero order is blocked.
+    # ordinary image are below the camera's levels; it would see them with the zero order blocked.
     "amplitude_4f": Preset(
         Engine(
             shape=(1000, 1000),
             modulator=Modulator(encode="amplitude", kind="micromirror", dac_bits_amp=1, extinction_db=30.0),
             laser=Laser(power_w=8e-16),
-            receiver=Receiver(detection="intensity", read_noise_e=200.0, well_depth_e=1e6, adc_bits=8),
+            receiver=Receiver(detection="intensity", read_noise_e=2.0, well_depth_e=1e6, adc_bits=8),
             frame_rate_hz=1e4,
         ),
         ("shape", "encode", "kind", "detection", "frame_rate_hz"),
         ("dac_bits_amp", "power_w"),
-        light_db=56.6,
+        light_db=57.0,
         lit="all pixels",
         what="a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, "
         "so that it correlates nothing",
