@@ -57,7 +57,7 @@ def test_none_and_names_of_engines_are_given_on_a_command_line() -> None:
         ([f"{ENGINE}.frame_rate_hz=None"], "frame_rate_hz=None: this knob needs a value"),
         ([f"{ENGINE}.receiver.bits=None"], "receiver.bits is no knob"),
         ([f"{ENGINE}=None", f"{ENGINE}.averages=2"], "replaces .*engine.averages, which is given too"),
-        ([f"{ENGINE}=bogus"], "preset='bogus' is unknown; choose one of .*or name the .npz file"),
+        ([f"{ENGINE}=bogus"], "preset='bogus' is unknown; choose one of "),
     ],
 )
 def test_what_cannot_be_none_says_so(words: list[str], message: str) -> None:
