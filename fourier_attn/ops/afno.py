@@ -98,11 +98,11 @@ def spectral_mlp(
         return x
     axes, signal = tuple(grid or (t,)), as_signals(x, grid)
     sizes, scale = kept(axes, modes), math.sqrt(t)
-    kernels, biases = ([part.astype(wide(x)) for part in parts] for parts in (kernels, biases))
+    first, second = ([part.astype(wide(x)) for part in layer] for layer in zip(kernels, biases, strict=True))
     spectrum = _cut(rfftn(signal, axes), sizes)
     z = spectrum.reshape(*x.shape[:-2], n, p, math.prod(sizes)) / scale
-    hidden = jax.nn.relu(_dense(jnp.stack([z.real, z.imag], -1), kernels[0], biases[0]))
-    z = softshrink(_dense(hidden, kernels[1], biases[1]), threshold) * scale
+    hidden = jax.nn.relu(_dense(jnp.stack([z.real, z.imag], -1), *first))
+    z = softshrink(_dense(hidden, *second), threshold) * scale
     spectrum = jax.lax.complex(z[..., 0], z[..., 1]).reshape(spectrum.shape)
     return as_tokens(irfftn(_fill(spectrum, bins(axes)), axes) + signal, x)
 

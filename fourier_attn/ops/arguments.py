@@ -24,11 +24,12 @@ import inspect
 import operator
 import typing
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Complex, Float, Inexact, Int, Key, Num, UInt8
 
 _P = ParamSpec("_P")
@@ -50,7 +51,7 @@ def takes_arrays(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     parameters = inspect.signature(function).parameters
     converters = {name: _converter(parameter.annotation) for name, parameter in parameters.items()}
-    names = list(parameters)
+    names, call = list(parameters), cast("Callable[..., _R]", function)
 
     @functools.wraps(function)
     def converted(*arguments: _P.args, **options: _P.kwargs) -> _R:
@@ -58,7 +59,7 @@ def takes_arrays(function: Callable[_P, _R]) -> Callable[_P, _R]:
         positional = [_convert(converters[name], name, value) for name, value in named]
         keywords = {name: _convert(converters.get(name), name, value) for name, value in options.items()}
         # More arguments than there are names: the function itself says so.
-        return function(*positional, *arguments[len(named) :], **keywords)
+        return call(*positional, *arguments[len(named) :], **keywords)
 
     return converted
 
@@ -230,7 +231,7 @@ def known(x: Any) -> bool:
     True
     """
     if isinstance(x, jax.Array):
-        return not isinstance(x, jax.core.Tracer) and x.is_fully_addressable
+        return not isinstance(x, Tracer) and x.is_fully_addressable
     return True
 
 
