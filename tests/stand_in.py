@@ -24,7 +24,7 @@ def main() -> int:
             os._exit(99)  # a second signal: it should have been one
         received.append(signum)
 
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(signum, receive)
     folder = Path(options["workdir"]) / rank
     folder.mkdir(parents=True, exist_ok=True)

@@ -127,7 +127,7 @@ def test_one_fails(told: str, code: int, tmp_path: Path) -> None:
     assert not left(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2"])
 @pytest.mark.parametrize("group", [False, True], ids=["launcher", "terminal"])
 def test_a_signal_reaches_each_process_once(name: str, group: bool, tmp_path: Path) -> None:
     where, signum = tmp_path / "run", signal.Signals[name]
