@@ -187,7 +187,7 @@ class CorrelationPlan(NamedTuple):
         flops = self.kernels * 5 * points * math.log2(max(points, 1))
         if multiply == "digital":
             flops += PRODUCT * points * arrays * self.kernels
-        return self.transform.digital(arrays * (1 + self.kernels)) + DigitalWork(flops, 0)
+        return self.transform.digital(arrays * (1 + self.kernels)).plus(DigitalWork(flops, 0))
 
     @property
     def method(self) -> str:

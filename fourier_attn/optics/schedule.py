@@ -140,7 +140,7 @@ class DigitalWork(NamedTuple):
     flops: float
     values: int
 
-    def __add__(self, other: "DigitalWork") -> "DigitalWork":
+    def plus(self, other: "DigitalWork") -> "DigitalWork":
         return DigitalWork(self.flops + other.flops, self.values + other.values)
 
     def times(self, count: int) -> "DigitalWork":
@@ -156,7 +156,7 @@ def digital_work(schedule: Schedule, sizes: tuple[int, ...]) -> DigitalWork:
     for before, step in zip((None, *schedule), schedule, strict=False):
         after = _sizes_after(step, sizes)
         points = min(math.prod(sizes), math.prod(after)) if isinstance(step, Chirp) else math.prod(after)
-        found += _step_work(step, points, alone=not isinstance(before, Rest))
+        found = found.plus(_step_work(step, points, alone=not isinstance(before, Rest)))
         sizes = after
     return found
 

@@ -214,8 +214,8 @@ def earlier(file: Path, setting: str) -> tuple[str, Measured]:
         power, each = None, taken["inference"].transform / document["batch"]
         for row in rows:
             if row["part"] == "electronics" and row["name"] == "processor":
-                watts = [row["joules"][corner] / each for corner in CORNERS]
-                power = Power(*watts, "RAPL" in row["what"], row["power"])
+                low, typical, high = (row["joules"][corner] / each for corner in CORNERS)
+                power = Power(low, typical, high, "RAPL" in row["what"], row["power"])
         measured = Measured(taken, document["rounds"], power)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"--measured={file} is not a report of this command ({error})") from error
