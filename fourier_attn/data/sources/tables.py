@@ -341,7 +341,7 @@ def columnar(file: Any, name: str, end: str) -> Iterator[Row]:
         from pyarrow import ipc, parquet
     except ImportError as error:
         raise ValueError(
-            f"{name} needs the package pyarrow; install it (pip install 'fourier_attn[parquet]'), or convert "
+            f"{name} needs the package pyarrow; install it (pip install pyarrow), or convert "
             "the file to .jsonl"
         ) from error
     number = 0
