@@ -1,4 +1,4 @@
-"""Where a number comes from: command, commit, hardware, versions and date; and the file it is written to."""
+"""Where a number comes from: command, commit, hardware, its load, versions, date; and the file it is in."""
 
 import json
 import os
@@ -26,6 +26,7 @@ def record(*packages: str) -> dict[str, Any]:
         "commit": commit(),
         "hardware": hardware(),
         "versions": versions(*packages),
+        "load": {"before": BEFORE, "after": load()},
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
@@ -73,6 +74,14 @@ def hardware() -> dict[str, Any]:
     }
 
 
+def load() -> float | None:
+    """Returns how many processes have run or waited, the mean of the last minute; None where that is unknown.
+
+    Of this process, too: an idle machine that measures on one core is at 1.
+    """
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
 def versions(*packages: str) -> dict[str, str]:
     """Of Python, of `PACKAGES` and of `packages`."""
     return {
@@ -89,6 +98,9 @@ def memory_bytes() -> int:
 def cores() -> int:
     """Cores that this process may use: those it is bound to, where the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+BEFORE = load()  # what else the machine did when this process began
 
 
 def _portable(word: str) -> str:

@@ -12,8 +12,8 @@ from cells import finding
 from conftest import ROOT, run_here
 from PIL import Image
 
-from fourier_attn import config
-from fourier_attn.studies import collect, markdown, report_tables, tables
+from fourier_attn import config, provenance
+from fourier_attn.studies import collect, markdown, report_tables, tables, timings
 from fourier_attn.studies.ledger import Ledger, pack
 from fourier_attn.studies.markdown import Results
 from fourier_attn.studies.tables import fill
@@ -429,3 +429,20 @@ def test_numbers_inside_of_sentences_are_filled(root: Path, monkeypatch: pytest.
 def test_every_number_of_sentences_is_on_a_page() -> None:
     text = "".join(path.read_text() for glob in tables.PAGES for path in ROOT.glob(glob))
     assert {name for name in tables.VALUES if f"<!-- value: {name} -->" not in text} == set()
+
+
+def test_a_range_around_one_says_that_nobody_is_faster() -> None:
+    for ratio in (0.9, 1.2):
+        row = {"times_faster": ratio, "lowest": 0.8, "highest": 1.3}
+        assert timings.times_faster(row) == f"{ratio:g} (0.8 to 1.3): equal within the range"
+    value = {"value": 1.2, "unit": "times faster", "lowest": 1.0, "highest": 1.3}
+    assert timings.value(value).endswith(": equal within the range")
+    assert timings.value(value | {"lowest": 1.1}).endswith("(1.1 to 1.3)")
+
+
+def test_origins_name_the_load() -> None:
+    found = provenance.record()
+    assert set(found["load"]) == {"before", "after"}
+    before = markdown.origin(FACTS | {"load": {"before": 0.5, "after": None}})
+    assert before.endswith("load 0.5 before")
+    assert "load" not in markdown.origin(FACTS)

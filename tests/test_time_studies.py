@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import jax
@@ -69,7 +70,10 @@ def test_photons_are_a_command(optical_run: Path) -> None:
     code, out, err = run_here(photons, *words, "--photons=0.1,1e4")
     assert code == 0, err
     assert "10000 photons" in out
-    rows = json.loads((optical_run / "photons.json").read_text())["rows"]
+    document = json.loads((optical_run / "photons.json").read_text())
+    rows, (network,) = document["rows"], document["networks"]
+    assert network["run"] == optical_run.name
+    assert all(re.fullmatch(r"[0-9a-f]{16}", network[part]) for part in ("weights", "config"))
     assert [row.get("photons") for row in rows] == [None, 0.1, 0.1, 1e4, 1e4]
     assert (optical_run / "photons.png").exists()
     code, _, err = run_here(photons, *words, "--photons=0", "--out=more")

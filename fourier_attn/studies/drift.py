@@ -72,7 +72,8 @@ def main() -> None:
         "dataset": TASKS[judge.config.data.task].dataset,
         "examples": len(judge.splits[judge.public].labels),
     }
-    document = provenance.record() | {"setting": setting, "costs": costs, "rows": rows}
+    document = provenance.record() | {"networks": [judge.facts()]}
+    document |= {"setting": setting, "costs": costs, "rows": rows}
     provenance.write(table, document)
     style.save(draw(document), picture)
     print_table(rows, costs)

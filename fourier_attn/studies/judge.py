@@ -1,5 +1,7 @@
 """A trained network judged through engines that it was not necessarily trained on."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.drift import timed
+from fourier_attn.studies.collect import plain
+from fourier_attn.studies.starts import digest_of
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
@@ -63,6 +67,15 @@ class Judge:
         self.splits = _splits(self.config, directory, data_dir, examples)
         self._exact = jax.jit(self._step)
         self._engines = jax.jit(self._through, static_argnums=4)
+
+    def facts(self) -> dict[str, str]:
+        """Returns which network it is: its name, a digest of its weights, and one of its configuration."""
+        knobs = json.dumps(plain(self.config), sort_keys=True)
+        return {
+            "run": self.name,
+            "weights": digest_of(self.params),
+            "config": hashlib.sha256(knobs.encode()).hexdigest()[:16],
+        }
 
     @property
     def public(self) -> str:

@@ -120,10 +120,17 @@ def origin(row: Row) -> str:
         listed or "versions unknown",
         f"commit {commit[:9]}{'+' if commit.endswith('+') else ''}" if commit else "commit unknown",
         date[:10] if date else "date unknown",
+        loaded(row["load"]) if row.get("load") else "",
         row.get("setting", ""),
         f"went on with other {', '.join(sorted(drifted))}" if drifted else "",
     ]
     return "; ".join(part for part in parts if part)
+
+
+def loaded(load: dict[str, float | None]) -> str:
+    """The machine's load before and after, in words."""
+    known = [f"{load[when]:g} {when}" for when in ("before", "after") if load.get(when) is not None]
+    return f"load {', '.join(known)}" if known else ""
 
 
 def machine(hardware: dict[str, Any] | None) -> str:

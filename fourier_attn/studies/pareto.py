@@ -119,7 +119,7 @@ def main() -> None:
         f"d = {config.model.d}, on "
         f"{base.shape[0]} x {base.shape[1]} pixels"
     )
-    document = provenance.record() | {"setting": setting, "rows": rows}
+    document = provenance.record() | {"setting": setting, "networks": [judge.facts()], "rows": rows}
     provenance.write(table, document)
     style.save(frontier.draw(document), picture)
     print(frontier.table(rows))

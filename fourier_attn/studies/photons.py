@@ -67,7 +67,7 @@ def main() -> None:
             for part in accuracies(judge, engine, sorted(set(photons)), options.devices):
                 rows += part
                 bar.update()
-    document = provenance.record() | {"rows": rows}
+    document = provenance.record() | {"networks": [judge.facts() for judge in judges], "rows": rows}
     provenance.write(table, document)
     style.save(draw(document), picture)
     print_table(rows)

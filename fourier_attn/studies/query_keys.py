@@ -21,6 +21,7 @@ from absl import flags
 from fourier_attn import command, paths, predict, provenance
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.studies import runs
+from fourier_attn.studies.starts import digest_of
 
 FACTS = ("parameters", "freedom", "effective_rank")
 FREE = 1e-5  # of the largest singular value, above which a direction of change counts
@@ -46,7 +47,8 @@ def main() -> None:
         rows += [{"layer": layer, "head": head, **facts} for head, facts in enumerate(found)]
     path = directory / paths.given(f"{flags.FLAGS.out}.json")
     setting = f"{directory.name}: {mixer['name']}, d = {d}, {config.model.depth} layers"
-    provenance.write(path, provenance.record() | {"setting": setting, "rows": rows})
+    networks = [{"run": directory.name, "weights": digest_of(params)}]
+    provenance.write(path, provenance.record() | {"setting": setting, "networks": networks, "rows": rows})
     means = [f"{name} {np.mean([row[name] for row in rows]):,.1f}" for name in FACTS]
     print(f"{setting}; of a head, in the mean: {', '.join(means)}")
     print(f"written to {path}")

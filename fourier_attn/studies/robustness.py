@@ -65,7 +65,7 @@ def main() -> None:
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
-    document = provenance.record() | {"rows": rows}
+    document = provenance.record() | {"networks": [judge.facts() for judge in judges], "rows": rows}
     provenance.write(table, document)
     style.save(sweep.draw(document), picture)
     sweep.print_table(rows, bits, noises)

@@ -14,7 +14,6 @@ NAME.json, all numbers, and NAME.png: how far each assumption alone moves the an
 import contextlib
 import json
 import math
-import os
 import sys
 import textwrap
 from pathlib import Path
@@ -160,7 +159,7 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     fields = config.model.mixer.to_dict()
     b, t, d, depth = config.data.batch, tokens(config), config.model.d, layers(config)
     device = jax.devices()[0]
-    where = f"{device.device_kind} ({device.platform}), {os.cpu_count()} CPU cores"
+    where = f"{device.device_kind} ({device.platform}), {provenance.cores()} CPU cores"
     job = transforms(config, b)
     title = f"{job.title}, in each layer" if job else f"none in mixer {fields['name']!r}"
     setting = f"{fields['name']}, {depth} layers, {b} examples of {t} tokens, d = {d}"
@@ -169,7 +168,7 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     print(f"model       {setting}")
     print(f"transform   {title}\n", flush=True)
     if flags.FLAGS.measured is None:
-        setting += f"; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before"
+        setting += f"; load {provenance.BEFORE} before, {provenance.cores()} cores for this process"
         measured = measure(config, job, flags.FLAGS.seconds, options.library)
     else:
         setting, measured = earlier(Path(flags.FLAGS.measured), setting)

@@ -9,6 +9,7 @@ from fourier_attn import style
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
 
 SIDES = ("kept", "given back")
+EQUAL = "equal within the range"
 
 
 def speed(results: Results, *names: str) -> str:
@@ -37,17 +38,22 @@ def speed(results: Results, *names: str) -> str:
 
 
 def times_faster(row: Row) -> str:
-    """The ratio with its range; one below 1 says who is faster."""
+    """The ratio with its range; one below 1 says who is faster, and a range around 1 that nobody is."""
     if "times_faster" not in row:
         return value(row)
     text = f"{significant(row['times_faster'])} ({span(row)})"
+    if row["lowest"] <= 1 <= row["highest"]:
+        return f"{text}: {EQUAL}"
     return text if row["times_faster"] >= 1 else f"{text}: the other is faster"
 
 
 def value(row: Row) -> str:
     """A measured number with its unit and, where it has one, its range."""
     text = f"{significant(row['value'])} {row['unit']}".strip()
-    return f"{text} ({span(row)})" if "lowest" in row else text
+    if "lowest" not in row:
+        return text
+    equal = row["unit"] == "times faster" and row["lowest"] <= 1 <= row["highest"]
+    return f"{text} ({span(row)}){f': {EQUAL}' if equal else ''}"
 
 
 def span(row: Row) -> str:
