@@ -187,8 +187,8 @@ def test_joules_of_an_example_are_those_of_its_transforms() -> None:
     """Two layers of FNet on 4 x 8^2 tokens of 8^2 features, two examples in a pass; exactly, none."""
     found = projection.example_joules(imdb_small.get_config("fnet-engine"), projection.Options())
     engine = presets.preset("chip_11x11").replace(shape=(8, 8))
-    frames = 2 * plan("fourier_mix", (1, 256, 64), engine).frames / 2
+    load = plan("fourier_mix", (2, 256, 64), engine).load(2)
     for corner in ("low", "typical", "high"):
-        spent = cost.energy(engine, frames, prices=components.prices(corner, components.library()))
-        assert found[corner] == pytest.approx(spent.total, rel=1e-6)
+        spent = cost.energy(engine, **load, prices=components.prices(corner, components.library()))
+        assert found[corner] == pytest.approx(spent.total / 2, rel=1e-6)
     assert projection.example_joules(imdb_small.get_config("fnet"), projection.Options()) is None

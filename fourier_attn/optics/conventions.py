@@ -5,7 +5,7 @@ row by row from the corner, exp(-2 pi i ..), power preserved. Others keep zero f
 conjugate, F without 1 / sqrt(N1 N2), or pixels column by column. Each reading is tried, with the complex
 factor that fits best:
 
-    c = <F, T'> / <T', T'>,    signal over error = |F|^2 / |F - c T'|^2
+    c = inner(F, T') / inner(T', T'),    signal over error = |F|^2 / |F - c T'|^2
 """
 
 import itertools
