@@ -189,8 +189,8 @@ class Engine:
         transfer = _complex_array("transfer", transfer_matrix)
         side = math.isqrt(len(np.atleast_1d(transfer)))
         squared = transfer.shape == (side**2, side**2) and "shape" not in parameters
-        square = {"shape": (side, side)} if squared and side else {}
-        like = (like or cls(**square)).with_orders_as_loss()
+        square = cls(shape=(side, side)) if squared and side else cls()
+        like = (like or square).with_orders_as_loss()
         kept = ("insertion_loss_db", "recalibrate_s", "calibration_probes")
         device = Device(**{name: getattr(like.device, name) for name in kept}, transfer=transfer)
         modulator = like.modulator
