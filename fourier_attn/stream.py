@@ -60,11 +60,9 @@ def judge(directory: str | Path, source: str, target: str, skip_bad: bool = Fals
     predictor = Predictor.load(directory)
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
-        # a stream of another encoding gets escapes that JSON knows
-        escaped = "utf" not in (out.encoding or "utf").lower()
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
             for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
-                out.write(json.dumps(tally.add(item, answer), ensure_ascii=escaped) + "\n")
+                out.write(json.dumps(tally.add(item, answer), ensure_ascii=False) + "\n")
             out.flush()
         if not tally.judged:
             raise ValueError(f"--input={source} has no row that can be answered; write some")
