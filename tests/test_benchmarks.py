@@ -38,7 +38,8 @@ def test_a_report_has_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rows = [{"what": "a / b"} | timing.compare({"a": [1.0, 2.0], "b": [3.0, 3.0]}, "a", "b")]
     timing.report("name", rows, peers=("scipy",), setting="alone")
     document = json.loads((tmp_path / "name-cpu.json").read_text())
-    assert list(document) == ["command", "commit", "hardware", "versions", "date", "setting", "rows"]
+    order = ["command", "commit", "hardware", "versions", "load", "date", "setting", "rows"]
+    assert list(document) == order
     assert document["rows"][0]["times_faster"] == 2.25
     assert document["hardware"]["cores"] == len(os.sched_getaffinity(0))
     assert document["hardware"]["accelerator"] is None

@@ -91,7 +91,7 @@ def test_eval_prints_both_splits(trained: Path) -> None:
 
 
 BAD = [
-    (MAIN, [], "--mode=train needs --config=configs/fnet.py"),
+    (MAIN, [], "--mode=train needs --config=NAME:TASK, for example --config=fnet:imdb"),
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.train.epoch=3"],
@@ -136,7 +136,7 @@ BAD = [
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
-    (SPEEDUP, [], "--config= cannot be read; name a file like --config=configs/fnet.py"),
+    (SPEEDUP, [], "--config= cannot be read; name one like --config=fnet:imdb"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are needed"),
     (PREPARE, ["--dataset=squad", "--source=x"], "--dataset=squad: value should be one of"),
     (PREPARE, ["--dataset=imdb_reviews", "--source=nowhere"], "source=nowhere does not exist"),
