@@ -8,7 +8,7 @@ about an image answered (both), with --output=NAME and a picture of where the ru
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def define_flags() -> None:
         "output",
         None,
         "where the answers to --input go, as JSON lines; default - is stdout. Scores go to stderr, and to "
-        "NAME.metrics.json beside a file NAME.jsonl. Of --image: NAME, of NAME.png "
+        "NAME.metrics.json beside a file NAME.jsonl or NAME. Of --image: NAME, of NAME.png "
         "and NAME.json with the map of attention; default none. Of --mode=explain likewise; default "
         "WORKDIR/explain",
     )
@@ -82,14 +82,15 @@ def main() -> None:
     directory = paths.given(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
         check_overrides(directory, config)
+    devices = moved_devices(config) if config else {}
     if flags.FLAGS.mode == "eval":
-        evaluate(directory, config)
+        evaluate(directory, config, devices)
     elif flags.FLAGS.mode == "explain":
-        look_inside(directory)
+        look_inside(directory, devices)
     elif flags.FLAGS.input is not None:
-        judge_file(directory)
+        judge_file(directory, devices)
     else:
-        answer_one(directory)
+        answer_one(directory, devices)
 
 
 def check_modes() -> None:
@@ -106,14 +107,15 @@ def check_modes() -> None:
         raise ValueError(f"--output={flags.FLAGS.output} is no name for the files of a picture; give one")
 
 
-def judge_file(directory: Path) -> None:
+def judge_file(directory: Path, devices: Mapping[str, str]) -> None:
     """Answers every line of --input."""
     from fourier_attn import stream
 
     given = flags.FLAGS
     if (given.text, given.text_pair, given.image) != (None, None, None):
         raise ValueError("--input and --text or --image exclude each other; give one of them")
-    print(stream.judge(directory, given.input, given.output or "-", given.skip_bad), file=sys.stderr)
+    said = stream.judge(directory, given.input, given.output or "-", given.skip_bad, devices)
+    print(said, file=sys.stderr)
 
 
 def train(config: Any) -> None:
@@ -182,7 +184,7 @@ def check_drift(known: Sequence[str]) -> None:
         )
 
 
-def evaluate(directory: Path, config: Any) -> None:
+def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
     """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
     from fourier_attn import config as configuration
     from fourier_attn import predict
@@ -190,52 +192,70 @@ def evaluate(directory: Path, config: Any) -> None:
 
     check_drift(("data",))
     data = configuration.with_absolute_paths(config).data if config else {}
-    places = {name: data[name] for name in predict.PLACES} if config else {}
+    corpora = [name for name in ("corpora", "exclude") if config and f"data.{name}" in overridden()]
+    places = {name: data[name] for name in (*predict.PLACES, *corpora)} if config else {}
     allowed = bool(flags.FLAGS.allow_drift)
-    for split, values in predict.evaluate(directory, places=places, allow_drift=allowed).items():
+    found = predict.evaluate(directory, places=places, allow_drift=allowed, devices=devices)
+    for split, values in found.items():
         names = sorted(values, key=lambda name: ("loss" not in name, name))
         means = [name for name in names if not name.endswith(("_seeds", "_std", "undefined"))]
         print(split, *(f"{name} {show(values, name)}" for name in means))
 
 
-def answer_one(directory: Path) -> None:
+def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
     """Prints the answer to a text or an image; with --output also writes what the run did with it."""
     from fourier_attn.predict import Predictor
 
     if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
         raise ValueError("--image and --text_pair exclude each other; give one of them")
-    predictor = Predictor.load(directory, batch=1)
+    predictor = Predictor.load(directory, batch=1, devices=devices)
     for answer, value in judged(predictor):
         print(f"{answer} {value:.4f}")
     if flags.FLAGS.output is not None:
-        look_inside(directory, predictor)
+        look_inside(directory, devices, predictor)
 
 
 def check_overrides(directory: Path, config: Any) -> None:
     """Checks that a trained run is used as it was trained: what is given besides its places is what it has.
 
+    With `init_from` the architecture is that of the weights, as in training.
+
     Raises: ValueError that names what is not.
     """
     from fourier_attn import predict
-    from fourier_attn.config import with_absolute_paths
-    from fourier_attn.train import workdir
+    from fourier_attn.train import init_from, workdir
 
-    overrides = config_flags.get_override_values(flags.FLAGS["config"])
-    there, now = (workdir.flat(with_absolute_paths(c).to_dict()) for c in (workdir.load(directory), config))
-    names = ("data.task", "model.mixer.name", *overrides)
-    given = [knob for knob in now if any(knob == name or knob.startswith(f"{name}.") for name in names)]
-    for knob in given:
-        if knob not in {f"data.{place}" for place in predict.PLACES} and there.get(knob) != now[knob]:
+    if config.init_from:
+        config = init_from.adopt(config, workdir.load(directory).model.to_dict())
+    names = ("data.task", "model.mixer.name", *overridden())
+    for knob, (there, now) in workdir.differing(directory, config).items():
+        if any(knob == name or knob.startswith(f"{name}.") for name in names):
             raise ValueError(
-                f"{knob}={now[knob]!r}, and workdir={directory} was trained with {there.get(knob)!r}; a "
-                f"trained run is used as it is: only data.{', data.'.join(predict.PLACES)} can be named anew"
+                f"{knob}={now!r}, and workdir={directory} was trained with {there!r}; a trained run is used "
+                f"as it is: only data.{', data.'.join(predict.PLACES)}, and files with the same contents, "
+                "can be named anew"
             )
 
 
-def look_inside(directory: Path, predictor: Any = None) -> None:
+def overridden() -> list[str]:
+    """Returns the names of the knobs that the command line gives."""
+    return list(config_flags.get_override_values(flags.FLAGS["config"]))
+
+
+def moved_devices(config: Any) -> dict[str, str]:
+    """Returns the files of measured devices that the command line names, by their knobs."""
+    from fourier_attn.config import device_files, with_absolute_paths
+
+    found = device_files(with_absolute_paths(config))
+    return {knob: file for knob, file in found.items() if any(knob.startswith(name) for name in overridden())}
+
+
+def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = None) -> None:
     """Writes what a trained run did with its input, and says where."""
+    from fourier_attn.predict import Predictor
     from fourier_attn.studies.explain import explain
 
+    predictor = predictor or Predictor.load(directory, batch=1, devices=devices)
     given, output = flags.FLAGS, flags.FLAGS.output
     where = paths.given(output) if output else None
     for file in explain(directory, given.text, given.text_pair, given.image, where, predictor):
@@ -266,7 +286,7 @@ def given_config() -> Any:
         if flags.FLAGS.recipe is not None:
             raise ValueError(f"--recipe={flags.FLAGS.recipe} needs --config=FILE, whose mixer is trained so")
         return None
-    overrides = config_flags.get_override_values(flags.FLAGS["config"])
+    overrides = overridden()
     init_from.check_overrides(flags.FLAGS.config, overrides)
     if flags.FLAGS.recipe is None:
         return flags.FLAGS.config

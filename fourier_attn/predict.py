@@ -63,11 +63,18 @@ class Predictor:
         self.forward = make_forward(network)
 
     @classmethod
-    def load(cls, directory: str | Path, batch: int = 0, allow_code: bool = False) -> "Predictor":
+    def load(
+        cls,
+        directory: str | Path,
+        batch: int = 0,
+        allow_code: bool = False,
+        devices: Mapping[str, str] = MappingProxyType({}),
+    ) -> "Predictor":
         """Returns the best weights of a run, or those of a folder in Hugging Face's form, ready for use.
 
         Args:
           allow_code: whether to execute the files that have registered the run's own mixer or task.
+          devices: files of measured devices that have moved since the training, by their knobs.
         Raises: ValueError for a directory that cannot be used.
         """
         directory = paths.given(directory).resolve()
@@ -78,7 +85,7 @@ class Predictor:
             config, params, file = folder.load(directory)
             network = build(config.model)
         else:
-            (config, network, params), file = restore(directory), tokenizer_file(directory)
+            (config, network, params), file = restore(directory, devices), tokenizer_file(directory)
         tokenizer = load_tokenizer(file) if data.task_of(config.data).fitted else None
         return cls(config, network, jax.device_put(params), tokenizer, batch)
 
@@ -289,8 +296,9 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
 def evaluate(
     directory: str | Path,
     data_dir: str | None = None,
-    places: Mapping[str, str] = MappingProxyType({}),
+    places: Mapping[str, Any] = MappingProxyType({}),
     allow_drift: bool = False,
+    devices: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, dict[str, Any]]:
     """Metrics of the run's best weights on validation and test; nothing is written into the directory.
 
@@ -299,8 +307,9 @@ def evaluate(
 
     Args:
       data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
-      places: the knobs `PLACES` that are otherwise now; "" as they were.
+      places: the knobs `PLACES` that are otherwise now, or names of corpora; "" as they were.
       allow_drift: whether to judge by other rows nevertheless.
+      devices: files of measured devices that have moved since the training, by their knobs.
     Raises: ValueError where the run or its data set cannot be used.
     """
     directory = paths.given(directory).resolve()
@@ -309,7 +318,7 @@ def evaluate(
             f"workdir={directory} is an exported folder, which does not say where its data are; for metrics "
             "on a table with labels use --mode=predict --input=FILE.csv"
         )
-    config, network, params = restore(directory)
+    config, network, params = restore(directory, devices)
     test = config.data.test
     config.data.update({name: place for name, place in places.items() if place})
     data.check(config.data)

@@ -4,8 +4,9 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
@@ -14,6 +15,8 @@ from fourier_attn import atomic, paths
 from fourier_attn.data import Task
 from fourier_attn.data.columns import NUMBER, is_hidden, label_of
 from fourier_attn.data.inputs import STDIN, Input, read_inputs
+from fourier_attn.data.sources.files import ending
+from fourier_attn.knobs import HUGE
 from fourier_attn.predict import Predictor, check_text
 from fourier_attn.train import scores
 from fourier_attn.train.evaluate import show
@@ -23,10 +26,11 @@ CHUNK = 2048  # rows that are answered at a time
 LETTERS = 2**24  # characters of their texts
 WARN = 0.2  # share of unknown tokens from which an answer means little
 MOST = 20  # classes of which a table is printed
+NAMED = 3  # rows without a usable label that a note names
 
 
 class Item(NamedTuple):
-    """What a row asks, and its label; None: it has none."""
+    """What a row asks, and its label; None: it has none, or one that is none of the classes."""
 
     row: Input
     values: dict[str, Any]
@@ -36,28 +40,35 @@ class Item(NamedTuple):
         return sum(len(value) for value in self.values.values() if isinstance(value, str))
 
 
-def judge(directory: str | Path, source: str, target: str, skip_bad: bool = False) -> str:
+def judge(
+    directory: str | Path,
+    source: str,
+    target: str,
+    skip_bad: bool = False,
+    devices: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Answers every row of `source` and returns what was done, in words.
 
     The source is any file that `read_inputs` reads. Its rows have the columns of the run's own data, or
     `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`. Each line of
     `target` is an answer of `Predictor` with the file and the line (in Parquet the row) that it answers.
     Where rows have labels, each answer also has `true`, and scores are returned and written to
-    NAME.metrics.json next to a file NAME.jsonl.
+    NAME.metrics.json next to a file NAME.jsonl. A label that is none of the classes is noted and not scored.
 
     Args:
       source, target: files; "-" is standard input and output. Of a file, nothing is left after an error.
       skip_bad: leave out rows that cannot be answered, with a note each, instead of ending.
+      devices: files of measured devices that have moved since the training, by their knobs.
     Raises: ValueError that names the row, and for a run that cannot be used.
     """
-    scored = None if target == "-" else paths.given(target).with_suffix(".metrics.json")
+    scored = None if target == "-" else _metrics_file(target)
     for path in () if scored is None else (paths.given(target), scored):
         if source not in STDIN and _same(paths.given(source), path):
             what = "" if path == paths.given(target) else f": its scores, {path.name},"
             raise ValueError(
                 f"--output={target}{what} is the file of --input, which it would replace; name another"
             )
-    predictor = Predictor.load(directory)
+    predictor = Predictor.load(directory, devices=devices)
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
@@ -68,8 +79,8 @@ def judge(directory: str | Path, source: str, target: str, skip_bad: bool = Fals
             raise ValueError(f"--input={source} has no row that can be answered; write some")
     if scored is not None and (found := tally.scores()):
         atomic.write(scored, strict_json(found) + "\n")
-    elif scored is not None:
-        scored.unlink(missing_ok=True)  # or it would seem to be about these answers
+    elif scored is not None and _has_scores(scored):
+        scored.unlink()  # or it would seem to be about these answers
     return tally.words()
 
 
@@ -83,6 +94,7 @@ class Tally:
     def __init__(self, task: Task, length: int):
         self.task, self.length = task, length
         self.judged = self.skipped = self.unknown = self.cut = 0
+        self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
         self.labels: list[float] = []
         self.answers: list[float] = []
 
@@ -96,11 +108,14 @@ class Tally:
             self.labels.append(item.label)
             self.answers.append(names.index(answer["label"]) if names else answer["score"])
             true = {"true": names[int(item.label)] if names else item.label}
+        elif not is_hidden(value := item.row.values.get("label")):
+            self.unlike += 1
+            self.examples += [f"{item.row.where} ({value!r:.40})"] if self.unlike <= NAMED else []
         return {"file": item.row.where.rpartition(", ")[0], "line": item.row.number, **true, **answer}
 
     def scores(self) -> dict[str, Any]:
         """Returns the scores of the answers to rows with labels; {} where there are none."""
-        if not self.labels:
+        if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # as where it is hidden
             return {}
         if self.task.labels:
             answers, labels = (np.array(each, np.int64) for each in (self.answers, self.labels))
@@ -119,6 +134,13 @@ class Tally:
             said += f"; in {self.unknown:,} over {WARN:.0%} of the tokens are unknown"
         if self.cut:
             said += f"; of {self.cut:,} the end is not read: longer than data.length={self.length} tokens"
+        if self.unlike:
+            known = f"one of {', '.join(self.task.labels)}"[:200] if self.task.labels else "a number"
+            more = ", .." if self.unlike > NAMED else ""
+            said += (
+                f"\nnote: {self.unlike:,} rows have a label that is not {known}, and are not scored: "
+                f"{'; '.join(self.examples)}{more}"
+            )
         return "\n".join([said, *_table(self.scores())])
 
 
@@ -212,24 +234,40 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
 
 
 def _label(row: Input, names: tuple[str, ...]) -> float | None:
-    """Returns the number of the class that is a row's label, or the number that it is; None: it has none.
+    """Returns the number of the class that is a row's label, or the number that it is; None: it is neither.
 
     Classes may be given by their numbers where no class is called by a number.
     """
     value = row.values.get("label")
-    if str(value) not in names and is_hidden(value) and (names or not isinstance(value, float | int)):
+    try:
+        label = label_of("", "label", value)
+    except ValueError:  # it is missing, or more than one word
         return None
-    label = label_of("", "label", value)
+    if not names:
+        return float(label) if NUMBER.fullmatch(label) and abs(float(label)) <= HUGE else None
+    if label not in names and is_hidden(value):
+        return None
     if NUMBER.fullmatch(label) and label not in names and float(label).is_integer():
         label = str(int(float(label)))  # 1.0, as data frames write a column with gaps
     if label in names:
         return float(names.index(label))
-    if names and label.isdecimal() and int(label) < len(names) and not any(map(NUMBER.fullmatch, names)):
-        return float(label)
-    if names or not NUMBER.fullmatch(label):
-        known = f"one of {', '.join(names)[:200]}" if names else "a number"
-        raise ValueError(f"its label {label!r:.40} is not {known}; leave the label out for an answer alone")
-    return float(label)
+    numbered = label.isdecimal() and int(label) < len(names) and not any(map(NUMBER.fullmatch, names))
+    return float(label) if numbered else None
+
+
+def _metrics_file(target: str) -> Path:
+    """Returns where the scores of the answers in a file go."""
+    path = paths.given(target)
+    return path.with_name((path.stem if ending(path) == ".jsonl" else path.name) + ".metrics.json")
+
+
+def _has_scores(path: Path) -> bool:
+    """Whether a file has scores that this command wrote."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "examples" in found and bool({"confusion", "undefined"} & found.keys())
 
 
 @contextlib.contextmanager

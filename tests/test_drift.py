@@ -214,10 +214,10 @@ def swap_labels(run: Path) -> None:
             lambda run: (run / "tokenizer.model").write_bytes(b"planted"),
             "tokenizer.model is not the tokenizer with which",
         ),
-        (swap_labels, "config.json is damaged .its knobs or labels have changed .* put a copy of it back"),
+        (swap_labels, "config.json is damaged .its network or labels have changed .* put a copy of it back"),
         (
             lambda run: changed(run / "config.json", lambda f: f["config"]["model"].update(pooling="first")),
-            "its knobs or labels have changed",
+            "its network or labels have changed",
         ),
     ],
 )
@@ -234,6 +234,12 @@ def test_places_and_runs_without_fingerprints_are_not_compared(copied: Path) -> 
     """A run that was copied may say where its data are now; earlier versions kept no such fingerprints."""
     changed(copied / "config.json", lambda facts: facts["config"]["data"].update(dir="/elsewhere"))
     assert init_from.restore(copied)[0].data.dir == "/elsewhere"
+    changed(copied / "config.json", lambda facts: facts["config"].update(init_from="/elsewhere/run"))
+    changed(copied / "config.json", lambda facts: facts["config"]["train"].update(log_every=7))
+    changed(
+        copied / "config.json", lambda facts: facts["config"]["data"].update(tokenizer="/elsewhere/t.json")
+    )
+    assert workdir.load(copied).train.log_every == 7
     swap_words(copied)
     changed(copied / "config.json", lambda facts: facts["config"].update(seed=5))
     changed(copied / "config.json", lambda facts: facts.update(fingerprints={}))

@@ -1,5 +1,6 @@
 """Overrides on a command line: None, engines by their names, and those of a trained run."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -124,3 +125,42 @@ def test_a_file_that_was_renamed_is_the_same(toy_run: Path, tmp_path: Path) -> N
     now["data"]["files.train"] = "t.csv 12"
     with pytest.raises(ValueError, match=r"data.files.train t.csv cd -> t.csv 12"):
         workdir.check_same(before, now)
+
+
+def test_a_measured_device_that_has_moved_is_named_anew(tmp_path: Path) -> None:
+    """On the command line where its contents are the same, or in config.json."""
+    dft, run = np.fft.fft(np.eye(4)) / 2, tmp_path / "run"
+    run.mkdir()
+    np.savez(tmp_path / "old.npz", transfer=np.kron(dft, dft))
+    c = config.with_absolute_paths(read(f"{ENGINE}={tmp_path / 'old.npz'}"))
+    knob = f"{ENGINE}.device.file"
+    workdir.save(run, c, {"device": workdir.device_fingerprint(c)})
+    new = str((tmp_path / "old.npz").rename(tmp_path / "new.npz"))
+    with pytest.raises(ValueError, match=rf"other measured devices .*now: --config.{knob}=FILE"):
+        workdir.check_files(run, workdir.load(run))
+    named = config.with_absolute_paths(read(f"{ENGINE}={new}"))
+    assert workdir.differing(run, named) == {}
+    workdir.check_files(run, workdir.load(run, {knob: new}))
+    facts = json.loads((run / "config.json").read_text())
+    facts["config"]["model"]["mixer"]["engine"]["device"]["file"] = new
+    (run / "config.json").write_text(json.dumps(facts))
+    workdir.check_files(run, workdir.load(run))
+    np.savez(tmp_path / "other.npz", transfer=np.kron(dft, dft.conj()))
+    assert list(workdir.differing(run, read(f"{ENGINE}={tmp_path / 'other.npz'}"))) == [knob]
+
+
+def test_a_run_is_evaluated_with_the_words_that_trained_it(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights of init_from had another mixer than the configuration; the mesh is the machine's."""
+    c = workdir.load(toy_run)
+    c.init_from = str(tmp_path / "weights")
+    (tmp_path / "run").mkdir()
+    workdir.save(tmp_path / "run", c, {})
+    monkeypatch.setattr(main, "evaluate", lambda *_: None)
+    words = ["--config=attention:reviews", f"--config.init_from={tmp_path / 'weights'}"]
+    given = (main, f"--workdir={tmp_path / 'run'}", "--mode=eval", *words)
+    code, _, error = run_here(*given, "--config.train.mesh=data=1")
+    assert code == 0, error
+    code, _, error = run_here(*given, "--config.model.dropout=0.77")
+    assert (code, "model.dropout=0.77, and workdir=" in error) == (2, True)

@@ -138,7 +138,7 @@ def test_a_bad_line_is_named_or_skipped(
 @pytest.fixture
 def loaded(predictor: predict.Predictor, monkeypatch: pytest.MonkeyPatch) -> predict.Predictor:
     """The run of `predictor`, which is not read again."""
-    monkeypatch.setattr(stream.Predictor, "load", lambda directory: predictor)
+    monkeypatch.setattr(stream.Predictor, "load", lambda directory, **_: predictor)
     return predictor
 
 
@@ -241,6 +241,13 @@ def test_scores_of_other_answers_do_not_stay(loaded: predict.Predictor, tmp_path
         ((), -1, -1.0),
         ((), "2.5", 2.5),
         ((), "", None),
+        ((), "-1", -1.0),  # as in a CSV file
+        ((), "1e999", None),
+        ((), "good", None),
+        (("neg", "pos"), "Pos", None),
+        (("neg", "pos"), ["pos"], None),
+        (("a", "b"), 2, None),
+        (("False", "True"), True, None),
     ],
 )
 def test_labels_of_rows(names: tuple[str, ...], label: Any, number: float | None) -> None:
@@ -248,17 +255,31 @@ def test_labels_of_rows(names: tuple[str, ...], label: Any, number: float | None
     assert stream._label(Input(1, "a, line 1", {}), names) is None
 
 
-@pytest.mark.parametrize(("names", "label"), [(("neg", "pos"), "good"), (("a", "b"), 2), ((), "good")])
-def test_a_label_that_is_none_of_them_is_named(
-    names: tuple[str, ...], label: Any, loaded: predict.Predictor, tmp_path: Path
+def test_a_label_that_is_none_of_them_is_named_and_not_scored(
+    loaded: predict.Predictor, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match="its label .* is not (one of|a number).*; leave the label out"):
-        stream._label(Input(1, "a, line 1", {"label": label}), names)
+    """The rows are answered: a column of this name may mean something else."""
     source = as_table(tmp_path / "a.csv", [*ROWS, ROWS[0] | {"label": "good"}])
-    with pytest.raises(ValueError, match=r"a.csv, line 6: its label 'good' is not one of negative, positive"):
-        answered(source, tmp_path)
-    answers, said = answered(source, tmp_path, skip_bad=True)
-    assert (len(answers), "4 judged, 1 skipped" in said) == (4, True)
+    answers, said = answered(source, tmp_path)
+    assert "note: 1 rows have a label that is not one of negative, positive, and are not scored: " in said
+    assert f"{source}, line 6 ('good')" in said
+    assert "of 4 rows with labels" in said
+    assert ["true" in answer for answer in answers] == [True] * 4 + [False]
+    lines = "".join(json.dumps({"text": text, "label": "todo"}) + "\n" for text in TEXTS)
+    answers, said = answered(write(tmp_path / "a.jsonl", lines.encode()), tmp_path)
+    assert (len(answers), "note: 4 rows have" in said, "with labels" in said) == (4, True, False)
+    assert said.count("line") == stream.NAMED
+
+
+def test_scores_are_next_to_their_answers(loaded: predict.Predictor, tmp_path: Path) -> None:
+    """Under names of their own, and no other file is removed."""
+    source = KINDS["csv"](tmp_path)
+    for name in ("preds-0.5", "preds-0.7"):
+        stream.judge("run", str(source), str(tmp_path / name))
+        assert (tmp_path / f"{name}.metrics.json").is_file()
+    other = write(tmp_path / "answers.metrics.json", b'{"examples": 3}')
+    answered(KINDS["txt"](tmp_path), tmp_path)
+    assert other.read_bytes() == b'{"examples": 3}'
 
 
 def test_columns_are_called_as_in_training() -> None:
@@ -279,6 +300,8 @@ def test_numbers_are_scored() -> None:
     found = tally.scores()
     assert (found["spearman"], found["mean_absolute_error"]) == (1.0, pytest.approx(0.1))
     assert "mean absolute error 0.1000 of 3 rows with labels" in tally.words()
+    tally.labels[:] = [-1.0] * 3
+    assert tally.scores() == {}  # hidden
 
 
 def test_what_is_cut_is_said(

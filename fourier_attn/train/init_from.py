@@ -1,8 +1,9 @@
 """Weights to start from: of another run's directory, or of a file of published ones; and a run's own."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -171,16 +172,19 @@ def _with_head(
     return rest, f"the head is new: that of the weights is for {task or part.head!r}"
 
 
-def restore_state(directory: Path, *, on_device: bool = True) -> tuple[Config, model.Model, Name, State]:
+def restore_state(
+    directory: Path, *, on_device: bool = True, devices: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Config, model.Model, Name, State]:
     """The configuration, the network and the newest sound state of the run in `directory`.
 
     Args:
       on_device: whether the state is to be used on the first device, which has to have room for the run; if
         not, its arrays are NumPy's, and it may be of a run that needs several.
+      devices: files of measured devices that are elsewhere now, by their knobs.
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
     directory = paths.given(directory).resolve()
-    settings = workdir.load(directory)
+    settings = workdir.load(directory, devices)
     config.check(settings)
     if on_device:
         memory.check(settings)
@@ -202,14 +206,18 @@ def _numpy(leaf: jax.ShapeDtypeStruct) -> np.ndarray:
     return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
 
 
-def restore(directory: Path) -> tuple[Config, model.Model, Any]:
+def restore(
+    directory: Path, devices: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Config, model.Model, Any]:
     """The configuration, the network and its best parameters of the run in `directory`.
 
+    Args:
+      devices: files of measured devices that are elsewhere now, by their knobs.
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
     directory = Path(directory).resolve()
-    workdir.check_files(directory, workdir.load(directory))
-    settings, network, name, state = restore_state(directory)
+    workdir.check_files(directory, workdir.load(directory, devices))
+    settings, network, name, state = restore_state(directory, devices=devices)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
     if not validated(state):

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -20,13 +21,10 @@ from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tasks import task_of
 from fourier_attn.data.text import tokenizer_file
 
-MACHINE = (
-    "data.dir",
-    "data.train",
-    "data.validation",
-    "data.test",
-    "train.mesh",
-)  # what another machine may have otherwise
+# What another machine may have otherwise.
+MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
+# Knobs of the data that decide what a network is given, and what its answers are called.
+ENCODING = ("task", "length", "buckets", "image_size", "text", "text_pair", "labels")
 # Set by the run itself, as the mixers' `lengths` are, and their `grid` where it was empty.
 FOUND = (
     "model.vocab",
@@ -95,20 +93,28 @@ def check(workdir: Path, config: Config) -> None:
                 f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
             )
         return
-    there = flat(with_absolute_paths(load(workdir)).to_dict())  # earlier versions wrote names as given
-    given = flat(json.loads(json.dumps(with_absolute_paths(config).to_dict())))
-    there = {key: list(value) if isinstance(value, tuple) else value for key, value in there.items()}
-    differing = [key for key in sorted(there.keys() | given.keys()) if there.get(key) != given.get(key)]
-    renamed = _same_files(workdir, there, given)
-    if differing := [k for k in differing if k not in FREE and k not in renamed and not _fitted(k, given)]:
-        listed = "; ".join(
-            f"{key} is {there.get(key)!r} there, {given.get(key)!r} now" for key in differing[:5]
-        )
-        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+    if found := differing(workdir, config):
+        listed = "; ".join(f"{key} is {a!r} there, {b!r} now" for key, (a, b) in [*found.items()][:5])
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise ValueError(
             f"workdir={workdir} was made by another configuration: {listed}{more}.  "
             "Name a new workdir, or give its values"
         )
+
+
+def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
+    """Returns the knobs that a configuration has otherwise than the run: their values there, and now.
+
+    Places, what the data determine, and files of the same contents are left out.
+    """
+    there, given = (
+        flat(json.loads(json.dumps(with_absolute_paths(c).to_dict()))) for c in (load(workdir), config)
+    )  # earlier versions wrote names as given
+    free = {*FREE, *_same_files(workdir, there, given)}
+    found = {key: (there.get(key), given.get(key)) for key in sorted(there.keys() | given.keys())}
+    return {
+        key: (a, b) for key, (a, b) in found.items() if a != b and key not in free and not _fitted(key, given)
+    }
 
 
 def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any]) -> set[str]:
@@ -119,9 +125,10 @@ def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any
         names = [str(knobs.get(key)) for knobs in (there, given)]
         if all(name.endswith((".json", ".model", ".npz", ".npy")) for name in names):
             found |= {key} if digest == _file_digest(Path(names[1])) else set()
-    corpora = [knobs.get("data.corpora", []) for knobs in (there, given)]
-    if len(corpora[0]) == len(corpora[1]) and all(map(names_files, [*corpora[0], *corpora[1]])):
-        found.add("data.corpora")  # whose rows the data's fingerprint has
+    for key in ("data.corpora", "data.exclude"):  # whose rows the data's fingerprint has
+        was, now = (knobs.get(key, []) for knobs in (there, given))
+        if len(was) == len(now) and all(map(names_files, [*was, *now])):
+            found.add(key)
     return found
 
 
@@ -183,8 +190,8 @@ def record(workdir: Path) -> dict[str, Any]:
         written = facts["fingerprints"].get("config", _digest(facts))
         if written != _digest(facts):
             raise ValueError(
-                "its knobs or labels have changed since the run wrote them; put a copy of it back, or delete "
-                "fingerprints.config in it to use it as it is"
+                "its network or labels have changed since the run wrote them; put a copy of it back, or "
+                "delete fingerprints.config in it to use it as it is"
             )
         return facts
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -192,15 +199,23 @@ def record(workdir: Path) -> dict[str, Any]:
 
 
 def write_record(workdir: Path, facts: Mapping[str, Any]) -> None:
-    """Writes config.json, with a fingerprint of the knobs and labels in it."""
+    """Writes config.json, with a fingerprint of the network and the labels in it."""
     fingerprints = {**facts["fingerprints"], "config": _digest(facts)}
     text = json.dumps({**facts, "fingerprints": fingerprints}, indent=2)
     atomic.write(workdir / "config.json", text + "\n")
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
-    """Returns a hash of what a config.json says about a network and its answers; places may be edited."""
-    knobs = {name: value for name, value in flat(facts.get("config", {})).items() if name not in MACHINE}
+    """Returns a hash of what decides the answers of a run: its network, task, encoding of inputs and labels.
+
+    Everything else in config.json may be edited: places of files, and how the run is trained further.
+    """
+    names = {"train.seeds", *(f"data.{name}" for name in ENCODING)}
+    knobs = {
+        name: value
+        for name, value in flat(facts.get("config", {})).items()
+        if name in names or (name.startswith("model.") and not name.endswith(".device.file"))
+    }
     text = json.dumps([knobs, facts.get("metric")], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -226,7 +241,7 @@ def check_files(workdir: Path, config: Config) -> None:
     if changes := _changes(before, now):
         raise ValueError(
             f"workdir={workdir} was trained with other measured devices ({_told(changes)}); put the files "
-            "back that it was trained with"
+            f"back that it was trained with, or name where they are now: {_moved(config)}"
         )
     code = before.get("code", {}) if isinstance(before.get("code"), Mapping) else {}
     for name, digest in plugins.digests().items():
@@ -234,14 +249,22 @@ def check_files(workdir: Path, config: Config) -> None:
             print(f"note: {name} has changed since the run was trained with it", file=sys.stderr)
 
 
+def _moved(config: Config) -> str:
+    """Returns the flag that names the new place of a measured device, in words."""
+    flags = " ".join(f"--config.{knob}=FILE" for knob in device_files(config))
+    return f"{flags}, or edit it in config.json"
+
+
 def _file_digest(path: Path) -> str:
     """Returns the hash of a file, "none" where it does not exist."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "none"
 
 
-def load(workdir: Path) -> Config:
+def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Config:
     """The resolved configuration of the run in `workdir`; a knob it did not have is at its default.
 
+    Args:
+      devices: files of measured devices that are elsewhere now, by their knobs.
     Raises: ValueError where there is none, or it is not readable.
     """
     found = record(workdir)
@@ -261,7 +284,9 @@ def load(workdir: Path) -> Config:
             f"in a new workdir, with --config.init_from={workdir}"
         )
     try:
-        return from_dict(found["config"])
+        config = from_dict(found["config"])
+        config.update_from_flattened_dict(devices)
+        return config
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
 
