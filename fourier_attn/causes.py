@@ -5,8 +5,15 @@ import os
 from collections.abc import Iterator
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-# What a machine or its file system does by itself, and may not do again.
-BUSY = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.EAGAIN, errno.ENOLCK)
+# What a machine, its file system or the network does by itself, and may not do again.
+BUSY = (
+    *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.EAGAIN, errno.ENOLCK),
+    *(errno.ETIMEDOUT, errno.EREMOTEIO, errno.ECONNRESET, errno.ENOTCONN, errno.EHOSTDOWN, errno.EINTR),
+    errno.EUCLEAN,
+)
+# The same, or the place that a user named: the project says which by a ValueError from an OSError.
+PLACE = (errno.EROFS, errno.ENXIO, errno.ENODEV, errno.EBUSY)
+RIGHTS = (errno.EACCES, errno.EPERM)
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -23,7 +30,14 @@ def disk_full(error: BaseException) -> bool:
 
 def of_the_system(error: BaseException) -> bool:
     """Whether an error says nothing about what was given: the same may work next time."""
-    return _tells(error, (*FULL, *BUSY)) or any(isinstance(each, MemoryError) for each in chain(error))
+    if _tells(error, (*FULL, *BUSY)) or any(isinstance(each, MemoryError) for each in chain(error)):
+        return True
+    return _tells(error, PLACE) and not any(isinstance(each, OSError) for each in chain(error))
+
+
+def of_the_place(error: BaseException) -> bool:
+    """Whether an error says nothing about what a file contains, as the file could not be read."""
+    return of_the_system(error) or _tells(error, (*PLACE, *RIGHTS))
 
 
 def _tells(error: BaseException, codes: tuple[int, ...]) -> bool:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+import jax
 import numpy as np
 import pytest
 from absl.testing import flagsaver
 from conftest import run_here
 
 from fourier_attn import causes, command
-from fourier_attn.train import signals
+from fourier_attn.train import processes, signals
 from fourier_attn.train.checkpoint import Checkpoints, Name
 
 
@@ -37,6 +38,8 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
         (OSError(errno.EIO, "failed"), 1),
         (OSError(errno.ENAMETOOLONG, "File name too long"), 2),
         (ValueError("No space left on device"), 1),
+        (raised(ValueError("workdir=a cannot be made"), OSError(errno.EROFS, "Read-only file system")), 2),
+        *((ValueError(f"reading: {os.strerror(code)}"), 1) for code in (*causes.BUSY, *causes.PLACE)),
         (raised(ValueError("this one"), None), 2),
     ],
 )  # fmt: skip
@@ -70,6 +73,58 @@ def test_a_checkpoint_that_orbax_cannot_write(tmp_path: Path, monkeypatch: pytes
                 save(checkpoints)
         assert command.exit_code(found.value) == 1
         checkpoints.close()
+
+
+def test_a_checkpoint_that_cannot_be_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set aside for a moment's fault of a file system, it would be lost for the run."""
+    state = {"a": np.ones(2)}
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Name(1), state)
+    checkpoints.save(Name(2), state)
+    checkpoints.wait()
+    words = [*map(os.strerror, (errno.EIO, errno.ETIMEDOUT, errno.ENXIO, errno.EROFS, *causes.RIGHTS))]
+    errors = [
+        raised(ValueError("Error opening zarr driver"), ValueError(f"reading: {each}")) for each in words
+    ]
+    for error in (*errors, OSError(errno.EPERM, "no")):
+
+        def fail(*_: object, error: BaseException = error, **__: object) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints.reader, "restore", fail)
+            with pytest.raises(OSError, match="cannot be read|no") as found:
+                checkpoints.restore(state)
+        assert command.exit_code(found.value) == 1
+    found = checkpoints.restore(state)
+    assert found is not None
+    assert found[0] == Name(2)
+    checkpoints.close()
+
+
+@pytest.mark.parametrize(("cause", "code"), [(OSError(errno.EIO, "failed"), 1), (None, 2)])
+def test_all_processes_end_by_the_cause_that_one_of_them_had(
+    cause: OSError | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {}
+
+    class Table:
+        def key_value_set(self, key: str, value: str) -> None:
+            said[key.rpartition("/")[0]] = value
+
+        def blocking_key_value_get(self, key: str, milliseconds: int) -> str:
+            return said[key.rpartition("/")[0]]
+
+    def fail() -> None:
+        raise ValueError("t.csv cannot be read") from cause
+
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(processes, "table", Table)
+    with pytest.raises((ValueError, OSError), match=r"t\.csv cannot be read") as found:
+        processes.agree(fail)
+    assert command.exit_code(found.value) == code
 
 
 class PanicException(BaseException):

@@ -1,7 +1,6 @@
 """Checkpoints: Orbax, and what it does not do by itself, to notice that a file was damaged."""
 
 import contextlib
-import errno
 import hashlib
 import re
 import shutil
@@ -189,7 +188,7 @@ class Checkpoints:
     ) -> tuple[Any, dict[str, str], Callable[[Any], Any]]:
         """What this process reads of a state, the sums, and what makes today's state of it.
 
-        Raises: ValueError that says why it is not sound.
+        Raises: ValueError that says why it is not sound; OSError where that cannot be found out.
         """
         try:
             sums = dict(self._restore(name, sums=ocp.args.JsonRestore()).sums)
@@ -201,9 +200,12 @@ class Checkpoints:
             written = self._as_written(name, form)
             state = self._restore(name, state=ocp.args.StandardRestore(written)).state
         except Exception as error:  # a damaged file shows as one of many kinds
-            if _elsewhere(error):
+            if not causes.of_the_place(error):
+                raise ValueError(_reason(error)) from error
+            if not isinstance(error, ValueError):
                 raise
-            raise ValueError(_reason(error)) from error
+            path = self.directory / str(name)
+            raise OSError(f"the checkpoint {path} cannot be read ({_reason(error)})") from error
         if _form(state) != _form(written):  # Orbax restores arrays in the shape that they have
             raise ValueError("its arrays are those of another network")
         return state, sums, lambda state: complete(jax.tree.map(_cast, state, form))
@@ -256,11 +258,6 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise OSError(f"the checkpoint {path} cannot be written ({_reason(error)})") from error
-
-
-def _elsewhere(error: Exception) -> bool:
-    """Whether an error says nothing about the file."""
-    return causes.of_the_system(error) or getattr(error, "errno", None) == errno.EACCES
 
 
 def _reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import jax
 from jax._src import clusters  # which jax.distributed asks, too; there is no public way to it
 
-from fourier_attn import command
+from fourier_attn import causes, command
 from fourier_attn.train import coordinator, gpus
 from fourier_attn.train.signals import Interrupted
 from fourier_attn.train.watch import Watch, end, table
@@ -90,23 +90,24 @@ def agree(work: Callable[[], T], same: str = "") -> T:
 
     Args:
       same: a text that must be that of process 0, or nothing has been done together.
-    Raises: ValueError in all processes where the text is another one in one of them, or `work` raised one;
-      any other error of `work` in the process where it was raised.
+    Raises: ValueError in all processes where the text is another one in one of them, or `work` raised one
+      (OSError if the system was its cause); any other error of `work` in the process where it was raised.
     """
     if jax.process_count() == 1:
         return work()
     result: Any = None
-    said = {"error": "", "same": same}
+    said = {"error": "", "of_the_system": False, "same": same}
     try:
         result = work()
     except ValueError as error:
-        said["error"] = str(error)
+        said |= {"error": str(error), "of_the_system": causes.of_the_system(error)}
     number, client = next(_questions), table()
     client.key_value_set(f"agree/{number}/{jax.process_index()}", json.dumps(said))
     answers = [json.loads(_get(f"agree/{number}/{i}")) for i in range(jax.process_count())]
     for i, answer in enumerate(answers):
         if answer["error"]:
-            raise ValueError(answer["error"] if i == 0 else f"{answer['error']} (process {i})")
+            kind = OSError if answer["of_the_system"] else ValueError
+            raise kind(answer["error"] if i == 0 else f"{answer['error']} (process {i})")
     for i, answer in enumerate(answers):
         if answer["same"] != answers[0]["same"]:
             raise ValueError(
