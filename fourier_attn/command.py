@@ -7,6 +7,7 @@ n. With --verbosity=1 an error also shows where it came from.
 import ast
 import contextlib
 import errno
+import importlib
 import io
 import os
 import re
@@ -54,13 +55,13 @@ def _called(main: Callable[..., int | None], arguments: bool) -> int:
     # What the threads of libraries log, or print, comes to this one as an exception, too.
     logging.set_verbosity(logging.FATAL)
     sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
-    try:
-        rest = _parse()
-    except SystemExit:  # --help has been answered
-        return 0
-    if rest and not arguments:
-        raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
     with plugins.installed_only():
+        try:
+            rest = _parse()
+        except SystemExit:  # --help has been answered
+            return 0
+        if rest and not arguments:
+            raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
         code = main(*rest) or 0
     sys.stdout.flush()
     return code
@@ -122,7 +123,8 @@ def _parse() -> list[str]:
             raise ValueError(f"--config.{next(iter(found))} needs a command that takes --config")
         optional.clear()
         optional.update(found)
-        return flags.FLAGS(sys.argv)[1:]
+        with imports_of_config(sys.argv):
+            return flags.FLAGS(sys.argv)[1:]
     except SystemExit:
         if any(word.lstrip("-") in HELP for word in sys.argv[1:]):
             raise
@@ -209,6 +211,19 @@ def with_paths(words: Sequence[str]) -> list[str]:
         result.append(word)
         before = word
     return result
+
+
+def imports_of_config(words: Sequence[str]) -> contextlib.AbstractContextManager[None]:
+    """Lets a configuration file of the user import its neighbours; the package's own have none."""
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        option, equals, value = word.partition("=")
+        if option in ("--config", "-config"):
+            file = Path((value if equals else following).partition(":")[0]).resolve()
+            if file.parent not in (configs().resolve(), Path(__file__).resolve().parent):
+                # The libraries that the project needs must not be found among the neighbours.
+                importlib.import_module("fourier_attn.config")
+                return plugins.with_neighbours()
+    return contextlib.nullcontext()
 
 
 def _path(config: str) -> str:

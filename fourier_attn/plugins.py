@@ -63,10 +63,13 @@ def installed_only() -> Iterator[None]:
 
     `python -m` puts the working directory there, a folder without code is a package for Python, and libraries
     import what a file names (TFDS), or all of a package (JAX its plug-ins). Modules of the project's packages
-    are found by their own paths.
+    are found by their own paths. What PYTHONPATH names stays, as the user named it; an empty entry of it
+    names nothing.
     """
     before, here = list(sys.path), Path.cwd()
+    named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(os.pathsep)
     kept = {*places(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    kept |= {str(Path(entry).absolute()) for entry in named if entry}
     checkout = Path(__file__).resolve().parents[1]
 
     def leads_here(entry: str) -> bool:
@@ -84,7 +87,10 @@ def installed_only() -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_neighbours() -> Iterator[None]:
-    """Puts back what `installed_only` took, for code that the user names, which may import neighbours."""
+    """Puts back what `installed_only` took, for code that the user names, which may import neighbours.
+
+    Only while that code is executed: what its functions import later must be installed or on PYTHONPATH.
+    """
     before = list(sys.path)
     sys.path[:0] = _taken
     try:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from absl import flags
 from ml_collections import config_flags
 
-from fourier_attn import command, config, plugins
+from fourier_attn import command, config
 from fourier_attn.train import memory
 from launch.program import TRAINING, option
 
@@ -131,7 +131,7 @@ def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
     line, optional = command.without_optional(command.with_paths(["sweep", *given]))
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     try:
-        with plugins.with_neighbours():
+        with command.imports_of_config(line):
             values(line)
         config.give_optional(values["config"], optional)
         found = values["config"].value

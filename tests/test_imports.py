@@ -7,9 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from absl import flags
 from conftest import ROOT, run_here
+from ml_collections import config_flags
 
-from fourier_attn import plugins
+from fourier_attn import command, plugins
+
+# by which ml_collections reads a configuration
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
 
 def found(name: str) -> bool:
@@ -29,6 +34,7 @@ def test_a_command_imports_nothing_from_where_it_runs(
     (place / "evil.py").touch()
     (tmp_path / "jax_plugins").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(ROOT), *sys.path])
     before = list(sys.path)
     assert found("runs.stranger.evil")
@@ -47,7 +53,46 @@ def test_a_command_imports_nothing_from_where_it_runs(
     assert sys.path == before
 
 
-def test_commands_run_without_it() -> None:
+def test_what_the_user_names_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of one's own, imported when they are called: PYTHONPATH names their folder."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "helpers.py").touch()
+    (tmp_path / "here" / "stranger.py").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "here"), str(tmp_path), *sys.path])
+    for named in (f"{tmp_path}:", f":{tmp_path}", ".."):
+        monkeypatch.setenv("PYTHONPATH", named)
+        monkeypatch.setattr(sys, "path", [*sys.path, str(Path(named.strip(":")).absolute())])
+        with plugins.installed_only():
+            assert found("helpers")
+            assert not found("stranger")
+
+
+def test_a_configuration_is_read_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It imports the whole library; only the user's own file may import its neighbours."""
+    seen = []
+    program: Any = SimpleNamespace(
+        __name__="program",
+        define_flags=lambda: config_flags.DEFINE_config_file("config"),
+        main=lambda: seen.append(flags.FLAGS.config.path),
+    )
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    for folder in ("configs", "own"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "probe.py").write_text(
+            "import sys\nfrom ml_collections import ConfigDict\n"
+            "def get_config(): return ConfigDict({'path': tuple(sys.path)})\n"
+        )
+    monkeypatch.setattr(command, "configs", lambda: tmp_path / "configs")
+    for config, neighbours in (("probe", False), (f"{tmp_path}/own/probe.py", True)):
+        for words in ([f"--config={config}"], ["--config", config]):
+            assert run_here(program, *words)[::2] == (0, "")
+            assert (str(ROOT) in seen[-1]) == neighbours
+
+
+def test_commands_run_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     seen = []
     program: Any = SimpleNamespace(__name__="program", main=lambda: seen.append(list(sys.path)))
     assert run_here(program)[0] == 0
