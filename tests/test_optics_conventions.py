@@ -11,6 +11,7 @@ from optical import KEY, dft, made
 from fourier_attn.optics import Engine
 from fourier_attn.optics.calibration import transfer_matrix
 from fourier_attn.optics.conventions import Reading, check_passive, fit, gain, ideal, report, standard
+from fourier_attn.optics.groups import Device
 from fourier_attn.optics.presets import build, preset, scaled
 
 
@@ -44,7 +45,8 @@ def test_every_convention_is_found_and_named(shape: tuple[int, int]) -> None:
     plain = fit(transfer, shape)
     assert plain.reading == Reading()
     assert abs(plain.plain_db - 20) < 2
-    for flags, scale in itertools.product(itertools.product((False, True), repeat=5), (1.0, 4.0, 0.3j)):
+    scales = itertools.cycle((1.0, 4.0, 0.3j))
+    for flags, scale in zip(itertools.product((False, True), repeat=5), scales, strict=False):
         odd = scale * written(transfer, shape, Reading(*flags))
         found = fit(odd, shape)
         assert abs(found.best_db - plain.best_db) < 1
@@ -68,6 +70,67 @@ def test_optics_do_not_amplify() -> None:
             check_passive(matrix, loss)
     with pytest.raises(ValueError, match="transfer has the singular value 10, 10 in the mean"):
         Engine.from_measured(10 * device((4, 4)), like=preset("chip_11x11").replace(shape=(4, 4)))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5)])
+def test_mirrored_axes_are_found(shape: tuple[int, int]) -> None:
+    """Rows, columns or both, on either side, with the middle at zero as well."""
+    transfer = device(shape)
+    for side, (rows, columns), centred in itertools.product(
+        ("written", "read"), ((True, False), (False, True), (True, True)), (False, True)
+    ):
+        flags = {f"{side}_upside_down": rows, f"{side}_mirrored": columns, f"{side}_centred": centred}
+        odd = written(transfer, shape, Reading(**flags))
+        found = fit(odd, shape)
+        again = standard(odd, shape, found.reading, found.factor)
+        assert abs(found.best_db - fit(transfer, shape).best_db) < 0.1
+        assert np.abs(again - transfer).max() < 0.1 or found.reading.conjugate  # of a pattern of phases
+    image = np.arange(16).reshape(4, 4)[:, ::-1].reshape(-1)
+    assert "Reading(read_mirrored=True)" in report("dev.npz", fit(device((4, 4))[:, image], (4, 4)))
+
+
+def test_what_fits_badly_is_not_recommended() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((16, 16)) + 1j * rng.standard_normal((16, 16))
+    for matrix in (np.eye(16) + 0j, noise / 6):
+        said = report("dev.npz", fit(matrix, (4, 4)))
+        assert "no known convention fits" in said
+        assert "save" not in said
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (5.623, "and give insertion_loss_db=15: the matrix holds that loss"),
+        (4.0, "4 is the root of 16 points, so it is a transform divided by their number"),
+        (0.25, ""),
+    ],
+)
+def test_a_factor_above_one_is_loss_or_normalisation(size: float, words: str) -> None:
+    said = report("dev.npz", fit(ideal(np.arange(16), (4, 4), "2d", False) / size, (4, 4)))
+    assert f"times {size:g}" in said
+    assert words in said
+    assert ("insertion_loss_db" in said) == (size > 1)
+
+
+def test_no_way_makes_an_engine_that_amplifies() -> None:
+    """Neither of the ways to give a matrix; noise of a calibration may do so by a little."""
+    loud = 10 * np.eye(16) + 0j
+    for make in (
+        lambda: Engine(shape=(4, 4)).replace(transfer=loud),
+        lambda: Device(transfer=loud),
+        lambda: Engine.from_measured(loud),
+        lambda: Engine.from_measured(loud / 10, like=Engine(shape=(4, 4))).replace(transfer=loud),
+        lambda: Engine.from_measured(3 * np.diag([1.0, 0, 0, 0]), insertion_loss_db=3.0),
+    ):
+        with pytest.raises(ValueError, match="more power comes out than goes in"):
+            make()
+    noisy = Engine.with_transfer(1.2 * np.eye(16))
+    assert noisy.replace(averages=2).replace(insertion_loss_db=0.1).averages == 2
+    with pytest.raises(ValueError, match="more power comes out than goes in"):
+        noisy.replace(transfer=noisy.device.transfer.copy())
+    with pytest.raises(ValueError, match="drive_table has the amplitude 100: modulators pass no more"):
+        Engine.from_measured(np.eye(16), np.linspace(0, 100, 16), shape=(4, 4))
 
 
 def test_a_file_stands_where_a_preset_does(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

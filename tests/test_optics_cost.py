@@ -30,8 +30,9 @@ from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
+from fourier_attn.studies import speedup
 from fourier_attn.studies.projection import Options, example_joules
-from fourier_attn.studies.steps import measure
+from fourier_attn.studies.steps import MODES, Taken, measure
 from fourier_attn.studies.workload import transforms, work
 
 
@@ -221,6 +222,46 @@ def test_digital_remainders_cost_time_and_energy() -> None:
         "digital_flops": 0,
         "digital_bytes": 0,
     }
+
+
+def test_undoing_rows_crosses_memory_and_a_cylindrical_lens_has_none() -> None:
+    """Two stages of rows of 11, whose other axis the spherical lens transforms, too."""
+    e, x = preset("chip_11x11"), (55, 121)
+    spherical, cylindrical = (plan("dft", x, e.replace(lens=lens), axes=(-1,)) for lens in ("2d", "1d"))
+    points = math.prod(x)
+    assert spherical.digital_bytes == 2 * 16 * points
+    assert spherical.digital_flops == pytest.approx(points * (6 + 2 * 5 * math.log2(11)))
+    assert cylindrical.digital_bytes == 0
+    assert cylindrical.digital_flops == points * 6
+    assert plan("dft", (55, 242), e, axes=(-1,)).digital_bytes == 2 * 16 * 55 * 242  # with the remainder
+
+
+def test_a_plan_is_of_pythons_numbers() -> None:
+    e = preset("chip_11x11")
+    sizes = tuple(np.array([4, 22]))
+    for found in (
+        plan("dft", sizes, e),
+        plan("circular_correlate", sizes, e, kernel=tuple(np.array([2, 3]))),
+    ):
+        assert {type(value) for value in found} <= {int, float, str}
+
+
+def test_a_report_is_of_its_own_network_only(tmp_path: Path) -> None:
+    """Of 128 features is not of 12."""
+    file = tmp_path / "report.json"
+    taken = dict.fromkeys(Taken._fields, 1.0)
+    rows = [{"part": "measured", "mode": mode, **taken} for mode in MODES]
+    document = {
+        "setting": "fnet, d = 128; load 1",
+        "rows": rows,
+        "date": "2026-11-22",
+        "batch": 1,
+        "rounds": 3,
+    }
+    file.write_text(json.dumps(document))
+    assert speedup.earlier(file, "fnet, d = 128")[0].startswith("fnet, d = 128; load 1; times of")
+    with pytest.raises(ValueError, match="is a report on fnet, d = 128; load 1; this is fnet, d = 12"):
+        speedup.earlier(file, "fnet, d = 12")
 
 
 def test_a_camera_has_its_converters() -> None:

@@ -17,7 +17,14 @@ from optical import KEY, QUICK, decibel, dft, exact, made, snr, waves
 
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
-from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft, optical_fourier_mix, plan
+from fourier_attn.optics import (
+    Engine,
+    optical_circular_correlate,
+    optical_dft,
+    optical_fourier_mix,
+    optical_position_lambda,
+    plan,
+)
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.schedule import split
@@ -112,7 +119,7 @@ def test_digital_remainders_are_bounded() -> None:
         engine = FOUR.replace(max_remainder=most)
         y = counted("dft", x, engine=engine, axes=(-1,))
         np.testing.assert_allclose(y, np.fft.fft(np.asarray(x), norm="ortho"), atol=1e-5)
-    assert plan("dft", (28,), FOUR.replace(max_remainder=1), axes=(-1,)).digital_bytes == 0
+    assert plan("dft", (28,), FOUR.replace(max_remainder=1, lens="1d"), axes=(-1,)).digital_bytes == 0
     with pytest.raises(ValueError, match="max_remainder=0 must be at least 1, and whole"):
         FOUR.replace(max_remainder=0)
 
@@ -494,3 +501,34 @@ def test_bad_operations() -> None:
             optical_fourier_mix(normal(4, 4), engine)
         with pytest.raises(ValueError, match="loses the phase"):
             plan("fourier_mix", (4, 4), engine)
+
+
+@pytest.mark.parametrize("detection", ["hybrid90", "homodyne_re"])
+def test_an_empty_batch_gives_an_empty_result(detection: str) -> None:
+    e = made(shape=(5, 5), detection=detection)
+    x, w = jnp.zeros((0, 5, 5)), jnp.ones((2, 3, 3))
+    y, passes = optical_dft(x, e, report=True)
+    full = optical_dft(jnp.zeros((1, 5, 5)), e)
+    assert (y.shape, y.dtype, passes) == ((0, 5, 5), full.dtype, 0)
+    assert optical_dft(jnp.zeros((0, 7)), e, axes=(-1,)).shape == (0, 7)
+    assert optical_fourier_mix(x, e).shape == (0, 5, 5)
+    for boundary in ("circular", "valid"):
+        one = optical_circular_correlate(jnp.zeros((1, 25)), w, e, shape=(5, 5), boundary=boundary)
+        none = optical_circular_correlate(jnp.zeros((0, 25)), w, e, shape=(5, 5), boundary=boundary)
+        assert none.shape == (0, *one.shape[1:])
+    table = jnp.ones((3, 4, 2))
+    assert optical_position_lambda(jnp.zeros((0, 5, 2, 4)), jnp.zeros((0, 5, 3, 2)), table, e).shape == (
+        0,
+        5,
+        2,
+        3,
+    )
+    none = jnp.zeros((1, 0, 2, 4))
+    for call, name in (
+        (lambda: optical_dft(jnp.zeros((2, 0, 5)), e), "x"),
+        (lambda: optical_fourier_mix(jnp.zeros((2, 0, 5)), e), "x"),
+        (lambda: optical_circular_correlate(jnp.zeros((2, 0)), jnp.ones((2, 1)), e), "x"),
+        (lambda: optical_position_lambda(none, none, jnp.ones((3, 4, 4)), e), "query"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name} of shape .* must all be at least 1; only the batch"):
+            call()

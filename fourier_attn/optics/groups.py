@@ -9,6 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, no_type_check
 
+import numpy as np
+
+from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, check_choices, is_number
 from fourier_attn.optics.fields import LARGEST, TINY, bits, choice, measured, noise, parameter, register
 
@@ -194,6 +197,8 @@ class Modulator:
             value = getattr(self, name)
             if value is not None:
                 raise ValueError(f"{name}={value} is a part of drive_table; leave it None")
+        if isinstance(self.drive_table, np.ndarray):
+            conventions.check_table(self.drive_table)
 
     @property
     def speed_hz(self) -> float:
@@ -297,6 +302,9 @@ class Device:
             value = getattr(self, name)
             if value is not None:
                 raise ValueError(f"{name}={value}: a measured transfer does not drift; leave it None")
+        loss = self.insertion_loss_db
+        if isinstance(self.transfer, np.ndarray) and (loss is None or is_number(loss)):
+            conventions.check_passive(self.transfer, self.transmission)
 
     @property
     def transmission(self) -> float:

@@ -55,6 +55,12 @@ def optical_dft(
     Source: Cooley and Tukey 1965; Bluestein 1970; see `fourier_attn.optics.schedule`.
     """
     axes = transform_axes(x.shape, axes)
+    check_filled("x", x.shape, axes)
+    if x.size == 0:
+        one = jax.ShapeDtypeStruct([n if i in axes else 1 for i, n in enumerate(x.shape)], x.dtype)
+        example = jax.eval_shape(lambda x: optical_dft(x, engine, key, axes=axes, prefer=prefer), one)
+        y = jnp.zeros(x.shape, example.dtype)
+        return (y, 0) if report else y
     last = tuple(range(-len(axes), 0))
     sizes = tuple(x.shape[axis] for axis in axes)
     arrays = x.size // max(1, math.prod(sizes))
@@ -66,6 +72,19 @@ def optical_dft(
         y = backwards(y, last)
     y = jnp.moveaxis(y, last, axes)
     return (y, run.passes) if report else y
+
+
+def check_filled(name: str, shape: tuple[int, ...], axes: Sequence[int]) -> None:
+    """Checks that axes other than those of the batch hold something.
+
+    Raises: ValueError.
+    """
+    if 0 in [shape[axis] for axis in axes]:
+        places = sorted(axis % len(shape) for axis in axes)
+        raise ValueError(
+            f"{name} of shape {shape}: the sizes of axes {places} must all be at least 1; only the batch may "
+            "be empty"
+        )
 
 
 def _wide(x: Array) -> Array:
@@ -115,9 +134,12 @@ def optical_fourier_mix(
     Raises: ValueError for sizes that no plan covers, or a missing key.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
+    check_filled("x", x.shape, (-2, -1))
     t, d = x.shape[-2:]
     arrays, planned = plan_mix(x.shape, engine, prefer)
     run = FrameRunner(engine, key)
+    if x.size == 0:
+        return (x, 0) if report else x
     examples = _wide(x).reshape(-1, t, d)
     z = run.dft(_pair(examples, arrays), planned, real=engine.receiver.detection == "homodyne_re")
     y = _unpair(z, len(examples))
@@ -162,9 +184,15 @@ def optical_circular_correlate(
     Source: Optalysys' articles on transformers by convolution (5 x 5 demonstrator: 3 x 3 kernels).
     """
     check_field(engine)
+    check_filled("x", x.shape, (-1,))
+    check_filled("kernel", kernel.shape, range(-kernel.ndim, 0))
     run = FrameRunner(engine.whole_field(), key)
-    planned = plan_correlation(x.shape, kernel.shape, run.engine, shape, boundary, prefer)
+    vectors = x.shape if x.size else (1, x.shape[-1])
+    planned = plan_correlation(vectors, kernel.shape, run.engine, shape, boundary, prefer)
     check_multiply(multiply, planned, run.engine)
+    if x.size == 0:
+        y = jnp.zeros((*x.shape[:-1], planned.kernels, math.prod(planned.places)), x.dtype)
+        return (y, 0) if report else y
     y = _correlate(x, kernel, planned, run, multiply)
     return (y, run.passes) if report else y
 
@@ -239,6 +267,8 @@ def optical_position_lambda(
     Source: Bello, arXiv 2102.08602; Optalysys' article on lambda layers.
     """
     check_field(engine)
+    check_filled("query", query.shape, (1,))
+    check_filled("value", value.shape, (1,))
     if 0 in (query.size, value.size):
         y = jnp.zeros((*query.shape[:-1], value.shape[2]), value.dtype)
         return (y, 0) if report else y

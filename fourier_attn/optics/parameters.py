@@ -172,9 +172,8 @@ class Engine:
         Raises: ValueError for a matrix that is not square, not finite, not of the aperture or not passive, or
           a table that is not monotone.
         """
-        made = cls.with_transfer(transfer_matrix, drive_table, like=like, **parameters)
-        conventions.check_passive(made.device.transfer, made.device.transmission)
-        return made
+        transfer = _complex_array("transfer", transfer_matrix)
+        return cls._with_transfer(transfer, drive_table, like, parameters)
 
     @classmethod
     def with_transfer(
@@ -187,6 +186,14 @@ class Engine:
     ) -> "Engine":
         """`from_measured` without the check of passivity, which noise in a matrix may break."""
         transfer = _complex_array("transfer", transfer_matrix)
+        conventions.trust(transfer)
+        return cls._with_transfer(transfer, drive_table, like, parameters)
+
+    @classmethod
+    def _with_transfer(
+        cls, transfer: np.ndarray, drive_table: Any, like: "Engine | None", parameters: Mapping[str, Any]
+    ) -> "Engine":
+        """Makes the engine of `from_measured` from a complex matrix."""
         side = math.isqrt(len(np.atleast_1d(transfer)))
         squared = transfer.shape == (side**2, side**2) and "shape" not in parameters
         square = cls(shape=(side, side)) if squared and side else cls()
@@ -198,7 +205,7 @@ class Engine:
             table = _complex_array("drive_table", drive_table)
             known = {"extinction_db": None, "compensated": False, "v_pi": None, "drive_v": None}
             modulator = dataclasses.replace(modulator, drive_table=table, **known)
-        return like.replace(**{"device": device, "modulator": modulator} | parameters)
+        return like.replace(**{"device": device, "modulator": modulator, **parameters})
 
     @classmethod
     def from_file(cls, path: str | Path, *, like: "Engine | None" = None, **parameters: Any) -> "Engine":
@@ -212,12 +219,13 @@ class Engine:
         transfer, table, given = read_device(paths.given(path))
         if like is None:
             parameters = given | parameters
-        made = cls.with_transfer(transfer, table, like=like, **parameters, file=str(path))
+        parameters = {**parameters, "file": str(path)}
+        found = cls.with_transfer(transfer, table, like=like, **parameters)
         said = conventions.report(
-            str(path), conventions.fit(made.device.transfer, made.shape, made.lens, made.centered)
+            str(path), conventions.fit(found.device.transfer, found.shape, found.lens, found.centered)
         )
         try:
-            conventions.check_passive(made.device.transfer, made.device.transmission)
+            made = cls.from_measured(transfer, table, like=like, **parameters)
         except ValueError as error:
             raise ValueError(f"{error}\n{said}") from error
         _say_once(said)

@@ -9,8 +9,9 @@ the other axis: 256 x 64 points on 11 x 11 pixels take 15,972 frames or 6,272. `
 """
 
 import math
+import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics import schedule
@@ -29,12 +30,14 @@ class TransformPlan(NamedTuple):
       schedule: its steps.
       direct: whether the size is the aperture's own, so that one frame is all.
       method: in words.
+      lens: the engine's.
     """
 
     sizes: tuple[int, ...]
     schedule: Schedule
     direct: bool
     method: str
+    lens: str
 
     @property
     def stages(self) -> int:
@@ -47,7 +50,7 @@ class TransformPlan(NamedTuple):
 
     def digital(self, arrays: int) -> DigitalWork:
         """What is computed digitally of so many arrays."""
-        return schedule.digital_work(self.schedule, self.sizes).times(arrays)
+        return schedule.digital_work(self.schedule, self.sizes, self.lens).times(arrays)
 
 
 def plan_transform(
@@ -71,20 +74,20 @@ def _transform(
     check_plan(prefer)
     if sizes == engine.shape:
         method = ", ".join(f"{n} = {n}^1" for n in sizes)
-        return TransformPlan(sizes, schedule.one_frame(sizes), True, method)
+        return TransformPlan(sizes, schedule.one_frame(sizes), True, method, engine.lens)
     pixels = math.prod(engine.shape)
     axes = tuple(
         schedule.axis_of(n, side, engine.max_remainder)
         for n, side in zip(sizes, engine.shape[-len(sizes) :], strict=True)
     )
     method = ", ".join(axis.method for axis in axes)
-    plans = [TransformPlan(sizes, schedule.together(axes, pixels), False, method)]
+    plans = [TransformPlan(sizes, schedule.together(axes, pixels), False, method, engine.lens)]
     if prefer == "passes" and len(sizes) == 2:
         steps, words = schedule.row_column(axes, pixels), f"rows, then columns: {method}"
-        plans.append(TransformPlan(sizes, steps, False, words))
+        plans.append(TransformPlan(sizes, steps, False, words, engine.lens))
     if prefer == "passes" and len(sizes) == 2 and real:
         steps, words = schedule.real_row_column(axes, pixels), f"pairs of rows, half of the columns: {method}"
-        plans.append(TransformPlan(sizes, steps, False, words))
+        plans.append(TransformPlan(sizes, steps, False, words, engine.lens))
     return min(plans, key=lambda planned: (planned.frames(arrays), planned.stages))
 
 
@@ -364,12 +367,12 @@ class Plan(NamedTuple):
 
 def plan(
     operation: str,
-    x: tuple[int, ...],
+    x: Sequence[SupportsIndex],
     engine: Engine,
     *,
-    axes: Sequence[int] = (-2, -1),
-    kernel: tuple[int, ...] = (),
-    shape: tuple[int, ...] | None = None,
+    axes: Sequence[SupportsIndex] = (-2, -1),
+    kernel: Sequence[SupportsIndex] = (),
+    shape: Sequence[SupportsIndex] | None = None,
     boundary: str = "circular",
     multiply: str = "digital",
     prefer: str = "error",
@@ -390,8 +393,8 @@ def plan(
     names = ("dft", "fourier_mix", "circular_correlate", "position_lambda")
     if operation not in names:
         raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
-    x, kernel = tuple(x), tuple(kernel)
-    shape = None if shape is None else tuple(shape)
+    x, kernel, axes = (tuple(map(operator.index, sizes)) for sizes in (x, kernel, axes))
+    shape = None if shape is None else tuple(map(operator.index, shape))
     if not x or min(x) < 1:
         raise ValueError(f"sizes {x} must all be at least 1")
     times, factors = 1, 0

@@ -129,12 +129,14 @@ def lots(schedule: Schedule) -> int:
 
 
 class DigitalWork(NamedTuple):
-    """What is computed digitally.
+    """Counts the operations and the memory traffic of digital steps.
 
     Args:
       flops: real operations, 6 for a complex product and 5 n log2 n for a transform of n points.
-      values: complex numbers that digital transforms read from memory and write back. Products with twiddles
-        and chirps are made as numbers pass on their way from detectors to modulators.
+      values: complex numbers that digital transforms read from memory and write back: those of remainders,
+        and those that undo the lens along the other axis of rows. Transforms that follow each other share
+        one crossing. Products with twiddles and chirps, and pairs of rows that are taken apart, are
+        computed as numbers pass on their way from detectors to modulators.
     """
 
     flops: float
@@ -150,13 +152,18 @@ class DigitalWork(NamedTuple):
 PRODUCT = 6  # real operations of a complex product
 
 
-def digital_work(schedule: Schedule, sizes: tuple[int, ...]) -> DigitalWork:
-    """What one array of these sizes takes beside its frames."""
+def digital_work(schedule: Schedule, sizes: tuple[int, ...], lens: str = "2d") -> DigitalWork:
+    """Counts the digital work of one array of these sizes.
+
+    Args:
+      lens: a spherical one, "2d", mixes rows, which is undone digitally; a cylindrical one does not.
+    """
     found = DigitalWork(0.0, 0)
     for before, step in zip((None, *schedule), schedule, strict=False):
         after = _sizes_after(step, sizes)
         points = min(math.prod(sizes), math.prod(after)) if isinstance(step, Chirp) else math.prod(after)
-        found = found.plus(_step_work(step, points, alone=not isinstance(before, Rest)))
+        follows = isinstance(before, Rest) or (isinstance(before, Stage) and _undone(before, lens))
+        found = found.plus(_step_work(step, points, lens, alone=not follows))
         sizes = after
     return found
 
@@ -178,15 +185,20 @@ def _sizes_after(step: Step, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(now)
 
 
-def _step_work(step: Step, points: int, alone: bool) -> DigitalWork:
-    """Work of a step on so many points. Remainders of two axes cross memory together: not `alone`."""
+def _step_work(step: Step, points: int, lens: str, alone: bool) -> DigitalWork:
+    """Counts the work of a step on so many points.
+
+    Args:
+      alone: whether a transform crosses memory for itself, and not together with the one before.
+    """
     match step:
         case Stage():
-            return DigitalWork(points * _twiddles_and_rows(step), 0)
+            work = _twiddles(step) + (_undoing(step) if _undone(step, lens) else 0.0)
+            return DigitalWork(points * work, points if _undone(step, lens) else 0)
         case Rest():
             return DigitalWork(5 * points * math.log2(step.points), points if alone else 0)
         case Within():
-            return digital_work(step.schedule, (step.points,)).times(points // step.points)
+            return digital_work(step.schedule, (step.points,), lens).times(points // step.points)
         case SplitRows():
             return DigitalWork(4.0 * points, 0)
         case Chirp() | ChirpFilter() | ChirpBack():
@@ -194,12 +206,20 @@ def _step_work(step: Step, points: int, alone: bool) -> DigitalWork:
     return DigitalWork(0.0, 0)
 
 
-def _twiddles_and_rows(stage: Stage) -> float:
-    """Operations for each point: a product for each axis that goes on, and rows that are taken apart."""
+def _twiddles(stage: Stage) -> float:
+    """Counts the operations for each point of a product for each axis that has further stages."""
     axes = zip(stage.sizes, stage.sides, stage.done, strict=True)
-    products = sum(side > 1 and n > side * done for n, side, done in axes)
-    rows = math.prod(stage.sides) < stage.pixels  # beside each other in a frame: the lens mixes them
-    return PRODUCT * products + (5 * math.log2(stage.pixels / math.prod(stage.sides)) if rows else 0.0)
+    return float(PRODUCT * sum(side > 1 and n > side * done for n, side, done in axes))
+
+
+def _undone(stage: Stage, lens: str) -> bool:
+    """Returns whether several rows share a frame, along whose other axis the lens transforms, too."""
+    return lens == "2d" and math.prod(stage.sides) < stage.pixels
+
+
+def _undoing(stage: Stage) -> float:
+    """Counts the operations for each point of the digital transform along the other axis of rows."""
+    return 5 * math.log2(stage.pixels / math.prod(stage.sides))
 
 
 def split(n: int, side: int) -> tuple[int, int]:
