@@ -163,7 +163,8 @@ def with_run(words: Sequence[str]) -> list[str]:
 def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Returns a command line without the overrides that config_flags cannot parse, and these by their knobs.
 
-    It knows no None for a knob that has a value, and no name of an engine for one with parameters.
+    It knows no None for a knob that has a value, and no name of an engine for one with parameters. What comes
+    last holds.
     """
     rest, found, skip = [], {}, False
     for word, following in zip(words, (*words[1:], "--"), strict=True):
@@ -172,7 +173,10 @@ def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         value = value if equals else following
         if skip:
             skip = False
-        elif option.lstrip("-") != f"config.{knob}" or not (value == "None" or ENGINE.fullmatch(knob)):
+        elif not word.startswith("-") or option.lstrip("-") != f"config.{knob}":
+            rest.append(word)
+        elif value != "None" and not ENGINE.fullmatch(knob):
+            found.pop(knob, None)
             rest.append(word)
         else:
             found[knob], skip = value, not equals

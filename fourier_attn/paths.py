@@ -42,8 +42,11 @@ def given(name: str | Path) -> Path:
 
 
 def absolute(name: str) -> str:
-    """Returns a name as it is stored, which leads to the same file from any directory; "" stays."""
-    return os.path.normpath(Path.cwd() / given(name)) if name else ""
+    """Returns a name as it is stored, which leads to the same file from any directory; "" stays.
+
+    A `..` stays, too: behind a link it leads elsewhere than the letters say.
+    """
+    return str(Path.cwd() / given(name)) if name else ""
 
 
 def folder(name: str | Path, option: str) -> Path:

@@ -2,6 +2,8 @@
 
 import sys
 
+from absl import flags
+
 from fourier_attn import paths
 from fourier_attn.config import Config
 from fourier_attn.train import workdir
@@ -9,7 +11,10 @@ from fourier_attn.train import workdir
 
 def get_config(directory: str) -> Config:
     """Returns the configuration of the run in `directory`, to which overrides are given."""
-    if "--allow_code" in sys.argv:
+    line = flags.FlagValues()  # the command's own flags are being read
+    flags.DEFINE_boolean("allow_code", False, "as the command has it", flag_values=line)
+    line(sys.argv, known_only=True)
+    if line.allow_code:
         for file in workdir.allow_code(paths.given(directory)):
             print(f"code        {file}", file=sys.stderr)
     return workdir.load(paths.given(directory))

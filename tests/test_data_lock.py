@@ -1,6 +1,7 @@
 """Several processes that start on one data directory: one prepares a data set, the others wait for it."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -30,31 +31,64 @@ def waited(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_who_comes_later_waits_and_says_so(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+def heard(pipe: int) -> str:
+    """What a child writes into a pipe, within a minute."""
+    assert select.select([pipe], [], [], 60)[0]
+    return os.read(pipe, 10_000).decode()
+
+
+def test_who_comes_later_waits_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = tmp_path / "said"
+    (hear, speak), (listen, go) = os.pipe(), os.pipe()
 
-    def work() -> None:
-        with lock.alone(tmp_path / "data", "a/b:1.0.0"):
-            said.write_text(f"{said.read_text() if said.exists() else ''}in ")
-            time.sleep(0.2)
-            said.write_text(f"{said.read_text()}out ")
+    def work(first: bool = False) -> None:
+        with os.fdopen(os.dup(speak), "w") as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            with lock.alone(tmp_path / "data", "a/b:1.0.0"):
+                said.write_text(f"{said.read_text() if said.exists() else ''}in ")
+                if first:
+                    os.write(speak, b"inside")
+                    heard(listen)
+                said.write_text(f"{said.read_text()}out ")
 
-    children = [in_child(work) for _ in range(3)]
+    children = [in_child(lambda: work(first=True))]
+    assert heard(hear) == "inside"
+    for _ in range(2):
+        children.append(in_child(work))
+        assert heard(hear).startswith("waiting for another process that prepares a/b:1.0.0 in")
+    os.write(go, b"go")
     assert [waited(child) for child in children] == [0, 0, 0]
     assert said.read_text() == "in out " * 3
-    assert "waiting for another process that prepares a/b:1.0.0 in" in capfd.readouterr().err
     assert not [*tmp_path.glob("data/*")]  # nor a file of the lock
 
 
+def test_the_lock_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a killed process has left, which this user may only read."""
+    opened = os.open
+
+    def refuse(path: Path, flags: int, *mode: int) -> int:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, flags, *mode)
+
+    (tmp_path / ".x.lock").touch()
+    monkeypatch.setattr(os, "open", refuse)
+    with lock.alone(tmp_path, "x"):
+        pass
+    with pytest.raises(PermissionError), lock.alone(tmp_path, "none"):
+        pass
+
+
 def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
+    hear, speak = os.pipe()
+
     def work() -> None:
         with lock.alone(tmp_path, "x"):
-            (tmp_path / "held").touch()
+            os.write(speak, b"inside")
             time.sleep(60)
 
     child = in_child(work)
-    while not (tmp_path / "held").exists():
-        time.sleep(0.01)
+    assert heard(hear) == "inside"
     os.kill(child, signal.SIGKILL)
     waited(child)
     assert (tmp_path / ".x.lock").exists()

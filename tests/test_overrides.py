@@ -3,13 +3,14 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, main
+from fourier_attn import command, config, main, run_config
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.parameters import every_parameter
 from fourier_attn.train import workdir
@@ -49,6 +50,32 @@ def test_none_and_names_of_engines_are_given_on_a_command_line() -> None:
     named = read(f"{ENGINE}=hostile")
     assert presets.build(named.model.mixer.engine) == presets.preset("hostile")
     assert read("model.mixer.eval_engine=ideal").model.mixer.eval_engine.shape == (11, 11)
+
+
+def test_the_last_override_of_a_knob_holds() -> None:
+    knob = f"{ENGINE}.receiver.adc_bits"
+    assert read(f"{knob}=None", f"{knob}=3").model.mixer.engine.receiver.adc_bits == 3
+    assert read(f"{knob}=3", f"{knob}=None").model.mixer.engine.receiver.adc_bits is None
+
+
+def test_a_text_is_no_override() -> None:
+    words = ["main", "--text", "config.x=None"]
+    assert command.without_optional(words) == (words, {})
+
+
+@pytest.mark.parametrize(
+    ("word", "allowed"),
+    [("--allow_code", True), ("--allow_code=true", True), ("-allow_code", True), ("--noallow_code", False)],
+)
+def test_code_of_a_run_is_allowed_however_it_is_written(
+    word: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(sys, "argv", ["main", "--config=x", "--text", "a b", word, "--config.data.dir=a"])
+    monkeypatch.setattr(workdir, "allow_code", lambda place: asked.append(place) or [])
+    monkeypatch.setattr(workdir, "load", lambda place: place)
+    assert run_config.get_config("run") == Path("run")
+    assert asked == [Path("run")] * allowed
 
 
 @pytest.mark.parametrize(

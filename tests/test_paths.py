@@ -67,14 +67,21 @@ def test_a_configuration_is_kept_with_names_that_hold_from_any_directory(home: P
     assert found.data.train == f"{here}/t.csv"
     assert found.data.test == f"{home}/t.csv"
     assert found.data.validation == found.data.dir == ""
-    assert found.data.tokenizer == f"{here.parent}/tok.json"
+    assert found.data.tokenizer == f"{here}/../tok.json"
     assert found.data.corpora == (f"{home}/a.txt", "imdb_reviews:train")
-    assert found.init_from == f"{here}/runs/b"
+    assert found.init_from == f"{here}/runs/a/../b"
     assert c.data.train == "t.csv"
     assert config.with_absolute_paths(found).to_dict() == found.to_dict()
     c = config.default("identity", "tfds")
     c.data.train = "train"
     assert config.with_absolute_paths(c).data.train == "train"  # a split's name
+
+
+def test_a_step_up_from_a_link_leads_where_it_did(home: Path) -> None:
+    (home / "a").mkdir()
+    (home / "t.csv").touch()
+    Path("link").symlink_to(home / "a")
+    assert Path(paths.absolute("link/../t.csv")).samefile(home / "t.csv")
 
 
 def test_the_folder_of_a_pattern_is_taken_literally(home: Path) -> None:

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-NONE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)  # of file systems that have no locks
+# Of file systems that have no locks; the last is NFS's for a file that cannot be written to.
+NONE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 
 
 @contextlib.contextmanager
@@ -27,7 +28,8 @@ def alone(folder: Path, name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # before it is let go, so that whoever waits makes it anew
+        with contextlib.suppress(PermissionError):  # another user's, in a folder like /tmp: it does no harm
+            path.unlink(missing_ok=True)  # before it is let go, so that whoever waits makes it anew
         os.close(number)
         for each in made:
             with contextlib.suppress(OSError):  # which says that something was written there
@@ -40,7 +42,7 @@ def _held(path: Path, what: str) -> int:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            number = _opened(path)
         except FileNotFoundError:  # another process has removed the folder, which it had made
             continue
         try:
@@ -58,6 +60,16 @@ def _held(path: Path, what: str) -> int:
         if _is(path, number):
             return number
         os.close(number)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except PermissionError as error:
+        try:  # another user's process was killed and has left it; to lock it, reading is enough
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            raise error from None
 
 
 def _is(path: Path, number: int) -> bool:
