@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Float32, Int, Key, Real, Shaped
 
 from fourier_attn import layers, ops, optics
 from fourier_attn.layers.attention import Attention
@@ -110,6 +110,8 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
         "long_conv.long_convolve": {"x": x, "kernel": normal(5, d)},
         "patches.patches": {"x": normal(b, 4, 4, d), "patch": 2},
         "patches.fold": {"y": normal(b, 4, 2, 2, d), "image": (4, 4), "patch": 2},
+        "positions.sines": {"where": places(t), "width": 4},
+        "positions.sinusoids": {"where": places(t), "width": 4},
         "positions.rotate": {"x": normal(b, t, 2, 4), "where": places(t)},
         "positions.interpolate": {"table": normal(4, d), "source": (4,), "target": (8,)},
         "products.mirrored": {"half": normal(b, t, 3), "d": 4},
@@ -163,6 +165,30 @@ def test_what_is_no_number_of_the_kind_is_refused_by_name(name: str) -> None:
                 assert said.startswith(f"{argument} of dtype {jnp.dtype(dtype)} must be ")
 
 
+WRONG: dict[Any, tuple[Any, ...]] = {
+    int: (2.5, "a", [1]),
+    float: ("0.5", [0.5], 1j),
+    bool: ("no", [True], 2),
+    str: ("?",),
+    tuple[int, ...]: (2.5, ("a",)),
+}
+FREE = {"chirp.roots.dtype", "dense.matrix_dot_general.dimension_numbers", "dense.matrix_dot_general.options"}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_other_argument_is_refused_by_name(name: str) -> None:
+    """Numbers, switches, names and sizes: all that is no array."""
+    op, values = OPS[name], arguments()[name]
+    for argument, parameter in inspect.signature(op).parameters.items():
+        if argument in kinds(op) or f"{name}.{argument}" in FREE:
+            continue
+        parts = typing.get_args(parameter.annotation)
+        of = parts[0] if type(None) in parts else parameter.annotation
+        for value in WRONG[of]:
+            with pytest.raises((ValueError, TypeError), match=f"^{argument}="):
+                op(**{**values, argument: value})
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_integers_lists_and_numpy_are_taken(name: str) -> None:
     """They give what arrays of float32, or of booleans, give."""
@@ -172,7 +198,8 @@ def test_integers_lists_and_numpy_are_taken(name: str) -> None:
     unlike = given(names, "Bool", lambda x: np.asarray(x, np.uint8), unlike)
     unlike = given(names, "Int", lambda x: np.asarray(x, np.uint8), unlike)
     lists = given(names, "Float", lambda x: np.asarray(x).tolist(), values)
-    lists = given(names, "Bool", lambda x: np.asarray(x).tolist(), lists)
+    for which in ("Bool", "Num"):
+        lists = given(names, which, lambda x: np.asarray(x).tolist(), lists)
     assert jax.eval_shape(partial(op, **unlike)) == jax.eval_shape(partial(op, **lists)) == expected
 
 
@@ -181,6 +208,48 @@ def taken(
     x: Float[Array, "b t"], n: Int[Array, " b"] | None = None, *, mask: Bool[Array, "b t"] | None = None
 ) -> tuple[Array | None, ...]:
     return x, n, mask
+
+
+@takes_arrays
+def many(x: Float[Array, " t"], *more: Float[Array, " t"], n: int = 1, **named: Float[Array, " t"]) -> Any:
+    return x, more, n, named
+
+
+def test_surplus_arguments() -> None:
+    """Positional ones never stand for keywords; those of *args and **kwargs are converted, too."""
+    with pytest.raises(TypeError, match="positional argument"):
+        fourier_mix(normal(1, 3, 2), [1.5])  # not a complaint about lengths
+    x, more, n, named = many([1], [2], [3], n=np.int8(4), other=[5])
+    assert n == 4
+    assert [y.dtype for y in (x, *more, named["other"])] == [jnp.float32] * 4
+    for arguments, options, said in (
+        (([1], [2], ["a"]), {}, r"^more\[1\] must be an array"),
+        (([1],), {"other": ["a"]}, "^other must be an array"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            many(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "said"),
+    [
+        ("Float[Array, 't']", "annotation .* of x is a string.*; remove the quotes"),
+        (typing.Optional["Array"], "annotation .* of x is a string"),
+        (Float32[Array, " t"], "annotation Float32 of x is unknown; use one of Float, "),
+        (Shaped[Array, " t"] | None, "annotation Shaped of x is unknown"),
+        (tuple[Real[Array, " t"], int], "annotation Real of x is unknown"),
+        (Float[Array, " t"] | Int[Array, " t"], "annotation .* of x cannot be followed; use one kind"),
+        (tuple[Float[Array, " t"], ...], "annotation .* of x cannot be followed"),
+        (list[Float[Array, " t"]], "annotation .* of x cannot be followed"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_at_once(annotation: Any, said: str) -> None:
+    def unlike(x: Any) -> Any:
+        return x
+
+    unlike.__annotations__["x"] = annotation
+    with pytest.raises(TypeError, match=said):
+        takes_arrays(unlike)
 
 
 def test_values_are_kept() -> None:
@@ -233,6 +302,20 @@ def nothing_in(name: str, axis: str) -> None:
         assert part.shape == tuple(0 if n % 16 == 0 else n for n in like.shape), axis
         assert part.dtype == like.dtype
     assert jax.tree.map(jnp.shape, gradient) == jax.tree.map(jnp.shape, inputs)
+
+
+@takes_arrays
+def drawn(key: Key[Array, ""]) -> Any:
+    return key
+
+
+@pytest.mark.parametrize("default", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_raw_keys(default: str) -> None:
+    """Their size says whose they are; where it is the default's size, they are the default's."""
+    with jax.default_prng_impl(default):
+        for impl in ("threefry2x32", "rbg"):
+            expected = default if impl == "rbg" and default != "threefry2x32" else impl
+            assert str(jax.random.key_impl(drawn(jax.random.PRNGKey(0, impl=impl)))) == expected
 
 
 def test_no_source_tokens_have_no_average() -> None:
@@ -294,6 +377,8 @@ def test_lengths() -> None:
             fourier_mix(x, lengths=lengths)
     traced = jax.jit(lambda x, n: fourier_mix(x, lengths=n))
     np.testing.assert_array_equal(traced(x, jnp.array([99, -3])), traced(x, jnp.array([12, 0])))
+    clipped = jax.jit(lambda n: taken([[0]], n)[1])(jnp.array([2**32 - 1, 5], jnp.uint32))
+    np.testing.assert_array_equal(clipped, np.array([2**31 - 1, 5], np.int32))
 
 
 def test_masks_grids_and_keys() -> None:
@@ -315,6 +400,8 @@ def test_masks_grids_and_keys() -> None:
     np.testing.assert_array_equal(*dropped)
     with pytest.raises(ValueError, match=r"dropout_key of dtype int64 must be a key"):
         attention(x, x, x, dropout=0.5, dropout_key=3)
+    with pytest.raises(ValueError, match=r"dropout_key of dtype uint32 must be a key"):
+        attention(x, x, x, dropout=0.5, dropout_key=jnp.zeros(3, jnp.uint32))
     with pytest.raises(ValueError, match=r"x of shape \(3,\) must have the axes \(\*b, t, d\)"):
         fourier_mix(normal(3))
     with pytest.raises(ValueError, match="key of shape"):  # before the type checker of these tests

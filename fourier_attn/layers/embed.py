@@ -10,7 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Float, Int, Num, UInt8
 
 from fourier_attn.layers import initial
 from fourier_attn.ops import positions as codes
@@ -25,7 +25,11 @@ POSITIONS = ("learned", *CODES, *(name + APPENDED for name in CODES), "rotary", 
 
 @takes_arrays
 def with_positions(
-    x: Float[Array, "b t e"], kind: str, width: int, where: np.ndarray, table: Callable[[], Array]
+    x: Float[Array, "b t e"],
+    kind: str,
+    width: int,
+    where: Num[np.ndarray, "t a"],
+    table: Callable[[], Array],
 ) -> Float[Array, "b t f"]:
     """The vectors with codes of their places.
 

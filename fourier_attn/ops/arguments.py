@@ -1,4 +1,4 @@
-"""Arguments of ops: what is promoted to the arrays that an op computes with, and what is refused by name.
+"""Converts the arguments of ops to the arrays that they compute with, or refuses them by name.
 
 `takes_arrays` marks every public op and every layer. It reads the annotations of their arguments:
 
@@ -11,17 +11,21 @@
     Bool     booleans stay; the integers 0 and 1 are False and True; floating point is refused
     Key      keys stay; those of `jax.random.PRNGKey` become such
     tuple[int, ...]   any sequence of integers
+    int, float, bool  a number of this type, of Python, NumPy or an array without axes
 
-Numbers, lists and arrays of NumPy become arrays of JAX. Dtypes and axes are known when a program is traced,
-so that a compiled one contains nothing of this. Values are read only outside of a program.
+Numbers, lists and arrays of NumPy become arrays of JAX; an annotation of `np.ndarray`, as
+`Num[np.ndarray, "t a"]`, asks for NumPy and for values that are known when a program is traced.
+Other annotations of arrays are refused where the function is defined. Dtypes and axes are known when a
+program is traced, so that a compiled one contains nothing of this. Values are read only outside of a program.
 
 An op that computes "in float32" does so for all dtypes but float64, which it computes in float64 (`wide`).
-Where nothing goes in (an axis of size 0), nothing comes out: results of the right shape, empty or 0.
+For an axis of size 0 an op returns a result of the right shape, empty or 0.
 """
 
 import functools
 import inspect
 import operator
+import types
 import typing
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
@@ -30,7 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Complex, Float, Inexact, Int, Key, Num, UInt8
+from jaxtyping import AbstractArray, Array, Bool, Complex, Float, Inexact, Int, Key, Num, UInt8
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -46,20 +50,25 @@ def takes_arrays(function: Callable[_P, _R]) -> Callable[_P, _R]:
         >>> double([1, 2])
         Array([2., 4.], dtype=float32)
 
-    Raises: ValueError for numbers of another kind and for another count of axes, TypeError for what is no
-      array of numbers; both name the argument, its value and the cure.
+    Raises: ValueError for numbers of another kind and for another count of axes, TypeError for other values;
+      both name the argument, its value and the cure. TypeError at once for an annotation of arrays that is
+      not listed in the module, and for one that is a string.
     """
-    parameters = inspect.signature(function).parameters
-    converters = {name: _converter(parameter.annotation) for name, parameter in parameters.items()}
-    names, call = list(parameters), cast("Callable[..., _R]", function)
+    parameters = inspect.signature(function).parameters.values()
+    converters = {p.name: _converter(p.name, p.annotation) for p in parameters}
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    surplus = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
+    others = converters.get(next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), ""))
+    call = cast("Callable[..., _R]", function)
 
     @functools.wraps(function)
     def converted(*arguments: _P.args, **options: _P.kwargs) -> _R:
-        named = [*zip(names, arguments, strict=False)]
-        positional = [_convert(converters[name], name, value) for name, value in named]
-        keywords = {name: _convert(converters.get(name), name, value) for name, value in options.items()}
-        # More arguments than there are names: the function itself says so.
-        return call(*positional, *arguments[len(named) :], **keywords)
+        positional = [_convert(converters[n], n, value) for n, value in zip(names, arguments, strict=False)]
+        # Where the function takes no more than its names, it says so itself.
+        for i, value in enumerate(arguments[len(names) :]):
+            positional.append(_convert(converters.get(surplus), f"{surplus}[{i}]", value))
+        keywords = {n: _convert(converters.get(n, others), n, value) for n, value in options.items()}
+        return call(*positional, **keywords)
 
     return converted
 
@@ -68,36 +77,106 @@ def _convert(convert: Convert | None, name: str, value: Any) -> Any:
     return value if convert is None else convert(name, value)
 
 
-def _converter(annotation: Any) -> Convert | None:
-    """What makes an argument of an annotation; None for arguments that are taken as they are."""
-    parts = typing.get_args(annotation)
-    if type(None) in parts:
-        inner = next((found for part in parts if (found := _converter(part))), None)
-        return inner and (lambda name, value: None if value is None else inner(name, value))
+def _converter(name: str, annotation: Any) -> Convert | None:
+    """Returns the function that converts an argument, None for one that is passed as it is.
+
+    Raises: TypeError for an annotation that cannot be followed, which would be ignored otherwise.
+    """
+    if isinstance(annotation, str | typing.ForwardRef):
+        raise TypeError(
+            f"the annotation {annotation!r} of {name} is a string, which takes_arrays does not read; remove "
+            "the quotes, or `from __future__ import annotations`"
+        )
+    if isinstance(annotation, type):
+        return _array_converter(name, annotation) if _is_array(annotation) else SCALARS.get(annotation)
     if annotation == tuple[int, ...]:
         return _sizes
-    if typing.get_origin(annotation) is tuple:
-        inner = [_converter(part) for part in parts]
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple and Ellipsis not in parts:
+        inner = [_converter(name, part) for part in parts]
         return functools.partial(_several, inner) if any(inner) else None
-    kind = KINDS.get(getattr(annotation, "dtype", None))
-    return kind and functools.partial(_array, kind, annotation)
+    present = [part for part in parts if part is not type(None)]
+    if origin in (typing.Union, types.UnionType) and len(present) == 1:
+        one = _converter(name, present[0])
+        return one and (lambda name, value: None if value is None else one(name, value))
+    if origin is not Callable and _has_arrays(annotation):
+        raise TypeError(
+            f"the annotation {annotation} of {name} cannot be followed; use one kind of array, or a tuple "
+            "with one kind for each item, or either of them | None"
+        )
+    return None
+
+
+def _array_converter(name: str, annotation: Any) -> Convert:
+    kind = KINDS.get(annotation.dtype)
+    if kind is None:
+        known_kinds = ", ".join(known.__name__ for known in KINDS)
+        raise TypeError(
+            f"the annotation {annotation.dtype.__name__} of {name} is unknown; use one of {known_kinds}"
+        )
+    return functools.partial(_array, kind, annotation)
+
+
+def _is_array(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, AbstractArray)
+
+
+def _has_arrays(annotation: Any) -> bool:
+    return any(_is_array(part) or _has_arrays(part) for part in typing.get_args(annotation))
 
 
 def _several(converters: list[Convert | None], name: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, tuple | list) or len(values) != len(converters):
-        raise TypeError(f"{name} must be a tuple of {len(converters)} arrays, not {_described(values)}")
+        raise TypeError(f"{name} must be a tuple of {len(converters)} items, not {_described(values)}")
     pairs = zip(converters, values, strict=True)
     return tuple(_convert(one, f"{name}[{i}]", value) for i, (one, value) in enumerate(pairs))
 
 
 def _sizes(name: str, values: Any) -> tuple[int, ...]:
     try:
-        return tuple(operator.index(n) for n in values)
+        return tuple(_index(n) for n in values)
     except TypeError as error:
         raise TypeError(f"{name}={values!r} must be a tuple of whole numbers") from error
 
 
-def _array(kind: Convert, annotation: Any, name: str, value: Any) -> Array:
+def _index(value: Any) -> int:
+    """Returns a whole number; the size of an axis may be a symbol of `jax.export`."""
+    return value if jax.export.is_symbolic_dim(value) else operator.index(value)
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return _index(value)
+    except TypeError as error:
+        raise TypeError(f"{name}={value!r} must be a whole number") from error
+
+
+def _float(name: str, value: Any) -> Any:
+    """A number of Python; one that is traced stays, since only the op knows whether it may be."""
+    if isinstance(value, Tracer) and value.ndim == 0:
+        return value
+    try:
+        if isinstance(value, str | bytes) or np.ndim(value):
+            raise TypeError("not one number")
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={value!r} must be a number") from error
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    if known(value) and np.ndim(value) == 0:
+        x = np.asarray(value)
+        if x.dtype.kind in "biu" and _within(x, 0, 1):
+            return bool(x)
+    raise TypeError(f"{name}={value!r} must be True or False, and known when a program is traced")
+
+
+def _array(kind: Convert, annotation: Any, name: str, value: Any) -> Array | np.ndarray:
+    on_host = annotation.array_type is np.ndarray
+    if on_host and not known(value):
+        raise TypeError(f"{name} must be known when a program is traced; pass an array of NumPy")
     x = kind(name, value if isinstance(value, jax.Array) else _numbers(name, value))
     axes = annotation.dims
     least = len(axes) - (annotation.index_variadic is not None)
@@ -105,11 +184,11 @@ def _array(kind: Convert, annotation: Any, name: str, value: Any) -> Array:
         wanted = annotation.dim_str.replace(" ", ", ")
         cure = f"; for one example use {name}[None]" if wanted[:1] == "b" and x.ndim == least - 1 else ""
         raise ValueError(f"{name} of shape {x.shape} must have the axes ({wanted}){cure}")
-    return jnp.asarray(x)
+    return np.asarray(x) if on_host else jnp.asarray(x)
 
 
 def _numbers(name: str, value: Any) -> Any:
-    """A list, a number or another library's array as one of NumPy, or of JAX where parts of it are JAX's."""
+    """Returns a list, a number or another library's array as an array of NumPy, or of JAX if parts are."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask an op does not see; use {name}.filled(0)")
     if value is None:
@@ -167,8 +246,11 @@ def _whole(name: str, x: Any) -> Any:
     if jnp.issubdtype(x.dtype, jnp.signedinteger) and isinstance(x, jax.Array):
         return x
     signed = jax.dtypes.canonicalize_dtype(jnp.int64) if x.dtype.itemsize > 4 else jnp.dtype(jnp.int32)
-    if signed.itemsize == 4 and known(x) and not _within(x, -(2**31), 2**31 - 1):
-        raise ValueError(f"{name} has numbers {_range(x)}, beyond 32 bits")
+    bounds = jnp.iinfo(signed)
+    if known(x) and not _within(x, bounds.min, bounds.max):
+        raise ValueError(f"{name} has numbers {_range(x)}, beyond {bounds.bits} bits")
+    if x.dtype.itemsize >= signed.itemsize and not known(x):
+        x = jnp.minimum(x, jnp.asarray(bounds.max, x.dtype))  # a cast would make them negative
     return x.astype(signed)
 
 
@@ -194,7 +276,11 @@ def _key(name: str, x: Any) -> Any:
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         return x
     if x.dtype == jnp.uint32 and x.ndim:
-        return jax.random.wrap_key_data(jnp.asarray(x))
+        size = x.shape[-1]
+        default = jax.eval_shape(lambda: jax.random.PRNGKey(0)).shape[-1]
+        implementation = None if size == default else {2: "threefry2x32", 4: "rbg"}.get(size, "")
+        if implementation != "":
+            return jax.random.wrap_key_data(jnp.asarray(x), impl=implementation)
     raise _wrong(name, x, "a key; make it with jax.random.key(seed)")
 
 
@@ -223,6 +309,8 @@ KINDS: dict[Any, Convert] = {
     Key: _key,
 }
 
+SCALARS: dict[type, Convert] = {int: _integer, float: _float, bool: _flag}
+
 
 def known(x: Any) -> bool:
     """Returns whether this process can read the values of an array, which a traced one does not have.
@@ -236,7 +324,7 @@ def known(x: Any) -> bool:
 
 
 def wide(*arrays: Array | np.ndarray) -> jnp.dtype:
-    """The dtype in which arrays are summed and transformed: float64 if one of them has it, otherwise float32.
+    """Returns the dtype in which arrays are summed and transformed: float64 if one has it, otherwise float32.
 
     >>> wide(jnp.ones(2, jnp.bfloat16))
     dtype('float32')

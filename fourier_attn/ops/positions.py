@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
 from fourier_attn.ops.arguments import takes_arrays, wide
 
@@ -33,7 +33,8 @@ def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
     return np.concatenate([np.zeros((extra, len(grid)), found.dtype), found])
 
 
-def sines(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
+@takes_arrays
+def sines(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.ndarray:
     """The chapter's code (t, width): sines of each coordinate, one coordinate after the other.
 
         p = [sin(x), sin(x / B), sin(x / B^2), .., sin(x / B^P)]        for x, then for y
@@ -51,7 +52,8 @@ def sines(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
     return np.sin(waves).reshape(len(where), width).astype(np.float32)
 
 
-def sinusoids(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
+@takes_arrays
+def sinusoids(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.ndarray:
     """The usual code (t, width): sines and cosines of each coordinate, one coordinate after the other.
 
         p[2 i] = sin(x / base^(2 i / n)),    p[2 i + 1] = cos(x / base^(2 i / n)),    n = width / axes
@@ -68,7 +70,9 @@ def sinusoids(where: np.ndarray, width: int, base: float = BASE) -> np.ndarray:
 
 
 @takes_arrays
-def rotate(x: Float[Array, "b t h k"], where: np.ndarray, base: float = BASE) -> Float[Array, "b t h k"]:
+def rotate(
+    x: Float[Array, "b t h k"], where: Num[np.ndarray, "t a"], base: float = BASE
+) -> Float[Array, "b t h k"]:
     """Rotates pairs of features by angles that grow with the place, so that products know distances only.
 
         (y[2 i], y[2 i + 1]) = R(x / base^(2 i / n)) (x[2 i], x[2 i + 1]),    n = k / axes
