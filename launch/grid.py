@@ -54,7 +54,7 @@ def name(point: Point) -> str:
 
     Raises: ValueError where it would be too long for a file system.
     """
-    plain = str.maketrans("[]", "()", " '\"")  # Orbax reads brackets in a path as a pattern
+    plain = str.maketrans("[]", "()", " ")  # Orbax reads brackets in a path as a pattern
     parts = (f"{knob}={quote(value.translate(plain), safe='(),+')}" for knob, value in point.items())
     text = ",".join(parts)
     if len(text.encode()) > LONGEST:
@@ -84,8 +84,8 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
     names = [name(point) for point in chosen]
     if len(set(names)) < len(names):
         raise ValueError(
-            "two points of the grid have the same directory; their values differ only by spaces, quotes or "
-            "the kind of brackets"
+            "two points of the grid have the same directory; their values differ only by spaces or the kind "
+            "of brackets"
         )
     for knob in chosen[0]:
         if option(given, f"config.{knob}") is not None:
@@ -116,7 +116,8 @@ def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> 
     try:
         found = read([*own, *words(point)], recipe)
         config.check(found)
-        memory.traced(found)  # a mixer looks at its values when it is first used
+        if not found.init_from:  # the architecture of given weights replaces this one
+            memory.traced(found)  # a mixer looks at its values when it is first used
         return found
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error

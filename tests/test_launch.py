@@ -43,6 +43,18 @@ def test_points_of_a_grid() -> None:
     assert grid.words(points[5]) == ["--config.optim.learning_rate=5e-4", "--config.seed=2"]
 
 
+def test_a_name_of_an_earlier_sweep_is_found_again() -> None:
+    assert grid.name({"model.layout": "('a', 'b')"}) == "model.layout=(%27a%27,%27b%27)"
+
+
+def test_a_start_may_be_shorter_than_the_texts() -> None:
+    """The architecture is that of the weights, whose positions are interpolated."""
+    own = ["--config=configs/fnet.py", "--config.data.length=100"]
+    with pytest.raises(ValueError, match="100 tokens exceeds positions=48"):
+        grid.check_point(own, {"seed": "0"})
+    assert grid.check_point([*own, "--config.init_from=runs/a"], {"seed": "0"}).data.length == 100
+
+
 def test_values_may_have_commas_within_brackets() -> None:
     points = grid.points(["data.buckets=(64, 128),(),[1,(2,3)]"])
     assert [point["data.buckets"] for point in points] == ["(64, 128)", "()", "[1,(2,3)]"]

@@ -4,6 +4,7 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tqdm import tqdm
@@ -84,6 +85,37 @@ def test_quick_steps_do_not_wait_for_the_devices(monkeypatch: pytest.MonkeyPatch
     devices = Devices(monkeypatch, 0.02)
     devices.train(20_000, first=10_000)
     assert devices.lines[0] == "train       11,519 of 20,000 steps, loss 0.500, 400 examples/s, 3 min left"
+
+
+def test_the_devices_have_a_step_to_do_while_one_is_shown() -> None:
+    """Or nothing is computed while the next batch is read, where each step takes longer than a look."""
+    events: list[str] = []
+
+    class Bar(progress.Progress):
+        def __init__(self):
+            pass
+
+        def due(self, step: int) -> bool:
+            return True
+
+        def show(self, step: int, metrics: str = "") -> None:
+            events.append(f"shown {step} {metrics}")
+
+    run: Any = loop.Run.__new__(loop.Run)
+    run.latest, run.objective = None, SimpleNamespace(names=("loss",))
+    for step in range(1, 5):
+        if step > 1:  # donated
+            run.state.step.delete()
+            run.state.sums["loss"].delete()
+        run.step, events = step, [*events, f"started {step}"]
+        run.state = SimpleNamespace(step=jnp.int32(step), sums={"loss": jnp.array([step, 1.0])})
+        run.show(Bar(), at_once=step == 4)
+    assert events == [
+        "started 1",
+        *("started 2", "shown 1 loss 1.000"),
+        *("started 3", "shown 2 loss 2.000"),
+        *("started 4", "shown 4 loss 4.000"),
+    ]
 
 
 @pytest.mark.parametrize(

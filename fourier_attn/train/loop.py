@@ -107,6 +107,8 @@ class Run:
         self.validated = name.validated  # whether all validations up to this step are part of the state
         self.stale = self.is_stale(self.state)
         self.writer = Writer(directory, self.step, self.validated) if self.lead else None
+        # a step that is to be shown, what is ready when it has been made, and its sums
+        self.latest: tuple[int, jax.Array, dict[str, jax.Array]] | None = None
 
     def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
         """The state to go on with, the keys of dropout, and which state it is.
@@ -252,9 +254,7 @@ class Run:
     def after_step(self, progress: Progress) -> None:
         """Whatever is due at this step: the end of an epoch, a line of metrics, a checkpoint."""
         end, due = self.step % self.per_epoch == 0, self.step % self.config.train.log_every == 0
-        if end or due or progress.due(self.step):
-            jax.block_until_ready(self.state.step)
-            progress.show(self.step, self.means_here())
+        self.show(progress, at_once=end or due)
         if end or due:
             self.look_after()
         if end:
@@ -266,14 +266,32 @@ class Run:
         if self.step % self.config.train.save_every == 0:
             self.save(Name(self.step, regular=self.sound()))
 
-    def means_here(self) -> str:
-        """Returns the metrics of the epoch so far, in words; "" where other processes hold a part of them.
+    def show(self, progress: Progress, at_once: bool) -> None:
+        """Shows this step, or the one before: the devices compute this one while the next batch is read."""
+        if at_once:
+            jax.block_until_ready(self.state.step)
+            progress.show(self.step, self.words(self.sums_here()))
+        elif self.latest:
+            step, done, sums = self.latest
+            jax.block_until_ready(done)
+            progress.show(step, self.words(sums))
+        self.latest = None
+        if not at_once and progress.due(self.step):
+            # The next step takes the memory of this one's state.
+            done = jnp.copy(self.state.step.addressable_data(0))
+            self.latest = self.step, done, jax.tree.map(_copy, self.sums_here())
+
+    def sums_here(self) -> dict[str, jax.Array]:
+        """Returns the sums of the epoch so far, none where other processes hold a part of them.
 
         Progress is shown when a clock says so, and clocks differ: nothing may wait for another process here.
         """
         sums = {name: self.state.sums[name] for name in self.objective.names}
-        if not all(each.is_fully_addressable or each.is_fully_replicated for each in sums.values()):
-            return ""
+        here = all(each.is_fully_addressable or each.is_fully_replicated for each in sums.values())
+        return sums if here else {}
+
+    def words(self, sums: dict[str, jax.Array]) -> str:
+        """Returns the metrics of sums in words."""
         means = metrics.mean(sharding.fetch(sums))
         return ", ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in sums)
 
@@ -412,3 +430,8 @@ class Run:
         origins = self.data.origins.get(name)
         chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
         data.write_submission(self.config.data, self.data, name, chosen, self.directory)
+
+
+def _copy(leaf: jax.Array) -> jax.Array:
+    """A copy of what this process holds: no other one takes part."""
+    return jnp.copy(leaf.addressable_data(0) if leaf.is_fully_replicated else leaf)
