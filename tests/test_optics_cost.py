@@ -27,11 +27,12 @@ from fourier_attn.optics import (
     plan,
 )
 from fourier_attn.optics.components import CORNERS
+from fourier_attn.optics.groups import KINDS
 from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
 from fourier_attn.studies import speedup
-from fourier_attn.studies.projection import Options, example_joules
+from fourier_attn.studies.projection import Options, energy_at_corners, example_joules
 from fourier_attn.studies.steps import MODES, Taken, measure
 from fourier_attn.studies.workload import transforms, work
 
@@ -144,12 +145,26 @@ def test_a_pass_takes_the_time_in_which_detectors_integrate() -> None:
         lit_s = e.with_photons(1e3).photons * 1.602176634e-19 / e.with_photons(1e3).current
         assert cost.seconds(e, 10).optics == pytest.approx(10 * 4 * lit_s)
     slow = components.prices() | {"electro_optic.settle_s": 1e-6}
-    for e, prices in ((engine(frame_rate_hz=1e11), None), (engine(), slow)):
+    for e, prices in ((engine(frame_rate_hz=2e11), None), (engine(), slow)):
         for price in (cost.energy, cost.seconds):
             with pytest.raises(ValueError, match=r"leaves .* s for a pass, and electro_optic.settle_s="):
                 price(e, 1, prices=prices)
-    faster = components.prices() | {"setting.frame_rate": 100.0}
-    assert cost.seconds(engine(), 1, prices=faster).optics == pytest.approx(50e-12)  # settling is the end
+    faster = components.prices() | {"setting.frame_rate": 1000.0}
+    assert cost.seconds(engine(), 1, prices=faster).optics == pytest.approx(8.3e-12)  # settling is the end
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_has_a_price_at_the_rate_that_it_publishes(kind: str) -> None:
+    """At every corner; what is slower than typical takes the pass and no more."""
+    way = {"encode": "amplitude", "detection": "intensity"} if KINDS[kind].binary else {}
+    e = engine(5, kind=kind, frame_rate_hz=KINDS[kind].speed_hz, **way)
+    e = e.replace(dac_bits_amp=1) if KINDS[kind].binary else e
+    used = energy_at_corners(e, {"frames": 1}, Options())
+    assert 0 < used["low"]["total"] <= used["typical"]["total"] <= used["high"]["total"]
+    high = cost.seconds(e, 1, prices=components.prices("high")).optics
+    assert high == pytest.approx(1 / KINDS[kind].speed_hz)
+    slow = components.CornerPrices(components.prices() | {f"{kind}.settle_s": 1.0}, components.prices())
+    assert cost.seconds(e, 1, prices=slow).optics == pytest.approx(1 / KINDS[kind].speed_hz)
 
 
 def test_levels_of_mirrors_are_patterns() -> None:
@@ -159,6 +174,12 @@ def test_levels_of_mirrors_are_patterns() -> None:
     assert one.modulator == pytest.approx(1e6 * p["micromirror.write_j"])
     assert one.dac == pytest.approx(1e6 * 2 * p["dac.level_j"])
     assert (eight.modulator, eight.dac) == pytest.approx((255 * one.modulator, 255 * one.dac))
+    took = [cost.seconds(e.replace(dac_bits_amp=b, frame_rate_hz=4e3), 1).optics for b in (1, 3, 8)]
+    assert took == pytest.approx([1 / 4e3, 1 / 4e3, 255 * p["micromirror.settle_s"]])
+    unnamed = e.replace(kind=None, dac_bits_amp=8)
+    rates = (32_552 / 255 * 0.99, 32_552 / 255 * 1.01)
+    kinds = [cost.modulator(unnamed.replace(frame_rate_hz=rate)) for rate in rates]
+    assert kinds == ["micromirror", "thermo_optic"]
     fast = engine(encode="amplitude", detection="intensity")  # at a rate that no mirrors follow
     assert cost.frame(fast).modulator == "electro_optic"
 

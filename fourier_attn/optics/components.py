@@ -168,9 +168,23 @@ def prices(corner: str = "typical", components: Library | None = None) -> dict[s
     if corner not in CORNERS:
         raise ValueError(f"corner={corner!r} is unknown; choose one of {', '.join(CORNERS)}")
     chosen = library() if components is None else components
-    return {
+    found = {
         name: part.typical if name.startswith(SETTING) else part.at(corner) for name, part in chosen.items()
     }
+    return CornerPrices(found, {name: part.typical for name, part in chosen.items()})
+
+
+class CornerPrices(dict[str, float]):
+    """Prices at a corner, or with some at an end of their range, which know the typical ones."""
+
+    def __init__(self, prices: Prices, typical: Prices):
+        super().__init__(prices)
+        self.typical = typical
+
+
+def typical(prices: Prices) -> Prices:
+    """Returns the typical prices of the library that prices are of; custom prices are their own."""
+    return prices.typical if isinstance(prices, CornerPrices) else prices
 
 
 def main() -> None:

@@ -97,35 +97,37 @@ class Frame(NamedTuple):
     receiver: str
 
     def pass_s(self, prices: Prices) -> float:
-        """Seconds of one pass: those of the frame rate, in which detectors integrate.
+        """Returns the seconds of one pass: those of the frame rate, in which detectors integrate.
 
-        A frame rate that is raised by its setting ends where the modulators' settling does.
+        Where they are more, those in which the modulators settle, once for each pattern. A frame rate that is
+        raised by its setting, or modulators that are slower than typical ones, change a pass by no more.
 
-        Raises: ValueError for a frame rate that the modulators do not follow.
+        Raises: ValueError for a frame rate that typical modulators do not follow.
         """
         name = f"{self.modulator}.settle_s"
-        settle = prices[name]
-        if settle > (1 + 1e-9) / self.pass_hz:
+        lit, typical = 1 / self.pass_hz, components.typical(prices)[name]
+        if typical > (1 + 1e-9) * lit:
             raise ValueError(
-                f"frame_rate_hz={self.pass_hz:g} leaves {1 / self.pass_hz:.3g} s for a pass, and {name}="
-                f"{settle:.3g}; lower it, or take faster modulators, --components=FILE.toml"
+                f"frame_rate_hz={self.pass_hz:g} leaves {lit:.3g} s for a pass, and {name}={typical:.3g}; "
+                "lower it, or take faster modulators, --components=FILE.toml"
             )
-        return max(1 / (self.pass_hz * prices["setting.frame_rate"]), settle)
+        settle = min(prices[name], lit) * self.patterns
+        return max(lit / prices["setting.frame_rate"], settle)
 
     @property
     def bits(self) -> int:
-        """That cross the link: what is written, once, and every conversion."""
+        """Counts the bits that cross the link: what is written, once, and every conversion."""
         read = self.passes * (self.conversions or 2) * (self.read_bits or IDEAL_BITS)
         return self.points * (self.slices * self.point_bits + read)
 
     @property
     def factor_bits(self) -> int:
-        """That cross the link for a second bank of modulators, which holds its array for all slices."""
+        """Counts the bits that cross the link for a second bank, which holds its array for all slices."""
         return self.points * self.point_bits
 
     @property
     def point_bits(self) -> int:
-        """Of a number that is written."""
+        """Counts the bits of a number that is written."""
         return sum(bits or IDEAL_BITS for bits in self.write_bits)
 
 
@@ -141,7 +143,7 @@ def frame(engine: Engine) -> Frame:
         points=engine.shape[0] * engine.shape[1],
         writers=writers,
         write_bits=tuple(getattr(engine.modulator, name) for name in writers),
-        patterns=_patterns(engine),
+        patterns=KINDS[modulator(engine)].patterns(engine.modulator.dac_bits_amp),
         turns=sum(TURNS[name] for name in writers),
         slices=engine.slices,
         passes=engine.passes,
@@ -162,16 +164,11 @@ def modulator(engine: Engine) -> str:
     """The kind of its modulators; where it is not said, by what they write and how fast."""
     if engine.modulator.kind is not None:
         return engine.modulator.kind
-    mirrors = KINDS["micromirror"].speed_hz / (engine.modulator.dac_bits_amp or 1)
-    if engine.modulator.encode == "amplitude" and engine.frame_rate_hz <= mirrors:
+    mirrors = KINDS["micromirror"]
+    patterns_hz = engine.frame_rate_hz * mirrors.patterns(engine.modulator.dac_bits_amp)
+    if engine.modulator.encode == "amplitude" and patterns_hz <= mirrors.speed_hz:
         return "micromirror"
     return "thermo_optic" if engine.frame_rate_hz < SLOW_HZ else "electro_optic"
-
-
-def _patterns(engine: Engine) -> int:
-    """Patterns of mirrors that make up the levels of a frame, by pulse widths; 1 for other modulators."""
-    bits = engine.modulator.dac_bits_amp
-    return 2**bits - 1 if bits is not None and KINDS[modulator(engine)].binary else 1
 
 
 def receiver(engine: Engine) -> str:
@@ -217,7 +214,8 @@ def energy(
         E_digital = W_gpu max(digital bytes / bandwidth, digital operations / rate)
 
     A second bank of modulators writes, holds and is sent an array of its own in `factors` of the frames.
-    Mirrors that are on or off make b bit of 2^b - 1 patterns, each of them written with one bit.
+    Mirrors that are on or off make b bit of 2^b - 1 patterns, each of them written with one bit. Where
+    patterns take longer than 1 / f, T is their time.
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
@@ -275,7 +273,7 @@ def energy(
 
 
 def conversion_j(kind: str, bits: int, prices: Prices) -> float:
-    """Joules of a conversion of b bit: 2^b levels, or 4^b where thermal noise is the limit."""
+    """Returns the joules of a conversion of b bit: by 2^b levels, or 4^b where thermal noise is the limit."""
     return max(2.0**bits * prices[f"{kind}.level_j"], 4.0**bits * prices["converter.thermal_j"])
 
 
@@ -366,7 +364,7 @@ def electronic_energy(moved_bytes: Number = 0.0, flop: Number = 0.0, prices: Pri
 
 
 def electronic_seconds(moved_bytes: Number, flop: Number, prices: Prices) -> float:
-    """Seconds of a GPU: those of its memory or of its arithmetic, which take the longer.
+    """Returns the seconds of a GPU: those of its memory or of its arithmetic, whichever are more.
 
     Raises: ValueError for negative numbers.
     """

@@ -60,14 +60,18 @@ class Kind(NamedTuple):
     """A kind of modulator. What it takes to write and to hold is a price, see `components.toml`.
 
     Args:
-      speed_hz: frames per second that it follows; of one bit where it is `binary`.
+      speed_hz: frames per second that it follows; patterns where it is `binary`.
       source: where that comes from, "published" or "recalled" (not looked up again).
-      binary: whether a pixel is on or off, so that b bits take b frames.
+      binary: whether a pixel is on or off, so that b bits take 2^b - 1 patterns, by pulse widths.
     """
 
     speed_hz: float
     source: str
     binary: bool = False
+
+    def patterns(self, bits: int | None) -> int:
+        """Returns the number of patterns that make up the levels of a frame."""
+        return 2 ** (bits or 1) - 1 if self.binary else 1
 
 
 KINDS: Mapping[str, Kind] = {
@@ -202,11 +206,8 @@ class Modulator:
 
     @property
     def speed_hz(self) -> float:
-        """Frames per second that the kind can write."""
-        if self.kind is None:
-            return math.inf
-        kind = KINDS[self.kind]
-        return kind.speed_hz / (self.dac_bits_amp or 1) if kind.binary else kind.speed_hz
+        """Returns the frames per second that the kind can write; of mirrors, the patterns."""
+        return math.inf if self.kind is None else KINDS[self.kind].speed_hz
 
 
 @no_type_check

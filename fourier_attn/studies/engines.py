@@ -40,7 +40,7 @@ def kinds(results: Results) -> str:
     """Kinds of modulators, and how fast they are."""
     lines = []
     for name, kind in KINDS.items():
-        speed = f"{kind.speed_hz:g}{', a bit' if kind.binary else ''}"
+        speed = f"{kind.speed_hz:g}{', a pattern; 2^b - 1 of them for b bit' if kind.binary else ''}"
         lines.append([f"`{name}`", speed, kind.source])
     return table(["kind", "frames, Hz", "source"], lines)
 

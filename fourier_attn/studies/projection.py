@@ -136,7 +136,8 @@ def sensitivity(case: Case) -> list[dict[str, Any]]:
     middle = case.answers(typical)
     rows = []
     for name, part in library.items():
-        ends = [case.answers({**typical, name: value}) for value in (part.low, part.high)]
+        changed = ({**typical, name: value} for value in (part.low, part.high))
+        ends = [case.answers(components.CornerPrices(prices, typical)) for prices in changed]
         if any(abs(end[key] - middle[key]) > MOVES * middle[key] for end in ends for key in ANSWERS):
             rows.append({"component": name, **_range(part), "typical_answers": middle, "answers": ends})
     return rows
