@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import normal
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Float32, Int, Key, Real, Shaped
 
 from fourier_attn import layers, ops, optics
@@ -177,7 +179,7 @@ FREE = {"chirp.roots.dtype", "dense.matrix_dot_general.dimension_numbers", "dens
 
 @pytest.mark.parametrize("name", OPS)
 def test_every_other_argument_is_refused_by_name(name: str) -> None:
-    """Numbers, switches, names and sizes: all that is no array."""
+    """Every argument that is not an array is a number, a switch, a name or a tuple of sizes."""
     op, values = OPS[name], arguments()[name]
     for argument, parameter in inspect.signature(op).parameters.items():
         if argument in kinds(op) or f"{name}.{argument}" in FREE:
@@ -349,6 +351,35 @@ def test_double_precision_is_double_inside(name: str) -> None:
         found = {str(dtype) for dtype in dtypes(jax.make_jaxpr(whole)(arrays).jaxpr)}
     assert "float64" in found
     assert not found & {"float32", "complex64", "bfloat16", "float16"}
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jax.shard_map(f, mesh=Mesh(jax.devices()[:1], "d"), in_specs=P("d"), out_specs=P("d")),
+        lambda f: lambda x: jax.vmap(f, spmd_axis_name="d")(x[None])[0],
+        lambda f: lambda x: jax.linearize(f, x)[0],
+        lambda f: jax.grad(lambda x: jax.checkpoint(f)(x).sum()),
+    ],
+    ids=["shard_map", "vmap", "linearize", "checkpoint"],
+)
+def test_transformations_see_through(transform: Callable) -> None:
+    """Arguments are converted inside of them, those of ops with a derivative of their own too."""
+
+    def op(x: Array) -> Array:
+        return fourier_mix(x, lengths=jnp.full(x.shape[:-2], 3, jnp.uint32))
+
+    x = jax.ShapeDtypeStruct((2, 6, 4), jnp.float32)
+    assert jax.eval_shape(transform(op), x).shape == x.shape
+
+
+def test_sizes_may_be_symbols() -> None:
+    @takes_arrays
+    def sized(n: int, sizes: tuple[int, ...]) -> Any:
+        return n, sizes
+
+    b, t = jax.export.symbolic_shape("b, t")
+    assert sized(t, [b, np.int8(2)]) == (t, (b, 2))
 
 
 def test_nothing_is_left_in_a_program() -> None:

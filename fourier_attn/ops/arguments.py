@@ -132,19 +132,19 @@ def _several(converters: list[Convert | None], name: str, values: Any) -> tuple[
     return tuple(_convert(one, f"{name}[{i}]", value) for i, (one, value) in enumerate(pairs))
 
 
-def _sizes(name: str, values: Any) -> tuple[int, ...]:
+def _sizes(name: str, values: Any) -> tuple[Any, ...]:
     try:
         return tuple(_index(n) for n in values)
     except TypeError as error:
         raise TypeError(f"{name}={values!r} must be a tuple of whole numbers") from error
 
 
-def _index(value: Any) -> int:
-    """Returns a whole number; the size of an axis may be a symbol of `jax.export`."""
+def _index(value: Any) -> Any:
+    """Returns a whole number as an int; the size of an axis may also be a symbol of `jax.export`."""
     return value if jax.export.is_symbolic_dim(value) else operator.index(value)
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: Any) -> Any:
     try:
         return _index(value)
     except TypeError as error:
@@ -152,7 +152,7 @@ def _integer(name: str, value: Any) -> int:
 
 
 def _float(name: str, value: Any) -> Any:
-    """A number of Python; one that is traced stays, since only the op knows whether it may be."""
+    """Returns a number as a float; a traced one stays, since only the op knows whether it may be traced."""
     if isinstance(value, Tracer) and value.ndim == 0:
         return value
     try:
