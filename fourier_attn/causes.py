@@ -1,5 +1,6 @@
 """What an error says about its cause, whatever library raised it: the system, or what was given."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
@@ -47,6 +48,18 @@ def _tells(error: BaseException, codes: tuple[int, ...]) -> bool:
         getattr(each, "errno", None) in codes or any(word in str(each) for word in words)
         for each in chain(error)
     )
+
+
+@contextlib.contextmanager
+def named(what: str, cure: str) -> Iterator[None]:
+    """Turns a panic of a library in Rust, which is not an Exception, into a ValueError of one line."""
+    try:
+        yield
+    except BaseException as error:
+        if not of_rust(error):
+            raise
+        reason = str(error).partition("\n")[0][:200]
+        raise ValueError(f"{what} ({reason}); {cure}") from error
 
 
 def of_rust(error: BaseException) -> bool:

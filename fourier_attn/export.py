@@ -2,7 +2,7 @@
 
 stablehlo: programs with the weights inside, for each padded length, and classify.py, which runs them without
 this package. safetensors: the weights and the tokenizer. huggingface: these with config.json and model card.
-Each folder also gets SHA256SUMS, with which it is compared when it is loaded.
+Each folder also gets SHA256SUMS, with which it is compared when it is loaded, all but the model card.
 """
 
 import contextlib
@@ -142,8 +142,8 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
                 shutil.copy(tokenizer, part / tokenizer.name)
             return ""
         folder.describe(part, predictor.config, style, tokenizer, writer.read_lines(directory))
-        if not is_run(directory) and (directory / "README.md").is_file():
-            shutil.copy(directory / "README.md", part / "README.md")  # with what was measured
+        if not is_run(directory) and (directory / folder.CARD).is_file():
+            shutil.copy(directory / folder.CARD, part / folder.CARD)  # with what was measured
         return "" if style == "huggingface" else folder.unlike_theirs(predictor.config.model)
 
 
@@ -161,7 +161,8 @@ def _new(to: Path) -> Iterator[Path]:
         made = Path(part) / "made"
         made.mkdir()
         yield made
-        lines = [f"{exported.checksum(path)}  {path.name}\n" for path in sorted(made.iterdir())]
+        files = [path for path in sorted(made.iterdir()) if path.name != folder.CARD]
+        lines = [f"{exported.checksum(path)}  {path.name}\n" for path in files]
         (made / exported.SUMS).write_text("".join(lines))
         atomic.sync_tree(made)
         made.rename(to)

@@ -119,3 +119,21 @@ def test_long_words_are_fitted_in_pieces() -> None:
     text.fit("bpe", ["a film", "x" * 1000], 50, said.append)
     text.fit("words", ["x" * 5000], 50, said.append)
     assert not said
+
+
+def test_a_panic_of_the_library_is_a_value_error() -> None:
+    """Of a pattern that takes too long: it is not an Exception, and would end any program."""
+
+    class PanicException(BaseException):
+        pass
+
+    class Panics:
+        def encode_batch_fast(self, *_: object, **__: object) -> None:
+            raise PanicException(
+                "called `Result::unwrap()` on an `Err` value\nOnig: retry-limit-in-match over"
+            )
+
+    with pytest.raises(
+        ValueError, match=r"^the tokenizer cannot encode a text \(called [^\n]*; give another"
+    ):
+        ids_of(Panics(), ["aaaa"])

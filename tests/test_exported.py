@@ -167,6 +167,8 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
         assert (tmp_path / "out" / name).read_bytes() == (
             tmp_path / "deep" / "er" / "again" / name
         ).read_bytes()
+    (tmp_path / "out" / "README.md").write_text("a card completed by hand")
+    exported.check_sums(tmp_path / "out")
     (tmp_path / "out" / "config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"config.json is not as it was exported .* remove SHA256SUMS"):
         Predictor.load(tmp_path / "out")

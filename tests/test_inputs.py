@@ -117,7 +117,14 @@ def plain(contents: bytes) -> Callable[[Path], Path]:
         (lambda where: where / "none", "none does not exist; name a table"),
         (plain(b"msg,lab\na,b\n"), "'msg,lab', which looks like the columns of a table; it needs message"),
         (plain(b'[{"text": "a"}]\n'), "is a JSON array; write one object in each line"),
-        (plain(gzip.compress(b"a\nb\n")[:-6]), "cannot be read beyond line"),
+        (plain(gzip.compress(b"a\nb\n")[:-6]), "unnamed cannot be read beyond line"),
+        (plain(gzip.compress(b"a\nb\n")[:12]), r"unnamed cannot be read \(Compressed file ended"),
+        (plain(b"\x1f\x8bxx" + b"a" * 99), r"unnamed cannot be read \(Unknown compression"),
+        (plain(gzip.compress(b"PAR1" + b"a" * 99)[:-9]), "unnamed cannot be read "),
+        (
+            lambda where: plain(b"text\na\n")(where).rename(where / "a.csv.gz"),
+            r"a.csv.gz cannot be read \(Not a gzipped file",
+        ),
     ],
 )
 def test_what_cannot_be_read(make: Callable[[Path], Path], message: str, tmp_path: Path) -> None:
@@ -141,6 +148,6 @@ def test_a_stream_is_read_as_it_comes() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb", buffering=0) as out, os.fdopen(reader, "rb") as file:
         out.write(b'{"text": "a"}\n')
-        stream, line = inputs._begun(file)
+        stream, line = inputs._begun(file, "a pipe")
         assert line == b'{"text": "a"}\n'
         assert stream.readline() == line

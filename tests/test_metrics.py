@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.train import metrics
+from fourier_attn.train import metrics, writer
 from fourier_attn.train.curves import plot_curves
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.writer import Writer
@@ -53,6 +53,21 @@ def test_writer_drops_what_comes_after_its_step(tmp_path: Path) -> None:
     ]
     assert set(lines[-1]) == {"step", "epoch", "split", "loss", "accuracy"}
     assert list((tmp_path / "tensorboard").glob("events*"))
+
+
+def test_events_reach_the_disk_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill takes what waits: the library would keep events for two minutes."""
+    given: dict[str, object] = {}
+
+    def board(folder: str, **options: object) -> object:
+        given.update(options, folder=folder)
+        return object()
+
+    monkeypatch.setattr(writer, "SummaryWriter", board)
+    Writer(tmp_path, 3).file.close()
+    assert writer.FLUSH <= 1
+    expected = {"flush_secs": writer.FLUSH, "purge_step": 4, "write_to_disk": True}
+    assert given == expected | {"folder": str(tmp_path / "tensorboard")}
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:

@@ -236,13 +236,14 @@ def test_a_feature_that_is_no_text_and_examples_without_labels(tmp_path: Path) -
 
         def _info(self) -> tfds.core.DatasetInfo:
             label = tfds.features.ClassLabel(names=["x", "y"])
-            features = {"text": tfds.features.Text(), "label": label, "n": np.int64}
+            features = {"text": tfds.features.Text(), "label": label, "n": np.int64, "plain": np.str_}
             return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
 
         def _split_generators(self, dl_manager: object) -> dict[str, Any]:
             def rows(hidden: bool) -> Any:
                 for i in range(20):
-                    yield i, {"text": f"text {i}", "label": -1 if hidden else i % 2, "n": i}
+                    label = -1 if hidden else i % 2
+                    yield i, {"text": f"text {i}", "label": label, "n": i, "plain": f"plain {i}"}
 
             return {"train": rows(False), "test": rows(True)}
 
@@ -252,8 +253,12 @@ def test_a_feature_that_is_no_text_and_examples_without_labels(tmp_path: Path) -
     NumberedSet(data_dir=str(tmp_path), file_format="array_record").download_and_prepare()
     settings = config.default("fourier", "tfds").data.to_dict()
     settings |= {"dataset": "numbered_set", "dir": str(tmp_path), "vocab": 200}
-    with pytest.raises(ValueError, match=r"data.text=n: this feature .*, not a text; name one of text"):
+    with pytest.raises(
+        ValueError, match=r"data.text=n: this feature .*, not a text; name one of text, plain"
+    ):
         data.load(settings | {"text": "n"}, directory=tmp_path)
+    (tmp_path / "run").mkdir()
+    assert data.load(settings | {"text": "plain"}, directory=tmp_path / "run").knobs["text"] == "plain"
     splits = data.load(settings, directory=tmp_path)
     assert data.hidden(splits.test.labels)
     with pytest.raises(ValueError, match=r"data.train=test: 20 of 20 examples have no known label \(-1\)"):

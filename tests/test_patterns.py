@@ -19,9 +19,14 @@ O200K = (
 )
 CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 OTHERS = [" {2,}", r"\d{3}(?=(\d{3})\b)", r"[(+*)|{2}]+", r"\(a\)+", r"\.\*", "a{b}c", r"\\1"]
+NUMBERS = [
+    r"\d{1,3}(?=(?:\d{3})*\b)", r"\p{N}{1,3}(?=(\p{N}{3})*(\P{N}|$))", r"(?:\r\n|\n)+", r"(?i)'s|\p{L}+",
+    r"(?:https?|ftp)://\S+", r"[\w.]{1,64}@[\w.]{1,255}", "a" * 200,
+    "(?:" + "|".join(f"{i:05d}" for i in range(0, 9000, 90)) + ")x",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("pattern", [GPT2, LLAMA3, O200K, CLIP, *OTHERS])
+@pytest.mark.parametrize("pattern", [GPT2, LLAMA3, O200K, CLIP, *OTHERS, *NUMBERS])
 def test_published_patterns_are_taken(pattern: str) -> None:
     check_pattern(pattern)
 
@@ -32,7 +37,9 @@ def test_published_patterns_are_taken(pattern: str) -> None:
         "(a|a)*b", "(a+)+b", "^(a|b|ab)*c$", "(.*a){20}b", "(.*a){12}b", "(a?){30}a{30}b", "((a)*)*",
         "(?:a+){2,}",
         "(?=(a+)+b)", r"([\]a]+)*", r"(a)\1*", r"(?<x>a)\k<x>", "(x+x+)+y", ".*.*.*.*=", "((a|ab)(c|bcd))+",
-        "(a*)*+",
+        "(a*)*+", "(a|a)" * 30 + "[bc]", "(?:a|aa)" * 30 + "[bc]", "a?" * 40 + "a" * 40 + "[bc]",
+        "a{0,2}" * 40, "(?:a?){999999999}", "(?i:k|\u212a)+", "(?:a?b|a)+", "(?x)(a|\\ a)+", "(?:a(?i)b|b)+c",
+        "(?:[ab]|a)+c", r"(?:\x61|a)+c", "((?:a|b)|a)+c",
     ],
 )  # fmt: skip
 def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:

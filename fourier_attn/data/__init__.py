@@ -13,7 +13,7 @@ from fourier_attn import paths
 from fourier_attn.data import kept, own
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.beginnings import ids_of
-from fourier_attn.data.columns import Columns, describe_classes, describe_columns, unseen_classes
+from fourier_attn.data.columns import LIMITS, Columns, describe_classes, describe_columns, unseen_classes
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
 from fourier_attn.data.kept import Found, Kept, Part
@@ -56,11 +56,6 @@ __all__ = [
     "task_of",
     "write_submission",
 ]
-
-# By split, the knobs that say how many examples are used.
-LIMITS: dict[str, str] = dict(
-    zip(own.SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True)
-)
 
 
 class Origin(NamedTuple):

@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fourier_attn import causes
+from fourier_attn.data.tokenizer_checks import steps
+
 BLANKS = " \n\t\r"
 AT_ONCE = 2**21  # characters that are encoded at a time: the library takes some 300 bytes for each
 CHARACTERS = 16  # of a beginning, for each token that is wanted, at first
@@ -65,7 +68,9 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    """Returns the ids of each text. Raises: ValueError where the library gives up on one."""
+    with causes.named("the tokenizer cannot encode a text", "give another tokenizer, or shorten the text"):
+        return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def beginning(tokenizer: Any, text: str, size: int, lefts: Sequence[str] = ()) -> str:
@@ -81,7 +86,8 @@ def beginning(tokenizer: Any, text: str, size: int, lefts: Sequence[str] = ()) -
         head = text[:end].rstrip(BLANKS)
         tail = head[-64:]
         if lefts and (normalizer := tokenizer.normalizer) is not None:
-            tail = normalizer.normalize_str(tail)
+            with causes.named("the tokenizer cannot normalise a text", "give another tokenizer"):
+                tail = normalizer.normalize_str(tail)
         if head and not tail.endswith(tuple(lefts)):
             return head
         end = len(head)
@@ -93,14 +99,14 @@ def splits_at_blanks(tokenizer: Any) -> bool:
     if hasattr(tokenizer, "processor"):  # SentencePiece, whose pieces tell
         return not any(ACROSS.search(tokenizer.id_to_token(i)) for i in range(tokenizer.get_vocab_size()))
     settings = json.loads(tokenizer.to_str())
-    if not all(_is_local(step) for step in _steps(settings["normalizer"], "normalizers")):
+    if not all(_is_local(step) for step in steps(settings["normalizer"], "normalizers")):
         return False
     if any(set(BLANKS) & set(token["content"]) for token in settings["added_tokens"]):
         return False
-    steps = list(_steps(settings["pre_tokenizer"], "pretokenizers"))
-    if any(step["type"] not in (*SPLITTERS, *WITHIN) for step in steps):
+    splits = list(steps(settings["pre_tokenizer"], "pretokenizers"))
+    if any(step["type"] not in (*SPLITTERS, *WITHIN) for step in splits):
         return False
-    if any(_splits(step) for step in steps):
+    if any(_splits(step) for step in splits):
         return True
     joins = settings["model"]["type"] in ("BPE", "Unigram")  # pieces of the whole text, whatever they are
     return joins and not any(map(ACROSS.search, tokenizer.get_vocab()))
@@ -122,15 +128,6 @@ def _lefts(tokenizer: Any) -> tuple[str, ...]:
     """Returns the beginnings of patterns with white space in them, up to that: "<br" of "<br />"."""
     if hasattr(tokenizer, "processor"):
         return ()
-    steps = _steps(json.loads(tokenizer.to_str())["normalizer"], "normalizers")
-    patterns = [step["pattern"].get("String", "") for step in steps if step["type"] == "Replace"]
+    rules = steps(json.loads(tokenizer.to_str())["normalizer"], "normalizers")
+    patterns = [rule["pattern"].get("String", "") for rule in rules if rule["type"] == "Replace"]
     return tuple(found[:i] for found in patterns for i, letter in enumerate(found) if i and letter in BLANKS)
-
-
-def _steps(part: Any, name: str) -> Iterator[dict[str, Any]]:
-    """Yields the steps of a normaliser or pre-tokenizer, which may be a sequence of sequences."""
-    if part is not None and part["type"] == "Sequence":
-        for step in part[name]:
-            yield from _steps(step, name)
-    elif part is not None:
-        yield part

@@ -12,6 +12,8 @@ import numpy as np
 
 from fourier_attn.knobs import HUGE
 
+# Of each split of one's own data, the knob that says how many of its examples are used.
+LIMITS = {"train": "train_examples", "validation": "eval_examples", "test": "test_examples"}
 # What columns are called in published data sets, the likeliest first.
 PAIRS = (
     ("text", "text_pair"),

@@ -17,9 +17,8 @@ STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))  # how packed files begin
 MAGIC = ((b"PAR1", ".parquet"), (b"\xff\xff\xff\xff", ".arrow"))
 ENDS = {".csv": ".csv", ".tsv": ".tsv", ".jsonl": ".jsonl", ".ndjson": ".jsonl", ".txt": ".txt"}
-NAMES = re.compile(
-    r"\w[\w.-]*"
-)  # what a column may be called, where nothing else says that a line is a header
+# What a column may be called, where nothing else says that a line is a header.
+NAMES = re.compile(r"\w[\w.-]*")
 
 
 class Input(NamedTuple):
@@ -66,9 +65,9 @@ def read_inputs(
         return
     needed = [asked for asked in columns if asked not in optional]
     with _opened(str(source), path) as file:
-        stream, line = _begun(file)
+        stream, line = _begun(file, name)
         if suffix := next((end for magic, end in PACKED if line.startswith(magic)), ""):
-            stream, line = _begun(files.unpack(stream, suffix))
+            stream, line = _begun(files.unpack(stream, suffix), name)
         end = _format(path, line, name, {asked: (*columns[asked], asked) for asked in needed})
         if end == ".txt" and len(needed) > 1:
             raise ValueError(f"{name} has one text in each line; give a table with {' and '.join(needed)}")
@@ -76,13 +75,23 @@ def read_inputs(
         yield from _named(rows, name, columns, optional, end == ".jsonl")
 
 
-def _begun(file: Any) -> tuple[Any, bytes]:
-    """Returns a file and its first line that is not empty, which is still to be read."""
-    head = line = file.readline(2**16)
-    while line and not line.strip() and len(head) < 2**20:
-        line = file.readline(2**16)
-        head += line
+def _begun(file: Any, name: str) -> tuple[Any, bytes]:
+    """Returns a file and its first line that is not empty, which is still to be read. Raises: ValueError."""
+    with _sound(name):
+        head = line = file.readline(2**16)
+        while line and not line.strip() and len(head) < 2**20:
+            line = file.readline(2**16)
+            head += line
     return io.BufferedReader(_Rejoined(head, file)), line.removeprefix(files.BOM)
+
+
+@contextlib.contextmanager
+def _sound(name: str) -> Iterator[None]:
+    """Raises: ValueError for a packed file that turns out to be damaged, or whose reading fails."""
+    try:
+        yield
+    except files.DAMAGED as error:
+        raise ValueError(f"{name} cannot be read ({error}); get it again") from error
 
 
 class _Rejoined(io.RawIOBase):
@@ -156,7 +165,8 @@ def _rows(stream: Any, name: str, end: str, first: str) -> Iterator[tables.Row]:
 
 
 def _all(stream: Any, name: str) -> bytes:
-    contents = stream.read(files.UNPACKED + 1)
+    with _sound(name):
+        contents = stream.read(files.UNPACKED + 1)
     if len(contents) > files.UNPACKED:
         raise ValueError(
             f"{name} has more than {files.UNPACKED:,} bytes; write it as .jsonl, which is read by line"

@@ -15,6 +15,7 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.data.columns import (
     HIDDEN,
+    LIMITS,
     Columns,
     Found,
     class_notes,
@@ -29,7 +30,7 @@ from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import tables
 from fourier_attn.data.sources.files import letters
 
-SPLITS = ("train", "validation", "test")
+SPLITS = tuple(LIMITS)
 MINUS_ONE = ("-1", "-1.0")
 
 
@@ -146,8 +147,7 @@ def look(config: Any) -> None:
 def _limited(
     config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...], notes: list[str]
 ) -> Own:
-    limits = dict(zip(SPLITS, ("train_examples", "eval_examples", "test_examples"), strict=True))
-    parts = {split: read[split].first(config[knob]) for split, knob in limits.items()}
+    parts = {split: read[split].first(config[knob]) for split, knob in LIMITS.items()}
     labels = parts["train"].labels
     if names:
         counts = np.bincount(labels, minlength=len(names)).tolist()
@@ -219,8 +219,8 @@ def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...], know
         digest = hashlib.blake2b((same or " | ".join(texts)).encode(), digest_size=8).digest()
         hashes.append(int.from_bytes(digest, "little", signed=True))
         value = row.values.get(columns.label)
-        number = numbers and str(value).strip() in MINUS_ONE  # of which all rows decide what it means
-        if split == "test" and is_hidden(value) and str(value) not in known and not number:
+        unsure = numbers and str(value).strip() in MINUS_ONE  # of which all rows decide what it means
+        if split == "test" and is_hidden(value) and str(value) not in known and not unsure:
             hidden = hidden or [row.where, value]
         else:
             found.add(row.where, label_of(row.where, columns.label, value))

@@ -232,7 +232,7 @@ def check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) 
 def check_texts(builder: Any, columns: Columns) -> None:
     """Raises: ValueError for features that were named as texts and hold something else."""
     features = builder.info.features
-    texts = [name for name, feature in features.items() if isinstance(feature, tfds.features.Text)]
+    texts = [name for name, feature in features.items() if _is_text(feature)]
     for knob in ("text", "text_pair"):
         name = getattr(columns, knob)
         if name and name not in texts:
@@ -240,6 +240,12 @@ def check_texts(builder: Any, columns: Columns) -> None:
                 f"data.{knob}={name}: this feature of the data set in {builder.data_path} is "
                 f"{features[name]!r:.80}, not a text; name one of {', '.join(texts) or 'another data set'}"
             )
+
+
+def _is_text(feature: Any) -> bool:
+    """Whether a feature is one string, declared as `Text` or as `np.str_`."""
+    one = isinstance(feature, tfds.features.Tensor) and feature.shape == ()
+    return one and feature.np_dtype == np.object_
 
 
 def class_names(builder: Any, feature: str) -> tuple[str, ...]:

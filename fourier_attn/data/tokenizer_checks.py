@@ -66,22 +66,22 @@ def check_normaliser(contents: str) -> None:
     normaliser = settings.get("normalizer")
     if normaliser is None:
         return
-    steps = list(_steps(normaliser))
-    if len(steps) > STEPS:
-        raise ValueError(f"its normaliser has {len(steps):,} steps, more than {STEPS}")
-    rules = [rule for step in steps for rule in _strings(step)]
+    parts = list(steps(normaliser, "normalizers"))
+    if len(parts) > STEPS:
+        raise ValueError(f"its normaliser has {len(parts):,} steps, more than {STEPS}")
+    rules = [rule for part in parts for rule in _strings(part)]
     for rule in rules:
         if len(rule) > LONGEST:
             raise ValueError(
                 f"a rule of its normaliser, {rule[:20]!r}, has {len(rule):,} characters, more than {LONGEST}"
             )
     empty = dict.fromkeys(("truncation", "padding", "pre_tokenizer", "post_processor", "decoder"))
-    flat = {"type": "Sequence", "normalizers": steps}
+    flat = {"type": "Sequence", "normalizers": parts}
     alone = {"version": "1.0", "added_tokens": [], **empty, "normalizer": flat, "model": BARE}
     sequence: Any = Tokenizer.from_str(json.dumps(alone)).normalizer
     for text in (*TEXTS, *rules):
         grown = text
-        for index in range(len(steps)):
+        for index in range(len(parts)):
             grown = sequence[index].normalize_str(grown)
             if len(grown) > GROWTH * (len(text) + 1):
                 raise ValueError(
@@ -89,12 +89,17 @@ def check_normaliser(contents: str) -> None:
                 )
 
 
-def _steps(normaliser: Any) -> Iterator[Any]:
-    if isinstance(normaliser, dict) and normaliser.get("type") == "Sequence":
-        for step in normaliser.get("normalizers") or []:
-            yield from _steps(step)
-    else:
-        yield normaliser
+def steps(part: Any, name: str) -> Iterator[Any]:
+    """Yields the steps of a normaliser or pre-tokenizer, which may be a sequence of sequences.
+
+    Args:
+      name: under which a sequence has its parts.
+    """
+    if isinstance(part, dict) and part.get("type") == "Sequence":
+        for step in part.get(name) or []:
+            yield from steps(step, name)
+    elif part is not None:
+        yield part
 
 
 def _strings(part: Any) -> Iterator[str]:

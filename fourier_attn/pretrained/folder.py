@@ -16,6 +16,7 @@ from fourier_attn.pretrained import architecture, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
 OURS = "fourier_attn"  # the key of config.json under which the data part stands
+CARD = "README.md"  # which people complete by hand
 
 
 def describe(
@@ -40,7 +41,7 @@ def describe(
     if task.fitted:
         facts |= _tokenizer(to, tokenizer, config)
     (to / "config.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (to / "README.md").write_text(card(config, style, measured))
+    (to / CARD).write_text(card(config, style, measured))
 
 
 def _without_places(knobs: dict[str, Any]) -> dict[str, Any]:

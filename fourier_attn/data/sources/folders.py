@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import paths
-from fourier_attn.data.columns import describe_classes, unseen_classes
+from fourier_attn.data.columns import LIMITS, describe_classes, unseen_classes
 from fourier_attn.data.images import read_image
 from fourier_attn.data.sources.files import ending
 from fourier_attn.data.tfds import Pictures
 
-SPLITS = {"train": "train_examples", "validation": "eval_examples", "test": "test_examples"}
 # A file with another ending lies beside the images: a list, a checksum, what a file manager keeps.
 ENDS = (
     ".png",
@@ -43,11 +42,11 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
     if empty := [name for name in _folders(root) if name not in names and not config["labels"]]:
         notes.append(f"{', '.join(empty)[:200]}: no images there, so no class")
     found = {}
-    for split in SPLITS:
+    for split in LIMITS:
         if config[split]:
             found[split] = _images(paths.given(config[split]), names, config["image_size"], split)
             notes += _left_out(paths.given(config[split]), found[split].ids)
-    train, missing = found["train"], [split for split in SPLITS if split not in found]
+    train, missing = found["train"], [split for split in LIMITS if split not in found]
     order, count = np.random.default_rng(config["split_seed"]).permutation(len(train)), 0
     for split in missing:
         count = round(config["holdout"] * len(train))
@@ -62,7 +61,7 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
         found[split] = found[split].seen_in(found["train"])
         if same := int(found[split].in_train.sum()):
             notes.append(f"{split}: {same:,} of {len(found[split]):,} images are in train, too")
-    limited = {split: found[split].first(config[knob]) for split, knob in SPLITS.items()}
+    limited = {split: found[split].first(config[knob]) for split, knob in LIMITS.items()}
     if (limited["test"].labels == -1).all():
         notes.append(
             f"test has no labels: a run ends with its answers to the {len(limited['test']):,} images"
