@@ -45,7 +45,7 @@ RIGHT_BELOW = {
     "atomic": (),
     "paths": (),
 }
-COMMANDS = {"main", "command", "export", "data/prepare", "pretrained/convert", "studies"}
+COMMANDS = {"main", "run_config", "command", "export", "data/prepare", "pretrained/convert", "studies"}
 ONLY_IN = {
     "flax": {"layers", "model", "pretrained"},
     "orbax": {"train/checkpoint"},
