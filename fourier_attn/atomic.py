@@ -1,4 +1,4 @@
-"""Files that are whole: after an interruption, also a power cut, there is the old one or the new one."""
+"""Writes files atomically: after an interruption, even a power cut, the old or the new version exists."""
 
 import contextlib
 import errno

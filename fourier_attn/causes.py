@@ -1,4 +1,4 @@
-"""What an error says about its cause, whatever library raised it: the system, or what was given."""
+"""Determines whether the system or the user's input caused an exception, whichever library raised it."""
 
 import contextlib
 import errno
@@ -30,7 +30,7 @@ def disk_full(error: BaseException) -> bool:
 
 
 def of_the_system(error: BaseException) -> bool:
-    """Whether an error says nothing about what was given: the same may work next time."""
+    """Returns whether the system, not the input, caused an error, so that a retry may succeed."""
     if _tells(error, (*FULL, *BUSY)) or any(isinstance(each, MemoryError) for each in chain(error)):
         return True
     return _tells(error, PLACE) and not any(isinstance(each, OSError) for each in chain(error))
@@ -63,5 +63,5 @@ def named(what: str, cure: str) -> Iterator[None]:
 
 
 def of_rust(error: BaseException) -> bool:
-    """Whether an error is a panic of a library in Rust, which is not an Exception."""
+    """Returns whether an error is a Rust panic, which is not a subclass of Exception."""
     return type(error).__name__ == "PanicException"

@@ -250,7 +250,7 @@ def _place(error: BaseException) -> str:
         wanted = os.environ.get("JAX_PLATFORMS", "")
         return f"JAX finds no device of JAX_PLATFORMS={wanted} here; unset it, or install JAX for that device"
     where = f" in {Path(last.filename).name}, line {last.lineno} ({last.line})" if last else ""
-    return f"{type(error).__name__}{where}; --verbosity=1 shows how it came about"
+    return f"{type(error).__name__}{where}; --verbosity=1 prints the traceback"
 
 
 def _fail(error: BaseException, code: int) -> int:

@@ -223,9 +223,7 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
         raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
     for knob, value in optional.items():
         if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:
-            raise ValueError(
-                f"--config.{knob}={value} replaces {inside[0]}, which is given too; leave one out"
-            )
+            raise ValueError(f"--config.{knob}={value} conflicts with --config.{inside[0]}; remove one")
         set_optional(flag.value, knob, None if value == "None" else value)
         flag.override_values[knob] = value
 
@@ -238,7 +236,7 @@ def set_optional(config: Config, name: str, value: str | None) -> None:
     path, _, knob = name.rpartition(".")
     part = _part(config, path) if path else config
     if knob not in part:
-        raise ValueError(f"{name} is no knob; `python -m fourier_attn.config` prints them all")
+        raise ValueError(f"{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
     with part.unlocked():
         if value is not None:
             set_engine(part, presets.preset(value), knob)
@@ -437,7 +435,7 @@ def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
         if name in ENGINES and isinstance(value, Mapping):
             continue  # has been read
         if name not in config:
-            raise ValueError(f"{path}{name} is no knob; `python -m fourier_attn.config` prints them all")
+            raise ValueError(f"{path}{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
         if isinstance(config[name], ConfigDict):
             _overwrite(config[name], value, f"{path}{name}.")
         else:

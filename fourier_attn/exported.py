@@ -144,7 +144,7 @@ def main(words: list[str]) -> None:
         print(f"{best}\t{answer.max():.4f}\t{line}")
     if cut := sum(share > 0 for share in classifier.cut):
         limit = classifier.facts["length"]
-        print(f"note: of {cut} texts the end is not read: longer than {limit} tokens", file=sys.stderr)
+        print(f"note: {cut} texts are longer than {limit} tokens and were cut", file=sys.stderr)
 
 
 if __name__ == "__main__":

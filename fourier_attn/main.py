@@ -41,16 +41,16 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "input",
         None,
-        "a file of texts or images to answer: CSV, TSV, JSON lines, Parquet, a text in each line, also .gz; "
-        "- is stdin. With a column of labels the answers are scored, too",
+        "file of texts or images to predict: CSV, TSV, JSON lines, Parquet, or one text per line, "
+        "optionally .gz; - is stdin. If it has a column of labels, the predictions are also scored",
     )
     flags.DEFINE_string(
         "output",
         None,
-        "where the answers to --input go, as JSON lines; default - is stdout. Scores go to stderr, and to "
-        "NAME.metrics.json beside a file NAME.jsonl or NAME. Of --image: NAME, of NAME.png "
-        "and NAME.json with the map of attention; default none. Of --mode=explain likewise; default "
-        "WORKDIR/explain",
+        "where to write the answers to --input, as JSON lines; default - is stdout. Scores go to stderr "
+        "and, with --output=NAME.jsonl or NAME, also to NAME.metrics.json. With --image: NAME writes the "
+        "attention map to NAME.png and NAME.json; by default none is written. With --mode=explain: the "
+        "same; default WORKDIR/explain",
     )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
@@ -114,7 +114,7 @@ def judge_file(directory: Path, devices: Mapping[str, str]) -> None:
     given = flags.FLAGS
     if (given.text, given.text_pair, given.image) != (None, None, None):
         raise ValueError("--input and --text or --image exclude each other; give one of them")
-    said = stream.judge(directory, given.input, given.output or "-", given.skip_bad, devices)
+    said = stream.predict_file(directory, given.input, given.output or "-", given.skip_bad, devices)
     print(said, file=sys.stderr)
 
 
@@ -231,9 +231,9 @@ def check_overrides(directory: Path, config: Any) -> None:
     for knob, (there, now) in workdir.differing(directory, config).items():
         if any(knob == name or knob.startswith(f"{name}.") for name in names):
             raise ValueError(
-                f"{knob}={now!r}, and workdir={directory} was trained with {there!r}; a trained run is used "
-                f"as it is: only data.{', data.'.join(predict.PLACES)}, and files with the same contents, "
-                "can be named anew"
+                f"{knob}={now!r} differs from {there!r}, with which workdir={directory} was trained; remove "
+                f"it, or --config (a trained run can only change data.{', data.'.join(predict.PLACES)}, and "
+                "the names of files with the same contents)"
             )
 
 

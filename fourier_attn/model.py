@@ -62,9 +62,9 @@ FILLED = {
     "length": "model.positions, or the number of patches",
     "grid": "rows and columns of the patches, where it is empty",
     "lengths": "the padded lengths of the data",
-    "padding": "init_padding, and 'zero' for 'invariant' beside an engine",
+    "padding": "init_padding, or 'zero' instead of 'invariant' with an engine",
     "engine": "a preset, the parameters of an engine, or None",
-    "eval_engine": "likewise, for evaluation",
+    "eval_engine": "the same, for evaluation",
 }
 
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
@@ -341,8 +341,8 @@ def register_mixer(name: str, mixer: type[nn.Module]) -> None:
     if filled:
         meant = "; ".join(f"{field}: {FILLED[field]}" for field in filled)
         print(
-            f"note: a run sets {', '.join(filled)} of the mixer {name!r} ({meant}); rename a field "
-            "that means something else",
+            f"note: runs set the fields {', '.join(filled)} of the mixer {name!r} ({meant}); if a field has "
+            "another meaning in your mixer, rename it",
             file=sys.stderr,
         )
 

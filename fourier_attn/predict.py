@@ -257,10 +257,10 @@ def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
         what = "file" if isinstance(values, Path) else "text"
         raise ValueError(f"{name}={values!r:.40} is one {what}; give a list of {what}s")
     if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} is a {type(values).__name__}, not a list; give one")
+        raise ValueError(f"{name} must be a list, not a {type(values).__name__}; pass a list")
     if (found := getattr(values, "ndim", axes)) not in (1, axes):
-        cure = "give one column of it" if axes == 1 else "give a list, also of one"
-        raise ValueError(f"{name} is a {type(values).__name__} of {found} axes; {cure}")
+        cure = "pass a single column" if axes == 1 else "pass a list, even for a single input"
+        raise ValueError(f"{name} is a {type(values).__name__} with {found} axes; {cure}")
     # pyarrow's arrays hold objects of their own
     return getattr(values, "to_pylist", lambda: list(values))()
 
@@ -315,8 +315,8 @@ def evaluate(
     directory = paths.given(directory).resolve()
     if folder.is_export(directory) and not is_run(directory):
         raise ValueError(
-            f"workdir={directory} is an exported folder, which does not say where its data are; for metrics "
-            "on a table with labels use --mode=predict --input=FILE.csv"
+            f"workdir={directory} is an exported folder without a data set; to score a labelled table, use "
+            "--mode=predict --input=FILE.csv"
         )
     config, network, params = restore(directory, devices)
     test = config.data.test

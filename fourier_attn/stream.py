@@ -40,14 +40,14 @@ class Item(NamedTuple):
         return sum(len(value) for value in self.values.values() if isinstance(value, str))
 
 
-def judge(
+def predict_file(
     directory: str | Path,
     source: str,
     target: str,
     skip_bad: bool = False,
     devices: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Answers every row of `source` and returns what was done, in words.
+    """Predicts every row of `source` and returns a summary in words.
 
     The source is any file that `read_inputs` reads. Its rows have the columns of the run's own data, or
     `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`. Each line of
@@ -64,9 +64,9 @@ def judge(
     scored = None if target == "-" else _metrics_file(target)
     for path in () if scored is None else (paths.given(target), scored):
         if source not in STDIN and _same(paths.given(source), path):
-            what = "" if path == paths.given(target) else f": its scores, {path.name},"
+            what = "" if path == paths.given(target) else f" (its scores, {path.name})"
             raise ValueError(
-                f"--output={target}{what} is the file of --input, which it would replace; name another"
+                f"--output={target}{what} would overwrite the file of --input; choose another name"
             )
     predictor = Predictor.load(directory, devices=devices)
     tally = Tally(predictor.task, predictor.config.data.length)
@@ -75,8 +75,8 @@ def judge(
             for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
                 out.write(json.dumps(tally.add(item, answer), ensure_ascii=False) + "\n")
             out.flush()
-        if not tally.judged:
-            raise ValueError(f"--input={source} has no row that can be answered; write some")
+        if not tally.predicted:
+            raise ValueError(f"--input={source} has no valid row; add at least one")
     if scored is not None and (found := tally.scores()):
         atomic.write(scored, strict_json(found) + "\n")
     elif scored is not None and _has_scores(scored):
@@ -93,14 +93,14 @@ class Tally:
 
     def __init__(self, task: Task, length: int):
         self.task, self.length = task, length
-        self.judged = self.skipped = self.unknown = self.cut = 0
+        self.predicted = self.skipped = self.unknown = self.cut = 0
         self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
         self.labels: list[float] = []
         self.answers: list[float] = []
 
     def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
         """Counts an answer; returns it with where its row stands and with the label."""
-        self.judged += 1
+        self.predicted += 1
         self.unknown += answer.get("unknown", 0.0) > WARN
         self.cut += answer.get("cut", 0.0) > 0
         names, true = self.task.labels, {}
@@ -129,11 +129,11 @@ class Tally:
 
     def words(self) -> str:
         """Returns what was done: counts, what an answer may lack, and the scores."""
-        said = f"{self.judged:,} judged" + (f", {self.skipped:,} skipped" if self.skipped else "")
+        said = f"{self.predicted:,} predicted" + (f", {self.skipped:,} skipped" if self.skipped else "")
         if self.unknown:
-            said += f"; in {self.unknown:,} over {WARN:.0%} of the tokens are unknown"
+            said += f"; {self.unknown:,} have more than {WARN:.0%} unknown tokens"
         if self.cut:
-            said += f"; of {self.cut:,} the end is not read: longer than data.length={self.length} tokens"
+            said += f"; {self.cut:,} were cut at data.length={self.length} tokens"
         if self.unlike:
             known = f"one of {', '.join(self.task.labels)}"[:200] if self.task.labels else "a number"
             more = ", .." if self.unlike > NAMED else ""
@@ -211,7 +211,7 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
             if not skip_bad:
                 what = str(error).removesuffix("; fix that line")
                 raise ValueError(
-                    f"{row.where}: {what}; fix that line, or leave bad ones out: --skip_bad"
+                    f"{row.where}: {what}; fix that line, or skip invalid lines with --skip_bad"
                 ) from error
             tally.skipped += 1
             print(f"note: {row.where} is skipped: {error}", file=sys.stderr)

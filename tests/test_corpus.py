@@ -109,7 +109,7 @@ def test_excluded_texts_are_left_out(texts: Path) -> None:
     ("corpora", "message"),
     [
         ((), r"data.corpora=\(\) names no texts"),
-        (("nowhere/*.txt",), r"data.corpora='nowhere/\*.txt': this matches no file"),
+        (("nowhere/*.txt",), r"data.corpora='nowhere/\*.txt': no file matches"),
         (("TEXTS/bad.txt",), "cannot be read as UTF-8 text"),
         (("TEXTS/two.txt",), "too few documents, 2: with data.holdout=0.1"),
         (("TEXTS/cut.xz",), "cannot be read as UTF-8 text"),
@@ -130,7 +130,8 @@ def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
         read_corpora(settings(("wikitext2",), dir=str(tmp_path)))
     (tmp_path / "a.txt").write_text("one\n\ntwo", encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"data.exclude='wikitext2:test': .*--config.data.exclude='\(\)' keeps nothing"
+        ValueError,
+        match=r"data.exclude='wikitext2:test': .*--config.data.exclude='\(\)' disables the exclusion",
     ):
         read_corpora(settings((f"{tmp_path}/a.txt",), exclude=("wikitext2:test",), dir=str(tmp_path)))
 

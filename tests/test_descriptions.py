@@ -66,7 +66,7 @@ def test_a_description_that_names_code_is_refused(
     contents: dict[str, Any], tmp_path: Path, imported: Path
 ) -> None:
     plant(tmp_path, "x", contents)
-    with pytest.raises(ValueError, match=r"names the class '.*[eE]vil', which is not a feature of TFDS"):
+    with pytest.raises(ValueError, match=r"names the class '.*[eE]vil', which is not a TFDS feature"):
         tfds.prepared("x", str(tmp_path))
     assert not imported.exists()
 

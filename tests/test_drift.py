@@ -208,13 +208,19 @@ def swap_labels(run: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (swap_words, "tokenizer.json is not the tokenizer with which .* put the run's own file back"),
-        (lambda run: (run / "tokenizer.json").unlink(), "tokenizer.json is not the tokenizer .*-> none"),
+        (swap_words, "tokenizer.json differs from the tokenizer that .* restore the original file"),
+        (
+            lambda run: (run / "tokenizer.json").unlink(),
+            "tokenizer.json differs from the tokenizer .*-> none",
+        ),
         (
             lambda run: (run / "tokenizer.model").write_bytes(b"planted"),
-            "tokenizer.model is not the tokenizer with which",
+            "tokenizer.model differs from the tokenizer that",
         ),
-        (swap_labels, "config.json is damaged .its network or labels have changed .* put a copy of it back"),
+        (
+            swap_labels,
+            "config.json is damaged .its network or labels have changed .* restore the file from a copy",
+        ),
         (
             lambda run: changed(run / "config.json", lambda f: f["config"]["model"].update(pooling="first")),
             "its network or labels have changed",
@@ -253,5 +259,7 @@ def test_the_files_of_a_measured_device_are_compared(copied: Path, tmp_path: Pat
     changed(copied / "config.json", lambda f: f["fingerprints"].update(device={engine: "0123"}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workdir, "device_files", lambda _: {engine: str(file)})
-        with pytest.raises(ValueError, match=r"other measured devices .*0123 -> .*put the files back"):
+        with pytest.raises(
+            ValueError, match=r"other measured devices .*0123 -> .*restore the original files"
+        ):
             workdir.check_files(copied, config_there)

@@ -159,7 +159,9 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     card = (tmp_path / "out" / "README.md").read_text()
     last = json.loads((toy_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert f"| accuracy | {last['accuracy']:.6g} |" in card
-    with pytest.raises(ValueError, match=r"an exported folder, .* use --mode=predict --input=FILE.csv"):
+    with pytest.raises(
+        ValueError, match=r"an exported folder without .* use --mode=predict --input=FILE.csv"
+    ):
         predict.evaluate(tmp_path / "out")
     export.export(tmp_path / "out", tmp_path / "deep" / "er" / "again", "huggingface")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
@@ -221,7 +223,7 @@ def test_an_exported_folder_is_a_start(
     toy.init_from = str(tmp_path / "out" / "model.safetensors")
     assert init_from.load(toy, tmp_path / "next").tokenizer == start.tokenizer
     (tmp_path / "out" / "tokenizer.json").unlink()
-    with pytest.raises(ValueError, match="has no tokenizer next to its weights; name the one"):
+    with pytest.raises(ValueError, match="has no tokenizer next to its weights; give the tokenizer"):
         init_from.load(toy, tmp_path / "next")
 
 

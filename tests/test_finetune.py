@@ -109,8 +109,11 @@ def test_a_line_without_a_mask_is_named_or_skipped(pretrained_run: Path, tmp_pat
     source.write_text('"the cat [MASK] ."\n\n"the cat sees a dog ."\n"a [MASK] ."\n')
     named = r"in.jsonl, line 3: its text has no \[MASK\] among its first \d+ tokens"
     with pytest.raises(ValueError, match=named):
-        stream.judge(pretrained_run, str(source), str(target))
-    assert stream.judge(pretrained_run, str(source), str(target), skip_bad=True) == "2 judged, 1 skipped"
+        stream.predict_file(pretrained_run, str(source), str(target))
+    assert (
+        stream.predict_file(pretrained_run, str(source), str(target), skip_bad=True)
+        == "2 predicted, 1 skipped"
+    )
     answers = [json.loads(line) for line in target.read_text().splitlines()]
     assert [answer["line"] for answer in answers] == [1, 4]
     assert all(len(answer["masks"]) == 1 for answer in answers)
@@ -152,7 +155,7 @@ def test_fine_tuning_from_a_file(pretrained_run: Path, few_reviews: str, tmp_pat
     c = load("finetune", "reviews")
     c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = few_reviews, 16, 40, ()
     c.init_from, c.train.epochs = str(tmp_path / "model.safetensors"), 1
-    with pytest.raises(ValueError, match="has no tokenizer; name the one of its vocabulary"):
+    with pytest.raises(ValueError, match="has no tokenizer next to its weights; give the tokenizer"):
         train.run(c, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     given = tmp_path / "given.json"

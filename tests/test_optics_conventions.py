@@ -66,9 +66,9 @@ def test_optics_do_not_amplify() -> None:
     check_passive(device((4, 4)), 1.0)
     check_passive(np.diag([0.5, 1.3]) + 0j, 10**-0.3)  # with its loss
     for matrix, loss in ((10 * device((4, 4)), 0.03), (np.diag([0.5, 1.3]) + 0j, 1.0)):
-        with pytest.raises(ValueError, match="more power comes out than goes in, and optics are passive"):
+        with pytest.raises(ValueError, match="but optics are passive"):
             check_passive(matrix, loss)
-    with pytest.raises(ValueError, match="transfer has the singular value 10, 10 in the mean"):
+    with pytest.raises(ValueError, match="largest singular value 10, root mean square 10"):
         Engine.from_measured(10 * device((4, 4)), like=preset("chip_11x11").replace(shape=(4, 4)))
 
 
@@ -123,11 +123,11 @@ def test_no_way_makes_an_engine_that_amplifies() -> None:
         lambda: Engine.from_measured(loud / 10, like=Engine(shape=(4, 4))).replace(transfer=loud),
         lambda: Engine.from_measured(3 * np.diag([1.0, 0, 0, 0]), insertion_loss_db=3.0),
     ):
-        with pytest.raises(ValueError, match="more power comes out than goes in"):
+        with pytest.raises(ValueError, match="but optics are passive"):
             make()
     noisy = Engine.with_transfer(1.2 * np.eye(16))
     assert noisy.replace(averages=2).replace(insertion_loss_db=0.1).averages == 2
-    with pytest.raises(ValueError, match="more power comes out than goes in"):
+    with pytest.raises(ValueError, match="but optics are passive"):
         noisy.replace(transfer=noisy.device.transfer.copy())
     with pytest.raises(ValueError, match="drive_table has the amplitude 100: modulators pass no more"):
         Engine.from_measured(np.eye(16), np.linspace(0, 100, 16), shape=(4, 4))

@@ -147,7 +147,7 @@ def test_a_pass_takes_the_time_in_which_detectors_integrate() -> None:
     slow = components.prices() | {"electro_optic.settle_s": 1e-6}
     for e, prices in ((engine(frame_rate_hz=2e11), None), (engine(), slow)):
         for price in (cost.energy, cost.seconds):
-            with pytest.raises(ValueError, match=r"leaves .* s for a pass, and electro_optic.settle_s="):
+            with pytest.raises(ValueError, match=r"allows .* s per pass, less than electro_optic.settle_s="):
                 price(e, 1, prices=prices)
     faster = components.prices() | {"setting.frame_rate": 1000.0}
     assert cost.seconds(engine(), 1, prices=faster).optics == pytest.approx(8.3e-12)  # settling is the end

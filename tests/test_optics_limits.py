@@ -294,9 +294,7 @@ def test_arguments_are_numbers_of_any_kind() -> None:
         lambda: optical_circular_correlate(numbers * 1j, np.ones((1, 3)), four),
         lambda: optical_circular_correlate(numbers, np.ones((1, 3)) * 1j, four),
     ):
-        with pytest.raises(
-            ValueError, match=r"(x|kernel) is complex \(complex128\), which is not defined here"
-        ):
+        with pytest.raises(ValueError, match=r"(x|kernel) must not be complex \(complex128\); use "):
             call()
     query, value, table = np.ones((0, 5, 2, 3)), np.ones((0, 5, 4, 2)), np.ones((3, 3, 2))
     assert optical_position_lambda(query, value, table, four).shape == (0, 5, 2, 4)

@@ -84,7 +84,7 @@ def test_a_configuration_of_earlier_versions_is_read() -> None:
     assert presets.build(mixer.engine) == presets.build(EARLIER)
     assert presets.build(mixer.eval_engine) == presets.build(EARLIER).replace(adc_bits=4)
     values["model"]["mixer"]["engine"] = {"bits": 4}
-    with pytest.raises(ValueError, match="engine.bits is no knob"):
+    with pytest.raises(ValueError, match="engine.bits is not a knob"):
         config.from_dict(values)
 
 

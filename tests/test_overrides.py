@@ -83,8 +83,8 @@ def test_code_of_a_run_is_allowed_however_it_is_written(
     [
         (["optim.learning_rate=None"], "optim.learning_rate=None: this knob needs a value, like "),
         ([f"{ENGINE}.frame_rate_hz=None"], "frame_rate_hz=None: this knob needs a value"),
-        ([f"{ENGINE}.receiver.bits=None"], "receiver.bits is no knob"),
-        ([f"{ENGINE}=None", f"{ENGINE}.averages=2"], "replaces .*engine.averages, which is given too"),
+        ([f"{ENGINE}.receiver.bits=None"], "receiver.bits is not a knob"),
+        ([f"{ENGINE}=None", f"{ENGINE}.averages=2"], "conflicts with .*engine.averages; remove one"),
         ([f"{ENGINE}=bogus"], "preset='bogus' is unknown; choose one of "),
     ],
 )
@@ -122,11 +122,11 @@ def test_overrides_alone_are_laid_over_the_run(toy_run: Path) -> None:
     for words, message in (
         (
             ["--config.model.depth=3"],
-            r"model.depth=3, and workdir=.* was trained with 1; a trained run",
+            r"model.depth=3 differs from 1, with which workdir=.* was trained; remove it",
         ),
-        (["--config=attention:reviews"], "model.mixer.name='attention', and workdir="),
-        (["--config=fnet:imdb"], "data.task='imdb', and workdir="),
-        (["--config.model.dept=3"], "is no knob|there is no knob"),
+        (["--config=attention:reviews"], "model.mixer.name='attention' differs from .*with which workdir="),
+        (["--config=fnet:imdb"], "data.task='imdb' differs from .*with which workdir="),
+        (["--config.model.dept=3"], "is not a knob|there is no knob"),
     ):
         code, _, error = said(*words)
         assert code == 2
@@ -190,4 +190,4 @@ def test_a_run_is_evaluated_with_the_words_that_trained_it(
     code, _, error = run_here(*given, "--config.train.mesh=data=1")
     assert code == 0, error
     code, _, error = run_here(*given, "--config.model.dropout=0.77")
-    assert (code, "model.dropout=0.77, and workdir=" in error) == (2, True)
+    assert (code, "model.dropout=0.77 differs from" in error) == (2, True)

@@ -139,25 +139,33 @@ BAD = {
     "no label": ("a.csv", HEAD + GOOD + b"three,\n", "line 22: the label label is missing"),
     "no text": ("a.csv", HEAD + GOOD + b",a\n", "line 22: text is missing"),
     "columns": ("a.csv", HEAD + GOOD + b"a,b,c\n", "line 22 has 3 columns instead of the 2"),
-    "quote": ("a.csv", HEAD + GOOD + b'"open,b\n', "line 22 is no row of a table"),
+    "quote": ("a.csv", HEAD + GOOD + b'"open,b\n', "line 22 is not a valid row"),
     "header twice": ("a.csv", b"text,label,text\n" + GOOD, "line 1 names the column 'text' twice"),
-    "no such column": ("a.csv", b"x,y,z\n1,2,3\n", "has no column called a label; it has 'x', 'y', 'z'"),
+    "no such column": (
+        "a.csv",
+        b"x,y,z\n1,2,3\n",
+        "cannot find the label column of .* .columns: 'x', 'y', 'z'.; set data.label",
+    ),
     "latin": ("a.csv", HEAD + GOOD + b"caf\xe9,a\n", "line 22 is not UTF-8"),
     "utf16": ("a.csv", (HEAD + GOOD).decode().encode("utf-16"), "line 1 is not UTF-8"),
     "long line": ("a.csv", HEAD + b"x" * (2**24 + 1) + b",a\n", "line 2 has more than 16,777,216 bytes"),
-    "long field": ("a.csv", HEAD + b'"' + 3 * (b"x" * 2**23 + b"\n"), "line 2 is no row of a table"),
+    "long field": ("a.csv", HEAD + b'"' + 3 * (b"x" * 2**23 + b"\n"), "line 2 is not a valid row"),
     "mixed": ("a.csv", HEAD + b"one,0.5\ntwo,high\n", "are words and numbers: .*line 2 has '0.5', .*line 3"),
     "huge number": ("a.csv", HEAD + b"one,0.5\ntwo,1e300\n", "line 3 has the label 1e300, beyond"),
     "too many": ("a.csv", HEAD + b"".join(b"t,l%d\n" % i for i in range(200)), "200 different labels in 200"),
-    "json": ("a.jsonl", b'{"text": "a", "label": 1}\n{"text"\n', "line 2 is no JSON object"),
-    "json list": ("a.jsonl", b"[1]\n", "line 1 is no JSON object, but '\\[1\\]'"),
+    "json": ("a.jsonl", b'{"text": "a", "label": 1}\n{"text"\n', "line 2 is not a JSON object"),
+    "json list": ("a.jsonl", b"[1]\n", "line 1 must be a JSON object, not '\\[1\\]'"),
     "json key twice": ("a.jsonl", b'{"text": "a", "text": "b", "label": 1}\n', "line 1 .*it has a key twice"),
     "json number": (
         "a.jsonl",
         b'{"text": 3, "label": 1}\n',
-        "line 1: text is 3, not a text; name the column with the texts, data.text",
+        "line 1: text is 3, not a string; set data.text to the column",
     ),
-    "json half": ("a.jsonl", b'{"text": "\\ud800", "label": 1}\n', "line 1: text has half of a letter"),
+    "json half": (
+        "a.jsonl",
+        b'{"text": "\\ud800", "label": 1}\n',
+        "line 1: text contains an unpaired surrogate",
+    ),
     "json mixed": ("a.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', "line 2: text is missing"),
     "gz": ("a.csv.gz", b"no gzip", "a.csv.gz cannot be read"),
     "bomb": ("a.csv.xz", lzma.compress(HEAD + b"a" * 2**26), "more than"),
@@ -197,7 +205,9 @@ def test_a_test_file_has_labels_or_none(tmp_path: Path) -> None:
     test.write_text('{"text": "one"}\n{"text": "two"}\n')
     assert data.hidden(own.read(knobs(file, test=str(test))).parts["test"].labels)
     test.write_text('{"text": "one"}\n{"text": "two", "label": "a"}\n')
-    with pytest.raises(ValueError, match="b.jsonl, line 1: the label label is missing; write it there"):
+    with pytest.raises(
+        ValueError, match="b.jsonl, line 1: the label label is missing; add it, or remove the row"
+    ):
         own.read(knobs(file, test=str(test)))
 
 
@@ -436,8 +446,8 @@ def test_minus_one_may_be_a_label(tmp_path: Path) -> None:
         ("a.jsonl", (1, 1.0, 2), "'1' and '1.0'"),
         ("a.csv", ("1", "01", "2"), "'1' and '01'"),
         ("a.csv", ("pos", "Pos", "neg"), "'pos' and 'Pos'"),
-        ("a.csv", ("New York", "New\u00a0York", "x"), "are one label in two spellings"),
-        ("a.csv", ("caf\u00e9", "cafe\u0301", "x"), "are one label in two spellings"),
+        ("a.csv", ("New York", "New\u00a0York", "x"), "look like two spellings of one label"),
+        ("a.csv", ("caf\u00e9", "cafe\u0301", "x"), "look like two spellings of one label"),
         ("a.csv", ("True", "1", "False"), "'True' and '1'"),
     ],
 )
@@ -447,7 +457,7 @@ def test_one_label_in_two_spellings(name: str, labels: tuple, pair: str, tmp_pat
     if pair.startswith("'true' and '0'"):
         assert len(own.read(knobs(file)).labels) == 2  # true and 0 say nothing of each other
         return
-    with pytest.raises(ValueError, match=f"{pair}.*name all classes, data.labels|{pair}"):
+    with pytest.raises(ValueError, match=f"{pair}.*list all classes in data.labels|{pair}"):
         own.read(knobs(file))
     if name == "a.csv":
         assert own.read(knobs(file, labels=labels)).labels == labels
@@ -465,11 +475,11 @@ def test_blanks_around_a_label_are_no_spelling(tmp_path: Path) -> None:
     [
         (
             ("text", "stars", "topic"),
-            "each of the columns topic, stars may be the label; name it, data.label",
+            "the label column is ambiguous .topic, stars.; set data.label",
         ),
         (
             ("review", "content", "label"),
-            "each of the columns review, content may be the text; name it, data.text",
+            "the text column is ambiguous .review, content.; set data.text",
         ),
         (("Text", "Label", "stars"), None),
         (("Text", "Sentiment", "id"), None),
@@ -493,20 +503,23 @@ def test_what_is_said_of_classes(tmp_path: Path) -> None:
         rows = [(text, labels[i % len(labels)]) for i, text in enumerate(texts(40))]
         return "\n".join(own.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).notes)
 
-    assert "the whole numbers in label are 3 classes; to learn numbers" in notes("1", "2", "3")
-    assert "all of them are whole; to learn classes" in notes("1.0", "2.0", "3.0")
-    assert "'bug;ui' in label is one class, not several labels" in notes("bug", "ui", "bug;ui")
-    assert "several labels" not in notes("no, never", "yes, often")
+    assert "the whole numbers in label are used as 3 classes; for regression" in notes("1", "2", "3")
+    assert "all labels are whole numbers; for classification" in notes("1.0", "2.0", "3.0")
+    assert "'bug;ui' in label is treated as one class" in notes("bug", "ui", "bug;ui")
+    assert "multi-label" not in notes("no, never", "yes, often")
     assert "and 10 smaller ones" in notes(*(f"c{i}" for i in range(30)))
     (tmp_path / "a.jsonl").write_text('{"text": "one", "label": ["a", "b"]}\n')
-    with pytest.raises(ValueError, match=r"a row has one label: fix it, or name another column, data.label"):
+    with pytest.raises(
+        ValueError,
+        match=r"the label label must be one string or number, not .* set data.label to another column",
+    ):
         own.read(knobs(tmp_path / "a.jsonl"))
 
 
 def test_rows_that_are_no_rows(tmp_path: Path) -> None:
     bom = b"\xef\xbb\xbf"
     (tmp_path / "a.csv").write_bytes(bom + HEAD + GOOD + bom + b"Label, Text\n" + GOOD)
-    with pytest.raises(ValueError, match="line 22 names the columns again, as where tables are put together"):
+    with pytest.raises(ValueError, match="line 22 repeats the header"):
         own.read(knobs(tmp_path / "a.csv"))
     (tmp_path / "a.jsonl").write_bytes((bom + b'{"text": "one", "label": "a"}\n') * 2)
     assert [row.values["text"] for row in tables.rows(tmp_path / "a.jsonl")] == ["one", "one"]
@@ -523,7 +536,7 @@ def test_a_header_of_many_columns(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 2 has 30001 columns"):
         own.read(knobs(tmp_path / "a.csv"))
     (tmp_path / "a.csv").write_text(",".join(names) + "\n" + "x" + "," * (len(names) - 1) + "\n")
-    with pytest.raises(ValueError, match="has no column called a label; .* and 29,980 more") as error:
+    with pytest.raises(ValueError, match="cannot find the label column of .* and 29,980 more") as error:
         own.read(knobs(tmp_path / "a.csv"))
     assert len(str(error.value)) < 1000
 

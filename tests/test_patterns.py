@@ -43,7 +43,9 @@ def test_published_patterns_are_taken(pattern: str) -> None:
     ],
 )  # fmt: skip
 def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"its pattern '.*(for ever|without a limit)"):
+    with pytest.raises(
+        ValueError, match=r"its pattern '.*(exponential time|unbounded repetitions|free spacing)"
+    ):
         check_pattern(pattern)
 
 
@@ -64,5 +66,5 @@ def test_a_tokenizer_with_such_a_pattern_is_refused(where: str, tmp_path: Path) 
     }
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(settings))
-    with pytest.raises(ValueError, match="repeats a group that repeats or chooses"):
+    with pytest.raises(ValueError, match="repeats a group that contains repetitions or alternatives"):
         load_tokenizer(path)

@@ -181,7 +181,7 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     for words in (["--mode=predict", "--text=a dull film"], ["--mode=eval"], [], ["--extend=1"]):
         code, _, error = run_here(main, named, *words)
         assert code == 2, words
-        assert "add --allow_code to run that file, if you trust it" in error
+        assert "if you trust that file, add --allow_code" in error
         assert not seen.exists(), words
     code, out, error = run_here(main, named, "--mode=predict", "--text=a dull film", "--allow_code")
     assert code == 0, error
@@ -200,7 +200,7 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
         (robustness, "without optical form"),
     ):
         code, _, error = run_here(study, named)
-        assert (code, "add --allow_code to run that file, if you trust it" in error) == (2, True)
+        assert (code, "if you trust that file, add --allow_code" in error) == (2, True)
         code, _, error = run_here(study, named, "--allow_code")
         assert (code, needed in error) == (2, True)
         assert f"code        {trained.parent / 'mine.py'}" in error
@@ -304,5 +304,5 @@ def test_fields_that_a_run_sets_are_named(
     monkeypatch.setattr("fourier_attn.model.MIXERS", dict(MIXERS))
     register_mixer("own", Own)
     told = capsys.readouterr().err
-    assert "a run sets length of the mixer 'own' (length: model.positions, or" in told
+    assert "runs set the fields length of the mixer 'own' (length: model.positions, or" in told
     assert "width" not in told

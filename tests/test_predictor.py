@@ -88,14 +88,14 @@ def test_a_program_is_compiled_once_for_each_length(predictor: predict.Predictor
 LINES = [json.dumps({"text": text, "id": i}) for i, text in enumerate(TEXTS)]
 
 
-def test_lines_are_judged_in_order(toy_run: Path, tmp_path: Path, predictor: predict.Predictor) -> None:
+def test_lines_are_predicted_in_order(toy_run: Path, tmp_path: Path, predictor: predict.Predictor) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join([*LINES, "", json.dumps(TEXTS[0])]) + "\n")
     code, out, err = run_here(
         main, "--mode=predict", f"--workdir={toy_run}", f"--input={source}", f"--output={target}"
     )
     assert (code, out) == (0, "")
-    assert err == "5 judged; in 2 over 20% of the tokens are unknown\n"
+    assert err == "5 predicted; 2 have more than 20% unknown tokens\n"
     answers = [json.loads(line) for line in target.read_text().splitlines()]
     assert {answer.pop("file") for answer in answers} == {str(source)}
     assert [answer.pop("line") for answer in answers] == [1, 2, 3, 4, 6]
@@ -122,7 +122,7 @@ def test_a_bad_line_is_named_or_skipped(
     assert (code, err) == (2, "error: --text needs --mode=predict or explain; it is train\n")
     (tmp_path / "link.jsonl").symlink_to(source)
     code, _, err = run_here(main, *options[:-1], f"--output={tmp_path / 'link.jsonl'}")
-    assert (code, "is the file of --input" in err, source.read_text()) == (2, True, LINES[0])
+    assert (code, "would overwrite the file of --input" in err, source.read_text()) == (2, True, LINES[0])
     for more, needed in ((f"--output={target}", " or --image=FILE"), ("--skip_bad", "")):
         code, out, err = run_here(main, "--mode=predict", f"--workdir={toy_run}", "--text=fine", more)
         assert (code, out, err) == (2, "", f"error: {more.partition('=')[0]} needs --input=FILE{needed}\n")
@@ -132,7 +132,7 @@ def test_a_bad_line_is_named_or_skipped(
     assert code == 0
     assert [json.loads(line)["line"] for line in out.splitlines()] == [1, 8]
     assert "standard input, line 4 is skipped" in err
-    assert "2 judged, 6 skipped" in err
+    assert "2 predicted, 6 skipped" in err
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def loaded(predictor: predict.Predictor, monkeypatch: pytest.MonkeyPatch) -> pre
 
 def answered(source: str | Path, where: Path, **options: bool) -> tuple[list[dict[str, Any]], str]:
     """The answers to the rows of a file, and what was said of them."""
-    said = stream.judge("run", str(source), str(where / "answers.jsonl"), **options)
+    said = stream.predict_file("run", str(source), str(where / "answers.jsonl"), **options)
     return [json.loads(line) for line in (where / "answers.jsonl").read_text().splitlines()], said
 
 
@@ -224,8 +224,10 @@ def test_scores_of_other_answers_do_not_stay(loaded: predict.Predictor, tmp_path
     assert not (tmp_path / "answers.metrics.json").exists()
     named = tmp_path / "b.metrics.json"
     named.write_text(LINES[0])
-    with pytest.raises(ValueError, match=r"its scores, b.metrics.json, is the file of --input"):
-        stream.judge("run", str(named), str(tmp_path / "b.jsonl"))
+    with pytest.raises(
+        ValueError, match=r"\(its scores, b.metrics.json\) would overwrite the file of --input"
+    ):
+        stream.predict_file("run", str(named), str(tmp_path / "b.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +277,7 @@ def test_scores_are_next_to_their_answers(loaded: predict.Predictor, tmp_path: P
     """Under names of their own, and no other file is removed."""
     source = KINDS["csv"](tmp_path)
     for name in ("preds-0.5", "preds-0.7"):
-        stream.judge("run", str(source), str(tmp_path / name))
+        stream.predict_file("run", str(source), str(tmp_path / name))
         assert (tmp_path / f"{name}.metrics.json").is_file()
     other = write(tmp_path / "answers.metrics.json", b'{"examples": 3}')
     answered(KINDS["txt"](tmp_path), tmp_path)
@@ -312,7 +314,7 @@ def test_what_is_cut_is_said(
     cut = [answer["cut"] for answer in loaded([long, "dull"])]
     assert cut == [round(1 - 48 / 120, 4), 0.0]
     _, said = answered(write(tmp_path / "a.txt", f"{long}\ndull\n".encode()), tmp_path)
-    assert said == "2 judged; of 1 the end is not read: longer than data.length=48 tokens"
+    assert said == "2 predicted; 1 were cut at data.length=48 tokens"
     predict.predict(loaded, long)
     told = "note: 60% of the text were not read: it is longer than the run's data.length=48 tokens"
     assert told in capsys.readouterr().err
@@ -326,7 +328,7 @@ def test_answers_are_utf8_on_any_stream(
     for encoding in ("ascii", "latin-1", "utf-8"):
         out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         monkeypatch.setattr(sys, "stdout", out)
-        stream.judge("run", str(source), "-")
+        stream.predict_file("run", str(source), "-")
         out.flush()
         assert json.loads(out.buffer.getvalue().decode("utf-8"))["file"] == str(source)
 
@@ -355,12 +357,12 @@ def test_texts_may_be_anything_that_is_read_one_by_one(
         ("one", "inputs='one' is one text; give a list of texts"),
         (b"one", "is one text"),
         (Path("a.txt"), "is one file; give a list of files"),
-        ({"text": "one"}, "inputs is a dict, not a list"),
-        ({"one"}, "inputs is a set, not a list"),
-        (3, "inputs is a int, not a list"),
-        (None, "inputs is a NoneType, not a list"),
-        (np.array("one"), "inputs is a ndarray of 0 axes; give one column of it"),
-        (np.array([["one"]]), "of 2 axes; give one column"),
+        ({"text": "one"}, "inputs must be a list, not a dict"),
+        ({"one"}, "inputs must be a list, not a set"),
+        (3, "inputs must be a list, not a int"),
+        (None, "inputs must be a list, not a NoneType"),
+        (np.array("one"), "inputs is a ndarray with 0 axes; pass a single column"),
+        (np.array([["one"]]), "with 2 axes; pass a single column"),
         (np.array([b"one"]), "is no text"),
         ([float("nan")], "text=nan is no text"),
         ([Path("a.txt")], "is no text"),
@@ -382,5 +384,5 @@ def test_empty_inputs_have_no_answers(predictor: predict.Predictor) -> None:
 def test_a_tables_frame_is_refused(predictor: predict.Predictor) -> None:
     """Read one by one, it is the names of its columns."""
     frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS})
-    with pytest.raises(ValueError, match="inputs is a DataFrame of 2 axes; give one column of it"):
+    with pytest.raises(ValueError, match="inputs is a DataFrame with 2 axes; pass a single column"):
         predictor(frame)

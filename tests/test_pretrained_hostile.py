@@ -202,7 +202,7 @@ def zipped(path: Path, *names: str) -> None:
 
 OTHERS: dict[str, tuple[str, Write]] = {
     "npz": (
-        r"an .npz of arrays in another project's names \(head/kernel",
+        r"an .npz file whose array names are not known here \(head/kernel",
         lambda p: npz(p, np.zeros((8, 3))),
     ),
     "objects": ("kernel holds Python objects, as a pickle", lambda p: npz(p, np.array([{}], object))),

@@ -75,13 +75,15 @@ class Columns(NamedTuple):
             text = values.get(name)
             if not isinstance(text, str) or not text.strip():
                 number = text is not None and not isinstance(text, str)
-                what = f"is {text!r:.40}, not a text" if number else "is missing"
-                cure = (
-                    f"name the column with the texts, data.text (now {name})" if number else "write one there"
-                )
+                what = f"is {text!r:.40}, not a string" if number else "is missing"
+                cure = "fill it in"
+                if number:
+                    cure = f"set data.text to the column that holds the texts (now {name})"
                 raise ValueError(f"{where}: {name} {what}; {cure}, or remove the row")
             if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise ValueError(f"{where}: {name} has half of a letter, which is not UTF-8; fix that row")
+                raise ValueError(
+                    f"{where}: {name} contains an unpaired surrogate, which is not valid UTF-8; fix that row"
+                )
             found.append(text)
         return tuple(found)
 
@@ -100,7 +102,7 @@ def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
     )
     if not label:
         raise ValueError(
-            f"{where} has no column called a label; it has {_listed(names)}: name it, data.label"
+            f"cannot find the label column of {where} (columns: {_listed(names)}); set data.label"
         )
     if knobs["text"]:
         return Columns(knobs["text"], knobs["text_pair"], label)
@@ -111,7 +113,7 @@ def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
             return Columns(plain[first], plain[second], label)
     text = _likeliest(TEXTS, rest, "text", where) or (rest[0] if len(rest) == 1 else "")
     if not text or knobs["text_pair"]:
-        raise ValueError(f"{where} has no column called a text; it has {_listed(names)}: name it, data.text")
+        raise ValueError(f"cannot find the text column of {where} (columns: {_listed(names)}); set data.text")
     return Columns(text, "", label)
 
 
@@ -129,7 +131,7 @@ def _likeliest(known: tuple[str, ...], names: Collection[str], knob: str, where:
     found = [plain[name] for name in known if name in plain]
     if len(found) > 1 and found[0].strip().lower() != known[0]:
         raise ValueError(
-            f"{where}: each of the columns {', '.join(found)} may be the {knob}; name it, data.{knob}"
+            f"{where}: the {knob} column is ambiguous ({', '.join(found)}); set data.{knob} to one of them"
         )
     return found[0] if found else ""
 
@@ -156,7 +158,10 @@ def describe_classes(names: Sequence[str], counts: Sequence[int]) -> str:
 def unseen_classes(names: Sequence[str], labels: np.ndarray) -> list[str]:
     """Returns a note for each class that train does not show."""
     lost = sorted(set(range(len(names))) - set(np.unique(labels).tolist()))
-    return [f"train has no row of the class {names[i]!r}: all are held out, or there are none" for i in lost]
+    return [
+        f"train has no rows of the class {names[i]!r}: they are all held out, or the data have none"
+        for i in lost
+    ]
 
 
 def class_notes(names: Sequence[str], column: str) -> list[str]:
@@ -164,8 +169,8 @@ def class_notes(names: Sequence[str], column: str) -> list[str]:
     notes = []
     if len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
         notes.append(
-            f"the whole numbers in {column} are {len(names)} classes; to learn numbers, write them with a "
-            "point (3.0)"
+            f"the whole numbers in {column} are used as {len(names)} classes; for regression, write them "
+            "with a decimal point (3.0)"
         )
     parts = {name: set(JOINED.split(name)) for name in names}
     counts = Counter(part for found in parts.values() for part in found)
@@ -174,7 +179,7 @@ def class_notes(names: Sequence[str], column: str) -> list[str]:
     ]
     if joined:
         notes.append(
-            f"a row has one label here: {joined[0]!r} in {column} is one class, not several labels at once"
+            f"{joined[0]!r} in {column} is treated as one class: multi-label classification is not supported"
         )
     return notes
 
@@ -192,11 +197,11 @@ def label_of(where: str, name: str, value: Any) -> str:
         return str(value).lower()
     written = value.strip() if isinstance(value, str) else str(value)
     if value is None or not written or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f"{where}: the label {name} is missing; write it there, or remove the row")
+        raise ValueError(f"{where}: the label {name} is missing; add it, or remove the row")
     if not isinstance(value, str | int | float):
         raise ValueError(
-            f"{where}: the label {name} is {value!r:.40}, not one word or number; a row has one label: "
-            "fix it, or name another column, data.label"
+            f"{where}: the label {name} must be one string or number, not {value!r:.40}; fix it, or set "
+            "data.label to another column"
         )
     return written
 
@@ -281,8 +286,8 @@ class Found:
             other = found.setdefault(same, name)
             if other != name:
                 raise ValueError(
-                    f"{file}: the labels {other!r} and {name!r} in {column} are one label in two spellings; "
-                    "write them alike, or name all classes, data.labels"
+                    f"{file}: {other!r} and {name!r} in {column} look like two spellings of one label; use "
+                    "one spelling, or list all classes in data.labels to keep both"
                 )
 
     def labels(self, names: tuple[str, ...]) -> np.ndarray:

@@ -85,7 +85,7 @@ def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
     try:
         return _read_texts(config, entry)
     except ValueError as error:
-        cure = "; --config.data.exclude='()' keeps nothing out" if knob == "exclude" else ""
+        cure = "; --config.data.exclude='()' disables the exclusion" if knob == "exclude" else ""
         raise ValueError(f"data.{knob}={entry!r}: {error}{cure}") from error
 
 
@@ -93,7 +93,7 @@ def _read_texts(config: Any, entry: str) -> dict[str, list[str]]:
     if names_files(entry):
         found = paths.matching(entry)
         if not found:
-            raise ValueError("this matches no file; name text files that exist")
+            raise ValueError("no file matches; give existing text files")
         return {"all": [document for path in found for document in _documents(path)]}
     builder, split = dataset_of(entry, config["dir"] or None)
     if not split and set(SPLITS) <= set(builder.info.splits):

@@ -57,8 +57,8 @@ def _check_description(path: Path) -> None:
         ) from error
     if unknown is not None:
         raise ValueError(
-            f"{path} names the class {unknown!r:.100}, which is not a feature of TFDS; prepare the data set "
-            "again with TFDS's own features (a file of data never makes code run here)"
+            f"{path} names the class {unknown!r:.100}, which is not a TFDS feature; prepare the data set "
+            "again with TFDS's own features (loading data never executes code)"
         )
 
 

@@ -138,10 +138,10 @@ def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str
         raise ValueError(f"{name} is a JSON array; write one object in each line")
     names = max(tabs, cells, key=len)
     if len(names) > 1 and all(NAMES.fullmatch(cell) for cell in names):
-        wanted = " and ".join(called[0] for called in needed.values())
+        wanted = " and ".join(f"the column {called[0]}" for called in needed.values())
         raise ValueError(
-            f"{name} begins with {text[:60]!r}, which looks like the columns of a table; it needs {wanted} "
-            "(if it has a text in each line, name it .txt)"
+            f"{name} begins with {text[:60]!r}, which looks like a table header without {wanted}; "
+            "add what is missing, or rename the file to .txt if each line is a text"
         )
     return ".txt"
 
@@ -213,7 +213,7 @@ def _named(
             wanted = " and ".join(repr((*columns[asked], asked)[0]) for asked in missing)
             lacks = f"has no {wanted}, but {', '.join(map(repr, list(values)[:20]))}"
             if not free:
-                raise ValueError(f"{name} {lacks}; name its columns as those of the training")
+                raise ValueError(f"{name} {lacks}; give the columns the names of the training data")
             yield Input(number, where, {}, f"{lacks}; fix that line")
         else:
             picked = {asked: values[column] for asked, column in found.items() if column is not None}

@@ -155,7 +155,9 @@ def _limited(
     else:
         notes.append(f"labels are numbers: mean {labels.mean():.4g}, deviation {labels.std():.4g}")
         if (labels == np.rint(labels)).all():
-            notes.append("all of them are whole; to learn classes, write them without a point (3)")
+            notes.append(
+                "all labels are whole numbers; for classification, write them without a decimal point (3)"
+            )
         if abs(labels.mean()) > 10 or labels.std() > 10:
             notes.append("networks learn numbers near 0 and 1 best: scale the labels in the files")
     twice = {split: int(read[split].in_train.sum()) for split in SPLITS[1:]}
@@ -196,7 +198,7 @@ class _Table(NamedTuple):
 
 
 def _known(names: tuple[str, ...], train: Part | None) -> tuple[str, ...]:
-    """Returns the labels of train among those that say, elsewhere, that a label is hidden."""
+    """Returns the labels of train that would mark a hidden label in a test file."""
     if names or train is None:
         return tuple(name for name in names if name.lower() in HIDDEN)
     return MINUS_ONE if (train.labels == -1).any() else ()
@@ -226,8 +228,8 @@ def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...], know
             found.add(row.where, label_of(row.where, columns.label, value))
         if hidden and len(found.ids):
             raise ValueError(
-                f"{hidden[0]}: the label {columns.label} is missing; write it there, or remove the row "
-                "(a test file has all labels, or none)"
+                f"{hidden[0]}: the label {columns.label} is missing; add it, or remove the row "
+                "(a test file must have all labels or none)"
             )
     count = len(hashes)
     if not count:
@@ -235,18 +237,20 @@ def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...], know
     if split == "train":
         names = found.names(path, columns.label)
     elif not names and found.word:
-        raise ValueError(f"{found.word} as its label, and those of train are numbers; fix it")
+        raise ValueError(
+            f"{found.word} as its label, but the labels of train are numbers; replace it with a number"
+        )
     kind = np.int32 if names else np.float32
     labels = np.full(count, -1, kind) if hidden else found.labels(names)
     if split == "validation" and (labels == -1).all() and not known:
         raise ValueError(
-            f"data.validation={path} has the label -1 in all rows, as where it is hidden; name another file"
+            f"data.validation={path} has hidden labels (-1 in all rows); give a file with labels"
         )
     notes = (
         [f"{split}: {wordless:,} of {count:,} texts have neither a letter nor a digit"] if wordless else []
     )
     if split == "test" and (labels == -1).all() and not known:
-        notes.append(f"test has no labels: a run ends with its answers to the {count:,} texts")
+        notes.append(f"test has no labels: the run will predict its {count:,} texts but not score them")
     part = Part(path, np.arange(count, dtype=np.int32), labels, np.zeros(count, bool))
     return _Table(part, np.frombuffer(hashes, np.int64), names, tuple(notes))
 

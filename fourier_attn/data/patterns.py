@@ -1,4 +1,4 @@
-"""Which regular expressions of a tokenizer's file match in a time that does not explode.
+"""Rejects regular expressions in a tokenizer file that can take exponential time, or nearly so.
 
 The library tries one way after another, and gives up beyond a limit. The number of ways grows
 
@@ -82,7 +82,9 @@ class _Group:
         if self.size == 1:
             self.first = None  # it may be absent
         if most is None and (self.last.ways > 1 or self.last.unlimited):
-            return "repeats a group that repeats or chooses, which may take for ever"
+            return (
+                "repeats a group that contains repetitions or alternatives, which can take exponential time"
+            )
         self.last = _repeated(self.last, least, most)
         return ""
 
@@ -101,9 +103,9 @@ def check_pattern(pattern: str) -> None:
 def _forbidden(piece: str) -> str:
     """Returns what is wrong with a piece itself, if anything is."""
     if BACKWARDS.match(piece):
-        return "refers to what it has matched, which may take for ever"
+        return "has a backreference, which can take exponential time"
     if OPTIONS.match(piece) and "x" in piece:
-        return "has free spacing (?x), in which it cannot be told what may take for ever"
+        return "uses free spacing (?x), with which its running time cannot be bounded"
     return ""
 
 
@@ -129,9 +131,9 @@ def _take(piece: str, groups: list[_Group]) -> str:
 def _excess(branch: _Part) -> str:
     """Returns what there is too much of in a branch, if anything is."""
     if branch.unlimited > MOST:
-        return f"repeats {MOST + 1} parts without a limit"
+        return f"has {MOST + 1} unbounded repetitions in one branch"
     if branch.ways > CHOICES:
-        return f"chooses in more than {CHOICES:,} ways, which may take for ever"
+        return f"has more than {CHOICES:,} ways through one branch, which can take exponential time"
     return ""
 
 

@@ -29,13 +29,13 @@ KNOBS = {
     "split_seed": Knob(0, "of that split; apart from `seed`, so that runs can share a split", at_least(0)),
     "train_examples": Knob(
         0,
-        "use only the first so many of (shuffled) train, of pre-training so many windows; 0: all",
+        "use only the first N examples of (shuffled) train, in pre-training N windows; 0: all",
         at_least(0, "all"),
     ),
     "eval_examples": Knob(
-        0, "use only the first so many of each validation split; 0: all", at_least(0, "all")
+        0, "use only the first N examples of each validation split; 0: all", at_least(0, "all")
     ),
-    "test_examples": Knob(0, "use only the first so many of each test split; 0: all", at_least(0, "all")),
+    "test_examples": Knob(0, "use only the first N examples of each test split; 0: all", at_least(0, "all")),
     "flip": Knob(False, "whether training images are mirrored, left to right, in every second draw"),
     "crop": Knob(
         0,

@@ -192,13 +192,13 @@ def _numbers(name: str, value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask an op does not see; use {name}.filled(0)")
     if value is None:
-        raise TypeError(f"{name} is None, and must be an array of numbers")
+        raise TypeError(f"{name}=None must be an array of numbers")
     try:
         if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
             return jnp.asarray(value)
         x = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise TypeError(f"{name} is no array of numbers, but {_described(value)}: {error}") from error
+        raise TypeError(f"{name} must be an array of numbers, not {_described(value)}: {error}") from error
     if not (jnp.issubdtype(x.dtype, jnp.number) or x.dtype == bool):
         raise TypeError(f"{name} must be an array of numbers, not {_described(value)}")
     return x
@@ -216,8 +216,8 @@ def _real(name: str, x: Any) -> Any:
         return x.astype(jnp.float32)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         raise ValueError(
-            f"{name} is complex ({x.dtype}), which is not defined here; take {name}.real, or its real and "
-            "imaginary parts as two real features"
+            f"{name} must not be complex ({x.dtype}); use {name}.real, or the real and imaginary parts as "
+            "separate features"
         )
     raise _wrong(name, x, "real numbers")
 

@@ -25,7 +25,7 @@ BLOCK = 128  # rows of the banded matrix at a time
 
 
 def _nothing(query: Array, value: Array) -> Array:
-    """The sum over nothing."""
+    """Returns zeros of the result's shape, for an empty sum."""
     return jnp.zeros((*query.shape[:-1], value.shape[-1]), wide(query, value))
 
 

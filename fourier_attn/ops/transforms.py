@@ -146,7 +146,9 @@ def irfftn(x: Complex[Array, "..."], sizes: tuple[int, ...]) -> Float[Array, "..
 
 def _check(sizes: tuple[int, ...]) -> None:
     if not sizes or any(isinstance(n, int) and n < 1 for n in sizes):
-        raise ValueError(f"sizes={sizes} must be positive; nothing has no transform")
+        raise ValueError(
+            f"sizes={sizes} must not be empty and must be positive; give a size of 1 or more for each axis"
+        )
 
 
 _FFTS = {

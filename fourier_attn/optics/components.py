@@ -72,7 +72,7 @@ def library(path: Path | None = None) -> Library:
         other = _entries(path)
         if unknown := sorted(other.keys() - own.keys()):
             names = ", ".join(own)
-            raise ValueError(f"{path}: there is no component {', '.join(unknown)}; choose among {names}")
+            raise ValueError(f"{path}: component {', '.join(unknown)} is unknown; choose one of {names}")
         merged = {name: _changed(own[name], entry, f"{path.name}: {name}") for name, entry in other.items()}
         own = {**own, **merged}
     file = OWN if path is None else path
@@ -135,8 +135,8 @@ def _component(where: str, entry: dict[str, Any]) -> Component:
     quoted = set(component.marks) - {"assumed", "measured"}
     if not cited and quoted:
         raise ValueError(
-            f"{where} is {' and '.join(sorted(quoted))}, but "
-            f"source={component.source!r} is no address; give https://... or doi:..., or mark it assumed"
+            f"{where} is marked {' and '.join(sorted(quoted))}, but source={component.source!r} is not an "
+            "address; give https://... or doi:..., or mark it assumed"
         )
     return component
 

@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     read_mirrored: bool = False
 
     def places(self, shape: tuple[int, int], *, read: bool) -> np.ndarray:
-        """Returns the place in the matrix of each of the engine's pixels."""
+        """Returns, for each pixel of the engine, its index in the matrix."""
         side = "read" if read else "written"
         centred, columns, upside_down, mirrored = (getattr(self, f"{side}_{name}") for name in LAYOUTS)
         number = np.arange(math.prod(shape))
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
         return (np.fft.ifftshift(number) if centred else number).reshape(-1)
 
     def cure(self) -> str:
-        """Names the reading in words."""
+        """Describes the reading in words."""
         words = []
         for side in ("written", "read"):
             layouts = LAYOUTS.items()
@@ -214,9 +214,9 @@ def check_passive(transfer: Complex[np.ndarray, "p p"], transmission: float) -> 
     passed = largest * math.sqrt(transmission)
     if passed > 1 + UNIT or mean > 1 + UNIT:
         raise ValueError(
-            f"transfer has the singular value {largest:.4g}, {mean:.4g} in the mean: more power comes out "
-            f"than goes in, and optics are passive; divide it by {max(mean, passed):.4g}, or give the "
-            "insertion_loss_db that it leaves out"
+            f"transfer amplifies (largest singular value {largest:.4g}, root mean square {mean:.4g}), but "
+            f"optics are passive; divide it by {max(mean, passed):.4g}, or set insertion_loss_db if the "
+            "matrix does not include that loss"
         )
 
 
@@ -237,9 +237,9 @@ def report(file: str, found: Fit) -> str:
     flags = ", ".join(f"{name}=True" for name, value in found.reading._asdict().items() if value)
     factor = f", {complex(found.factor):.6g}" if scaled or not said else ""
     return (
-        f"{line}, and {found.best_db:.1f} dB {' and '.join(how)}. If that is its convention, save "
-        f"standard(transfer, shape, Reading({flags}){factor}) of fourier_attn.optics.conventions "
-        f"instead{_loss(found) if size > 1 + UNIT else ''}"
+        f"{line}, but {found.best_db:.1f} dB {' and '.join(how)}. If the matrix has that convention, save "
+        f"standard(transfer, shape, Reading({flags}){factor}) instead (fourier_attn.optics.conventions)"
+        f"{_loss(found) if size > 1 + UNIT else ''}"
     )
 
 

@@ -108,8 +108,8 @@ class Frame(NamedTuple):
         lit, typical = 1 / self.pass_hz, components.typical(prices)[name]
         if typical > (1 + 1e-9) * lit:
             raise ValueError(
-                f"frame_rate_hz={self.pass_hz:g} leaves {lit:.3g} s for a pass, and {name}={typical:.3g}; "
-                "lower it, or take faster modulators, --components=FILE.toml"
+                f"frame_rate_hz={self.pass_hz:g} allows {lit:.3g} s per pass, less than {name}="
+                f"{typical:.3g} s; lower frame_rate_hz, or give faster modulators with --components=FILE.toml"
             )
         settle = min(prices[name], lit) * self.patterns
         return max(lit / prices["setting.frame_rate"], settle)

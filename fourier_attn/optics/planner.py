@@ -49,7 +49,7 @@ class TransformPlan(NamedTuple):
         return schedule.frames(self.schedule, arrays)
 
     def digital(self, arrays: int) -> DigitalWork:
-        """What is computed digitally of so many arrays."""
+        """Returns the digital work for this many arrays."""
         return schedule.digital_work(self.schedule, self.sizes, self.lens).times(arrays)
 
 

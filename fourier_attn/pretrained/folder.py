@@ -82,8 +82,8 @@ def unlike_theirs(settings: Config) -> str:
         other.mixer.padding = "tokens"
         if architecture.expressible(other, "huggingface"):
             return (
-                f"{reason}: their FNet mixes padding like tokens; train with "
-                "--config.model.mixer.padding=tokens for a folder that both load"
+                f"{reason}: its FNet treats padding as tokens; to get a folder that both can load, train "
+                "with --config.model.mixer.padding=tokens"
             )
     return f"{reason}: the network is not one of theirs (docs/fnet.md)"
 

@@ -72,7 +72,7 @@ def _archive(path: Path) -> str:
         return pickled(path, f"an .npz whose array {objects[0][:80]} holds Python objects, as a pickle")
     if arrays:
         return (
-            f"{path} is an .npz of arrays in another project's names ({listed}); weights are read in the "
-            "names of Hugging Face's FNet and ViT, or of this project: save them so as safetensors"
+            f"{path} is an .npz file whose array names are not known here ({listed}); rename the arrays as "
+            "in Hugging Face's FNet or ViT, or this project, and save them as safetensors"
         )
     return f"{path} is a zip archive of {listed}; unpack it and name the file of weights in it"

@@ -106,7 +106,7 @@ def missing(ledger: Ledger) -> Iterator[str]:
 
 
 def earlier(findings: Iterable[Finding]) -> Iterator[str]:
-    """Cells whose mixer has since got another initial value."""
+    """Yields a note on cells that were trained before their mixer's initial value changed."""
     for mixer, (until, start) in STARTED.items():
         cells = [found["cell"] for found in findings if found["mixer"] == mixer and found["date"] < until]
         if cells:

@@ -22,7 +22,9 @@ def define_flags(against: bool = False, several: bool = False) -> None:
 
 
 def directories() -> list[Path]:
-    """Of all runs that are named. Files that have registered their mixers are executed where that is allowed.
+    """Returns the directories of all runs named by the flags.
+
+    Files that have registered their mixers are executed where --allow_code is given.
 
     Raises: ValueError where none is named, or one is named twice.
     """

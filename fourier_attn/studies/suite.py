@@ -63,7 +63,7 @@ class Cell:
         return _read(self.config, self.knobs)
 
     def differing(self, knobs: Mapping[str, Any]) -> str:
-        """Which knobs its configuration sets otherwise today than its run has had; "" for none.
+        """Returns the knobs whose value in today's configuration differs from that in the run; "" for none.
 
         What the run fits to its images, and what weights bring that it goes on from, is not looked at;
         these are to be of today's cell. What it has set and is the default today is the same; a parameter of

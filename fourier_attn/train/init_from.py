@@ -104,8 +104,8 @@ def _tokenizer(settings: Config, source: Path) -> Path | None:
     if task.images:
         return None
     raise ValueError(
-        f"init_from={settings.init_from} has no tokenizer next to its weights; name the one of its "
-        "vocabulary, --config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
+        f"init_from={settings.init_from} has no tokenizer next to its weights; give the tokenizer they "
+        "were trained with, --config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
     )
 
 

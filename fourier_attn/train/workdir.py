@@ -190,8 +190,8 @@ def record(workdir: Path) -> dict[str, Any]:
         written = facts["fingerprints"].get("config", _digest(facts))
         if written != _digest(facts):
             raise ValueError(
-                "its network or labels have changed since the run wrote them; put a copy of it back, or "
-                "delete fingerprints.config in it to use it as it is"
+                "its network or labels have changed since the run wrote them; restore the file from a copy, "
+                "or delete fingerprints.config in it to accept the changes"
             )
         return facts
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -235,13 +235,13 @@ def check_files(workdir: Path, config: Config) -> None:
         now["tokenizer"] = _file_digest(file)
         if now["tokenizer"] != before["tokenizer"]:
             raise ValueError(
-                f"{file} is not the tokenizer with which the run was trained ({before['tokenizer']} -> "
-                f"{now['tokenizer']}), and would change its answers; put the run's own file back"
+                f"{file} differs from the tokenizer that the run was trained with ({before['tokenizer']} -> "
+                f"{now['tokenizer']}), which would change its predictions; restore the original file"
             )
     if changes := _changes(before, now):
         raise ValueError(
-            f"workdir={workdir} was trained with other measured devices ({_told(changes)}); put the files "
-            f"back that it was trained with, or name where they are now: {_moved(config)}"
+            f"workdir={workdir} was trained with other measured devices ({_told(changes)}); restore the "
+            f"original files, or name where they are now: {_moved(config)}"
         )
     code = before.get("code", {}) if isinstance(before.get("code"), Mapping) else {}
     for name, digest in plugins.digests().items():
@@ -274,8 +274,8 @@ def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Co
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
     for (kind, name), origin in missing.items():
         raise ValueError(
-            f"the {kind.removesuffix('s')} {name!r} of {workdir} is from {origin.file}, which is of no "
-            "installed package; add --allow_code to run that file, if you trust it (in Python, "
+            f"the {kind.removesuffix('s')} {name!r} of {workdir} is defined in {origin.file}, which does not "
+            "belong to an installed package; if you trust that file, add --allow_code to run it (in Python, "
             "Predictor.load(directory, allow_code=True))"
         )
     if "config" not in found and ({"fourier_attn", "model_type"} & found.keys()):

@@ -40,7 +40,7 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
     root, notes = paths.given(config["train"]), []
     names = tuple(config["labels"]) or classes(root)
     if empty := [name for name in _folders(root) if name not in names and not config["labels"]]:
-        notes.append(f"{', '.join(empty)[:200]}: no images there, so no class")
+        notes.append(f"folders without images are not used as classes: {', '.join(empty)[:200]}")
     found = {}
     for split in LIMITS:
         if config[split]:
@@ -63,9 +63,8 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
             notes.append(f"{split}: {same:,} of {len(found[split]):,} images are in train, too")
     limited = {split: found[split].first(config[knob]) for split, knob in LIMITS.items()}
     if (limited["test"].labels == -1).all():
-        notes.append(
-            f"test has no labels: a run ends with its answers to the {len(limited['test']):,} images"
-        )
+        count = len(limited["test"])
+        notes.append(f"test has no labels: the run will predict its {count:,} images but not score them")
     counts = np.bincount(limited["train"].labels, minlength=len(names)).tolist()
     notes = [describe_classes(names, counts), *notes, *unseen_classes(names, found["train"].labels)]
     return limited, {"labels": names}, tuple(notes)
@@ -82,19 +81,19 @@ def _is_image(path: Path) -> bool:
 def classes(folder: Path) -> tuple[str, ...]:
     """Returns the sorted names of the folders with images in a folder. Raises: ValueError for one or none."""
     if not folder.is_dir():
-        raise ValueError(f"data.train={folder} is no folder; name one that has a folder for each class")
+        raise ValueError(f"data.train={folder} is not a folder; name one that has a folder for each class")
     names = tuple(name for name in _folders(folder) if any(map(_is_image, (folder / name).iterdir())))
     if len(names) < 2:
         raise ValueError(
-            f"data.train={folder} has the folders {', '.join(names) or 'none'} with images; there must be "
-            "two or more, one for each class"
+            f"data.train={folder} must have at least two folders with images, one per class; it has "
+            f"{', '.join(names) or 'none'}"
         )
     return names
 
 
 def _images(folder: Path, names: tuple[str, ...], size: int, split: str) -> Pictures:
     if not folder.is_dir():
-        raise ValueError(f"data.{split}={folder} is no folder; name one that has a folder for each class")
+        raise ValueError(f"data.{split}={folder} is not a folder; name one that has a folder for each class")
     found = [path for path in sorted(folder.glob("*/*")) if path.parent.name[0] != "." and _is_image(path)]
     if unknown := next((path for path in found if path.parent.name not in names), None):
         raise ValueError(f"{unknown} is of no class of train ({', '.join(names)[:200]}); move it away")
@@ -117,4 +116,6 @@ def _left_out(folder: Path, ids: Iterable[str]) -> list[str]:
     there = [path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)) if not path.is_dir()]
     names = [str(path.relative_to(folder)) for path in there if "/." not in f"/{path.relative_to(folder)}"]
     left = [name for name in names if name not in taken]
-    return [f"{folder}: {len(left):,} files are not taken, such as {left[0]}"] if left else []
+    if not left:
+        return []
+    return [f"{folder}: {len(left):,} files are not images of a class and are skipped, such as {left[0]}"]

@@ -123,7 +123,9 @@ def _stated_parts(folder: Path) -> list[Path]:
         raise ValueError(f"{file} does not name the files of a data set; save it again") from error
     for name in names:
         if Path(name).name != name or files.ending(name) not in COLUMNAR:
-            raise ValueError(f"{file} names {name!r:.80}, which is not a file beside it; save it again")
+            raise ValueError(
+                f"{file} names {name!r:.80}, which is not a file next to it; save the data set again"
+            )
         if not (folder / name).exists():
             raise ValueError(f"{folder} has no {name}, which its state.json names; copy the whole folder")
     if not names or len(set(names)) < len(names):
@@ -150,15 +152,16 @@ def _check_shards(folder: Path, parts: list[Path]) -> None:
     copies = [path.name for path in parts if COPY.search(path.stem.lower())] or _same(parts)
     if copies and len(parts) > 1:
         raise ValueError(
-            f"{folder}: {copies[0]} is a copy of another file, by its name or its bytes; move it away"
+            f"{folder}: {copies[0]} seems to be a copy of another file (same contents, or named like a "
+            "copy); remove it from the folder"
         )
     for split in splits:
         there = [shard for shard in shards.values() if shard and shard[1] == split]
         counts = sorted({int(shard[3]) for shard in there})
         if there and counts != [len(there)]:
             raise ValueError(
-                f"{folder} has {len(there)} of the files {split}-.., whose names say that there are "
-                f"{' or '.join(map(str, counts))}; get the rest, or move those of another copy away"
+                f"{folder} has {len(there)} shards of {split}, but their names say "
+                f"{' or '.join(map(str, counts))}; add the missing shards, or remove those of another copy"
             )
 
 
@@ -199,7 +202,7 @@ def _description(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         if str(path) in str(error):
             raise
-        raise ValueError(f"{path} is no description of a data set ({error}); write it again") from error
+        raise ValueError(f"{path} is not a data set description ({error}); write it again") from error
 
 
 def _class_names(path: Path) -> dict[str, list[str]]:
@@ -209,7 +212,7 @@ def _class_names(path: Path) -> dict[str, list[str]]:
     try:
         found = {name: feature["names"] for name, feature in features.items() if "names" in feature}
     except (TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no description of a data set ({error}); write it again") from error
+        raise ValueError(f"{path} is not a data set description ({error}); write it again") from error
     for name, known in found.items():
         if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
             raise ValueError(f"{path}: the names of {name} are not a list of names; write it again")
@@ -245,11 +248,11 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
                     f"({', '.join(header)[:80]}); fix that line"
                 )
             elif _plain(cells[0]) in again and len(header) > 1 and {*map(_plain, cells)} == again:
-                error = "names the columns again, as where tables are put together; remove that line"
+                error = "repeats the header (were two tables concatenated?); remove that line"
             yield Row(where, dict(zip(header, cells, strict=False)), number, error)
     except csv.Error as error:
         raise ValueError(
-            f"{name}, line {line + skipped + 1} is no row of a table ({error}); a quote inside a quoted text "
+            f"{name}, line {line + skipped + 1} is not a valid row ({error}); a quote inside a quoted text "
             "is written twice, and a quote that is opened must be closed"
         ) from error
 
@@ -319,11 +322,11 @@ def _object(line: bytes, where: str, number: int) -> Row:
         reason = f"is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
         return Row(where, {}, number, reason)
     except (ValueError, RecursionError) as error:
-        return Row(where, {}, number, f"is no JSON object ({error}); fix that line")
+        return Row(where, {}, number, f"is not a JSON object ({error}); fix that line")
     if isinstance(values, str):
         values = {"text": values}
     if not isinstance(values, dict):
-        return Row(where, {}, number, f"is no JSON object, but {text[:40]!r}; fix that line")
+        return Row(where, {}, number, f"must be a JSON object, not {text[:40]!r}; fix that line")
     return Row(where, values, number)
 
 
