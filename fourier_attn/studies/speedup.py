@@ -41,29 +41,34 @@ from fourier_attn.studies.steps import MODES, Measured, Taken, measure
 from fourier_attn.studies.workload import Work, layers, transforms
 
 NOTES = """\
-measured    Random tokens of the configured length; one network, no accumulated gradients. The transform:
-            alone, warm, at the model's shapes, once for each layer; share: over the whole jitted step;
-            medians of {rounds} rounds in which all take turns. "no mixer" has identity in its place: a check
-            from above. Training is forward and backward; the backward pass has as many transforms.
-range       typical (low to high): each part as the component library has it, all at their best, all at their
-            worst: bounds, not a confidence interval. `python -m fourier_attn.optics.components` prints each
-            part with its source; --components=FILE.toml puts others in their place.
-speed-up    (step / step with transform) / (1 - f + f / a + o): f the share, a = transform / optics, o = (link
-            + digital) / step with transform. Below 1 is slower. Link: raw samples, and a turnaround for each
-            stage of a batch; nothing overlaps. Digital: product with queries, measured; remainders of sizes,
-            twiddles, chirps, rows that are taken apart and products with kernels' spectra, at the A100's
-            prices (remainders cross its memory once, like its own transform).
-            Left out, in favour of optics: rearrangement between stages; calibration of an engine without
-            recalibrate_s; and that what "homodyne_re" cannot do, correlations and all stages but the last,
-            takes twice its converters.
-            Whether results are accurate enough is another question; averages would multiply the passes.
-energy      Of an example's inference. What is written is written and sent once for all steps of the
-            reference's phase and all averages. Hold: heat of the modulators during all passes. Light: the
-            engine's power, and a reference without loss. Static power: {static}.
+measured    Inputs are random, of the configured size. Gradients are not accumulated. The transform is timed
+            alone, warm, at the model's shapes, once for each layer. Its share is its time over that of the
+            jitted step with transform. Times are medians of {rounds} rounds, in which all parts take turns.
+            "no mixer" has identity instead of the mixer, as a check: no engine can make a step faster than
+            that. A training step is a forward and a backward pass, and the backward pass has as many
+            transforms.
+range       typical (low to high). The two ends have all parts of the component library at their best, or all
+            at their worst. They are bounds, not a confidence interval.
+            `python -m fourier_attn.optics.components` prints each part with its source;
+            --components=FILE.toml replaces parts.
+speed-up    (step / step with transform) / (1 - f + f / a + o), where f is the share, a = transform / optics,
+            and o = (link + digital) / step with transform. Below 1 is slower. The link carries raw samples,
+            with a turnaround for each stage of a batch; nothing overlaps. Digital work is the product with
+            queries, as measured, and, at the A100's prices: remainders of sizes; products with twiddle
+            factors, chirps and kernels' spectra; and the separation of rows that share a frame. Remainders
+            cross the A100's memory once, like its own transform.
+            These omissions favour optics: rearranging numbers between stages; calibrating an engine without
+            recalibrate_s; and twice the converters for "homodyne_re" where it needs them, in correlations and
+            in all stages but the last.
+            Whether the results are accurate enough is not asked here; averages would multiply the passes.
+energy      Joules of the inference of one example. An array is written and sent once for all steps of the
+            reference's phase and all averages. hold: heat of the modulators during all passes. laser: the
+            engine's power, and a reference on a path without loss. static: {static}.
 processor   {power}
-            Joules of the transform: these watts for as long as it takes.
-A100        Every real number in and out crosses its memory once, 4 B each, and nothing else: arithmetic on
-            its specification, not measured. The speed-up is over the present device, not over it."""
+            Its joules are these watts times the time of the transform.
+A100        Calculated from its specification, not measured: every real number in and out crosses its memory
+            once, 4 B each, and nothing else counts. The speed-up is over the present device, not over the
+            A100."""
 
 
 def align(rows: list[list[str]]) -> str:
