@@ -121,3 +121,22 @@ def test_a_search_from_end_to_end(few_reviews: str, tmp_path: Path) -> None:
     code, _, error = run_here(pareto, *words)
     assert code == 2
     assert "is there from an earlier sweep" in error
+
+
+def test_joules_of_an_earlier_result_are_computed_again(tmp_path: Path) -> None:
+    """Of the network and the engine that the result says; accuracies stay."""
+    network, base = config.default("fourier"), presets.preset("chip_11x11").replace(shape=(8, 8))
+    sizes = {"data.length": 64, "data.buckets": (), "model.positions": 64, "model.d": 64, "data.batch": 2}
+    network.update_from_flattened_dict(sizes)
+    choice = pareto.Choice("error", 6, 1, 1, 1.0)
+    row = {"part": "judged", **choice._asdict(), **pareto.spent(network, base, choice, pareto.Options())}
+    joules, row["joules"], row["accuracy"] = row["joules"], {"typical": 1.0}, 0.5
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps({"setting": "toy", "date": "2026-11-22T", "commit": "old", "rows": [row]}))
+    found = pareto.again(file, network, base, pareto.Options())
+    assert found["rows"] == [row | {"joules": joules}]
+    assert found["setting"] == "toy; joules of engines computed again, all else of 2026-11-22"
+    assert found["measured"]["commit"] == "old"
+    network.model.d = 128
+    with pytest.raises(ValueError, match="is not a result of this network and engine"):
+        pareto.again(file, network, base, pareto.Options())

@@ -135,7 +135,7 @@ TURNS = {"dac_bits_amp": 0.5, "dac_bits_phase": 1.0}  # means of [0, pi] and of 
 
 
 def frame(engine: Engine) -> Frame:
-    """What one transform of one aperture asks of the parts."""
+    """Returns what one transform of one aperture asks of the parts."""
     writers = _writers(engine)
     detector = engine.detector
     signal_w, detected = _power(engine)

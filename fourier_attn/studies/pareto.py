@@ -13,19 +13,27 @@ this machine's processor stand beside them, timed, and their watts by RAPL where
 cited power. All else that the network computes is electronic in either case.
 
 Writes NAME.json and NAME.png into the run's directory, for --out=NAME.
+
+    python -m fourier_attn.studies.pareto --measured=FILE --config=FILE[:task] --out=NAME [options]
+
+computes the joules of an earlier result again, with today's plans and prices. Accuracies and the processor's
+joules stay as they were measured. The configuration is the network's.
 """
 
 import itertools
+import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import flags
+from ml_collections import config_flags
 from tqdm import tqdm
 
 from fourier_attn import command, paths, provenance, style
-from fourier_attn.config import tokens
+from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.studies import frontier, runs
@@ -76,27 +84,35 @@ def define_flags() -> None:
     flags.DEFINE_integer("devices", 3, "number of device seeds of each", lower_bound=1)
     flags.DEFINE_float("seconds", 5.0, "how long to time the electronic transforms, s", lower_bound=0)
     flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
+    config_flags.DEFINE_config_file("config", help_string="with --measured: the network's configuration")
+    flags.DEFINE_string("measured", None, "JSON file of an earlier result, whose joules are computed again")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
     flags.DEFINE_string("out", "pareto", "name of the files in the run's directory, without .json, .png")
 
 
 def main() -> None:
-    """Searches, judges, draws."""
+    """Searches, judges, draws; or computes joules again."""
     options, choices = flags.FLAGS, grid()
-    [directory] = runs.directories()
-    table, picture = new_files(directory, options.out)
     own = None if options.components is None else paths.given(options.components)
     prices = Options(library=components.library(own))
+    if options.measured is not None:
+        if options.config is None:
+            raise ValueError(f"--measured={options.measured} needs the network, --config=FILE[:task]")
+        out = paths.given(options.out)
+        config = fit_grid(options.config)
+        base = base_engine(presets.build(config.model.mixer.to_dict().get("engine")))
+        document = again(paths.given(options.measured), config, base, prices)
+        write(document, out.with_name(f"{out.name}.json"), out.with_name(f"{out.name}.png"))
+        return
+    [directory] = runs.directories()
+    table, picture = new_files(directory, options.out)
     finder = Judge(directory, options.data_dir, options.search_examples)
     if finder.public != "test":
         raise ValueError(
             f"workdir={directory} has a task whose test labels are not public, so that nothing would be left "
             "to judge what was chosen; name a run on another task"
         )
-    base = finder.engine or presets.preset("chip_11x11")
-    base = base if options.engine is None else presets.preset(options.engine)
-    if options.shape:
-        base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
+    base = base_engine(finder.engine)
     presets.check_variants(base, options.devices)
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
@@ -120,10 +136,50 @@ def main() -> None:
         f"{base.shape[0]} x {base.shape[1]} pixels"
     )
     document = provenance.record() | {"setting": setting, "networks": [judge.facts()], "rows": rows}
+    write(document, table, picture)
+
+
+def write(document: dict[str, Any], table: Path, picture: Path) -> None:
+    """Writes the numbers and the figure, and prints the table."""
     provenance.write(table, document)
     style.save(frontier.draw(document), picture)
-    print(frontier.table(rows))
+    print(frontier.table(document["rows"]))
     print(f"written to {table} and {picture.name}")
+
+
+def base_engine(own: Engine | None) -> Engine:
+    """Returns the engine of --engine, else the run's own or chip_11x11, with the aperture of --shape."""
+    options = flags.FLAGS
+    base = own or presets.preset("chip_11x11")
+    base = base if options.engine is None else presets.preset(options.engine)
+    if options.shape:
+        base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
+    return base
+
+
+def again(file: Path, config: Config, base: Engine, prices: Options) -> dict[str, Any]:
+    """Returns an earlier result with joules of today's plans and prices.
+
+    Raises: ValueError for a file that is not such a result, or is one of another network or engine.
+    """
+    try:
+        document = json.loads(file.read_text())
+        measured = document.get("measured") or {
+            k: v for k, v in document.items() if k not in ("setting", "rows")
+        }
+        for row in document["rows"]:
+            if row["part"] in ("searched", "judged"):
+                found = spent(config, base, Choice(*(row[name] for name in Choice._fields)), prices)
+                if not all(
+                    math.isclose(found[name], row[name], rel_tol=1e-6) for name in ("passes", "photons")
+                ):
+                    raise ValueError(f"today {found['passes']:g} passes with {found['photons']:g} photons")
+                row |= found
+        setting = document["setting"].split(";")[0]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--measured={file} is not a result of this network and engine ({error})") from error
+    setting += f"; joules of engines computed again, all else of {measured['date'][:10]}"
+    return document | provenance.record() | {"setting": setting, "measured": measured}
 
 
 def grid() -> list[Choice]:
@@ -147,7 +203,7 @@ def grid() -> list[Choice]:
 
 def distinct(judge: Judge, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
     """Those of the choices that differ: one plan, where fewer passes and less error ask for the same."""
-    plans = {prefer: job_of(judge, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
+    plans = {prefer: job_of(judge.config, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
     first = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
     return [choice for choice in choices if first[choice.prefer] == choice.prefer]
 
@@ -156,27 +212,31 @@ def search(
     judge: Judge, base: Engine, choices: Sequence[Choice], prices: Options
 ) -> Iterator[dict[str, Any]]:
     """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
-    blocks, batch = layers(judge.config), judge.config.data.batch
     groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
     for group in tqdm(groups, unit="program"):
         prefer = group[0].prefer
         engines = [choice.engine(base) for choice in group]
         accuracies = judge.through(engines, "validation", prefer=prefer)
-        for choice, engine, accuracy in zip(group, engines, accuracies, strict=True):
-            plan = job_of(judge, prefer=prefer).plan(engine)
-            joules = energy_at_corners(engine, plan.load(blocks), prices)
-            yield {
-                **choice._asdict(),
-                "photons": float(engine.photons),
-                "passes": blocks * plan.passes / batch,
-                "joules": {corner: lines["total"] / batch for corner, lines in joules.items()},
-                "validation_accuracy": float(accuracy),
-            }
+        for choice, accuracy in zip(group, accuracies, strict=True):
+            found = spent(judge.config, base, choice, prices)
+            yield {**choice._asdict(), **found, "validation_accuracy": float(accuracy)}
 
 
-def job_of(judge: Judge, **changes: Any) -> Work:
-    """What a layer of the network leaves to an engine, for a batch."""
-    job = transforms(judge.config, judge.config.data.batch, **changes)
+def spent(config: Config, base: Engine, choice: Choice, prices: Options) -> dict[str, Any]:
+    """Returns the photons, passes and joules of an example's transforms."""
+    blocks, batch, engine = layers(config), config.data.batch, choice.engine(base)
+    plan = job_of(config, prefer=choice.prefer).plan(engine)
+    joules = energy_at_corners(engine, plan.load(blocks), prices)
+    return {
+        "photons": float(engine.photons),
+        "passes": blocks * plan.passes / batch,
+        "joules": {corner: lines["total"] / batch for corner, lines in joules.items()},
+    }
+
+
+def job_of(config: Config, **changes: Any) -> Work:
+    """Returns what a layer of the network leaves to an engine, for a batch."""
+    job = transforms(config, config.data.batch, **changes)
     assert job is not None  # a mixer with an engine has transforms
     return job
 
@@ -193,7 +253,7 @@ def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict
 def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
     """Joules of an example's transforms on this machine's processor."""
     config = judge.config
-    measured = measure(config, job_of(judge), seconds, prices.library)
+    measured = measure(config, job_of(config), seconds, prices.library)
     if measured.power is None:
         raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")
     took = measured.taken["inference"]

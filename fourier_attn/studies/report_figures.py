@@ -63,7 +63,7 @@ def curves(groups: Groups) -> Figure:
 
 
 def limits(values: Sequence[float]) -> tuple[float, float]:
-    """Of an axis in percent on which all values are seen; failures are none."""
+    """Returns the limits of an axis in percent that shows all values; failures count as missing."""
     kept = [value for value in values if not math.isnan(value)] or [0.0, 100.0]
     low, high = min(kept), max(kept)
     room = max(0.15 * (high - low), 0.5)
