@@ -112,8 +112,10 @@ def test_cameras_read_powers() -> None:
     assert y.shape == (20, 8, 8)
     largest = power.max(axis=(1, 2), keepdims=True)
     assert np.max(np.abs(y - power) / largest) < 0.05
-    with pytest.raises(ValueError, match="frame_rate_hz=10000 is above the 4069 Hz that modulators of kind="):
-        engine.replace(dac_bits_amp=8)
+    with pytest.raises(
+        ValueError, match="frame_rate_hz=40000 is above the 32552 Hz that modulators of kind="
+    ):
+        engine.replace(frame_rate_hz=4e4)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -89,7 +89,10 @@ class Fit(NamedTuple):
 
 
 def standard(
-    transfer: Complex[np.ndarray, "p p"], shape: tuple[int, int], reading: Reading, factor: complex = 1.0
+    transfer: Complex[np.ndarray, "p p"],
+    shape: tuple[int, int],
+    reading: Reading,
+    factor: complex | float = 1.0,
 ) -> Complex[np.ndarray, "p p"]:
     """The matrix as the engine wants it, of one that was written down by another reading."""
     found = np.asarray(transfer, complex)[reading.places(shape, read=False)]

@@ -394,7 +394,7 @@ def plan(
     if operation not in names:
         raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
     x, kernel, axes = (tuple(map(operator.index, sizes)) for sizes in (x, kernel, axes))
-    shape = None if shape is None else tuple(map(operator.index, shape))
+    image = None if shape is None else tuple(map(operator.index, shape))
     if not x or min(x) < 1:
         raise ValueError(f"sizes {x} must all be at least 1")
     times, factors = 1, 0
@@ -410,12 +410,12 @@ def plan(
         check_field(engine)
         engine = engine.whole_field()
         if operation == "circular_correlate":
-            chosen = plan_correlation(x, kernel, engine, shape, boundary, prefer)
+            chosen = plan_correlation(x, kernel, engine, image, boundary, prefer)
             check_multiply(multiply, chosen, engine)
             if multiply == "modulator":
                 factors = chosen.transform.frames(chosen.arrays * math.prod(chosen.tiles) * chosen.kernels)
         else:
-            lambdas = plan_position_lambda(x, kernel, engine, shape, prefer)
+            lambdas = plan_position_lambda(x, kernel, engine, image, prefer)
             chosen, times = lambdas.correlation, lambdas.u
         frames, digital = times * chosen.frames, chosen.digital(multiply).times(times)
     return Plan(
