@@ -270,7 +270,7 @@ def test_values_are_kept() -> None:
     assert taken(half)[0] is half
     with pytest.raises(TypeError, match=r"x must be an array of numbers, not list \[\[1\], \[1, 2\]\]"):
         taken([[1], [1, 2]])
-    with pytest.raises(TypeError, match="x is None"):
+    with pytest.raises(TypeError, match="x=None must be an array"):
         taken(None)
     with pytest.raises(TypeError, match="unexpected keyword argument 'y'"):
         taken(half, y=3)
