@@ -146,7 +146,7 @@ def test_an_answer_with_its_map_as_a_picture(
     """Where --output says; without it nothing is written. The run is read once for both."""
     restore, restored = predict.restore, []
     monkeypatch.setattr(
-        predict, "restore", lambda directory: restored.append(directory) or restore(directory)
+        predict, "restore", lambda directory, *more: restored.append(directory) or restore(directory, *more)
     )
     words = (*ASKED, f"--workdir={asked}", f"--image={shapes_picture}")
     before, (_, plain, _) = sorted(asked.iterdir()), run_here(main, *words)
