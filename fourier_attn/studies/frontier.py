@@ -106,7 +106,7 @@ def draw(document: dict[str, Any]) -> Figure:
     label = "processor of the machine, exact"
     _bars(axes, [processor], examples, color=style.VERMILION, fmt="s", label=label)
     axes.set(xscale="log", xlabel="energy of an example's transforms, J", ylabel="accuracy, %")
-    axes.set_title(document["setting"])
+    axes.set_title(document["setting"].replace("; ", "\n"))  # what was computed again has a line of its own
     figure.legend(loc="outside lower center", ncols=2)
     figure.draw_without_rendering()  # the places of the numbers
     for numbers, place in together(axes, judged, examples):
