@@ -346,7 +346,10 @@ def test_double_precision_is_double_inside(name: str) -> None:
         arrays = {n: v for n, v in values.items() if names.get(n) in ("Float", "Complex")}
         if not arrays:
             return
-        loss = lambda x: sum(jnp.sum(jnp.abs(y)) for y in jax.tree.leaves(op(**{**values, **x})))  # noqa: E731
+
+        def loss(x: Any) -> Any:
+            return sum(jnp.sum(jnp.abs(y)) for y in jax.tree.leaves(op(**{**values, **x})))
+
         whole = loss if name == "chirp.chirp_mix" else jax.value_and_grad(loss)  # whose caller has it
         found = {str(dtype) for dtype in dtypes(jax.make_jaxpr(whole)(arrays).jaxpr)}
     assert "float64" in found
