@@ -206,22 +206,25 @@ class Checkpoints:
                 raise
             path = self.directory / str(name)
             raise OSError(f"the checkpoint {path} cannot be read ({_reason(error)})") from error
-        if _form(state) != _form(written):  # Orbax restores arrays in the shape that they have
-            raise ValueError("its arrays are those of another network")
         return state, sums, lambda state: complete(jax.tree.map(_cast, state, form))
 
     def _as_written(self, name: Name, form: Any) -> Any:
         """Returns the structure in which a state is to be read for its sums to be compared.
 
         Arrays that were saved in another precision, by a run with JAX_ENABLE_X64=1 of an earlier version,
-        are read as NumPy's in theirs.
+        are read as NumPy's in theirs. Shapes are compared here, before anything is read: where Orbax meets a
+        wrong one it abandons reads of other arrays that are under way.
+
+        Raises: ValueError where a shape is another one.
         """
         saved = self.forms.metadata(epath.Path(self.directory / str(name) / "state"))
-        leaves = jax.tree_util.tree_leaves_with_path(saved.tree)
-        dtypes = {_plain(path): np.dtype(leaf.dtype) for path, leaf in leaves}
+        stored = {_plain(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(saved.tree)}
 
         def as_saved(path: Any, leaf: Any) -> Any:
-            dtype = dtypes.get(_plain(path), leaf.dtype)
+            there = stored[_plain(path)]
+            if tuple(there.shape) != leaf.shape:
+                raise ValueError("its arrays are those of another network")
+            dtype = np.dtype(there.dtype)
             return leaf if dtype == leaf.dtype else np.broadcast_to(np.zeros((), dtype), leaf.shape)
 
         return jax.tree_util.tree_map_with_path(as_saved, form)
@@ -290,10 +293,6 @@ def _copy(leaf: Any) -> Any:
 
 def _paths(state: Any) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)]
-
-
-def _form(state: Any) -> list[tuple[tuple[int, ...], str]]:
-    return [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(state)]
 
 
 def _sums(state: Any) -> dict[str, str]:
