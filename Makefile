@@ -16,7 +16,7 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m fourier_attn.studies.tables --check
+	$(BIN)/python -m evidence.pages.fill --check
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: .venv/installed

@@ -20,7 +20,7 @@ from absl import flags
 from benchmarks.timing import compare, report
 from fourier_attn import command, config, model
 from fourier_attn.allocator import TOLD
-from fourier_attn.studies.steps import step_functions
+from fourier_attn.studies.engine.step_timing import step_functions
 
 MIXERS = ("identity", "fourier", "lambda", "attention")
 BATCH, TOKENS, STEPS, ROUNDS = 32, 256, 3, 3

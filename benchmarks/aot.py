@@ -29,11 +29,11 @@ from fourier_attn.family import family
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.chirp import chirp_mix
 from fourier_attn.ops.fourier import fourier_mix
-from fourier_attn.ops.products import masked_mix
+from fourier_attn.ops.fourier_matmul import masked_mix
 from fourier_attn.optics import Engine
+from fourier_attn.train.distributed.sharding import AXES, Placement
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.sharding import AXES, Placement
 from fourier_attn.train.step import make_init, make_keys, make_train_step
 
 Row = dict[str, Any]

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import RESULTS, interleave, report
+from evidence.pages.timings import draw_growth
 from fourier_attn import style
 from fourier_attn.model import MIXERS
-from fourier_attn.studies.timings import draw_growth
 
 NAMES = {  # d = 128; 8 heads as wide as the model, where nothing else is said
     "attention": ("attention", {}),

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from benchmarks.timing import compare, interleave, report
 from fourier_attn.layers.embed import PatchEmbedding
 from fourier_attn.layers.lambdas import LambdaLayer
-from fourier_attn.ops.relative import by_matrix
+from fourier_attn.ops.relative_position import by_matrix
 
 SIZES = {  # images, patch, stride, width
     "(128, 28, 28, 1), patch 4 -> 128": ((128, 28, 28, 1), 4, 4, 128),

@@ -23,13 +23,13 @@ from configs import fnet, identity
 from fourier_attn import data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.train import metrics
-from fourier_attn.train.checkpoint import Name
 from fourier_attn.train.clock import Clock
+from fourier_attn.train.distributed.signals import StopSignals
 from fourier_attn.train.init_from import Start
 from fourier_attn.train.loop import Run
-from fourier_attn.train.signals import StopSignals
+from fourier_attn.train.rundir.checkpoint import Name
+from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
-from fourier_attn.train.writer import read_lines
 
 DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
 EXAMPLES = flags.DEFINE_integer("examples", 960, "training examples per epoch")

@@ -26,7 +26,7 @@ from benchmarks.timing import compare, interleave, report
 from fourier_attn.layers.attention import Attention
 from fourier_attn.ops.circular import circular_attention, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
-from fourier_attn.ops.tokens import token_convolve
+from fourier_attn.ops.token_conv import token_convolve
 
 LOCAL = [  # grid, width, taps, rounds of the slow side
     ((256,), 64, (3,), 15),

@@ -24,13 +24,13 @@ from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import (
     Engine,
     device,
-    draws,
     optical_circular_correlate,
     optical_dft2,
     optical_fourier_mix,
+    random,
 )
 from fourier_attn.optics.presets import PRESETS
-from fourier_attn.studies.steps import step_functions
+from fourier_attn.studies.engine.step_timing import step_functions
 
 APERTURES = 4096
 DRAWS = 4  # modulator amplitude and phase, and two balanced pairs of detectors
@@ -71,7 +71,7 @@ def ideal(rounds: int) -> list[dict[str, Any]]:
 
 
 def floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
-    return draws.normal(key, (DRAWS, *x.shape), x.real.dtype), jnp.fft.fft2(x, norm="ortho")
+    return random.normal(key, (DRAWS, *x.shape), x.real.dtype), jnp.fft.fft2(x, norm="ortho")
 
 
 def library_floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
@@ -138,7 +138,7 @@ WITHOUT = {
 
 def parts(rounds: int) -> list[dict[str, Any]]:
     shape, key = (DRAWS, APERTURES, 11, 11), jax.random.key(1)
-    ours = jax.jit(partial(draws.normal, shape=shape, dtype=jnp.float32))
+    ours = jax.jit(partial(random.normal, shape=shape, dtype=jnp.float32))
     library = jax.jit(partial(jax.random.normal, shape=shape, dtype=jnp.float32))
     sides = {"ours": lambda: ours(key), "library": lambda: library(key)}
     rows = [ratio(f"normal numbers, {np.prod(shape):,} / jax.random.normal", sides, rounds)]

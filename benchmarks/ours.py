@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from benchmarks.inputs import LAYERS, arrays
 from fourier_attn.layers.attention import Attention
-from fourier_attn.layers.tokens import Linear
+from fourier_attn.layers.controls import Linear
 from fourier_attn.ops.circular import circular_attention
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.lambdas import lambda_layer

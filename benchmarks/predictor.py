@@ -16,7 +16,7 @@ from configs import fnet
 from fourier_attn import command, config, data, model
 from fourier_attn.data import reading
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
-from fourier_attn.predict import Predictor
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train.evaluate import evaluate_split
 
 

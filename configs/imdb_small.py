@@ -1,7 +1,7 @@
 """Small networks on IMDb that are alike in all but their mixer: what two CPU cores can repeat with seeds.
 
 `python -m fourier_attn.main --config=configs/imdb_small.py:attention`, or another of `MODELS`; all of them,
-with seeds, by `python -m fourier_attn.studies.imdb --tier=1`. Two blocks of width 64, 192 tokens, 20,000
+with seeds, by `python -m evidence.suite.train --tier=1`. Two blocks of width 64, 192 tokens, 20,000
 words, four epochs, the same dropout and the same optimiser for all. It is not the articles' recipe, which
 `configs/imdb_articles.py` has.
 

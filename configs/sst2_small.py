@@ -5,7 +5,7 @@ SST; GLUE itself hides them), with the weights of the epoch that is the best on 
 validation after the last epoch.
 
 `python -m fourier_attn.main --config=configs/sst2_small.py:attention`. Measured over three seeds by
-`python -m fourier_attn.studies.imdb --tier=sst2`: docs/evidence.md has the table, with core-hours.
+`python -m evidence.suite.train --tier=sst2`: docs/evidence.md has the table, with core-hours.
 """
 
 from fourier_attn.config import Config, default

@@ -16,16 +16,16 @@ from ml_collections.config_dict import placeholder
 
 from fourier_attn import command, data, model, paths
 from fourier_attn.data.corpus import names_files
-from fourier_attn.data.own import SPLITS
+from fourier_attn.data.tables.user_tables import SPLITS
 from fourier_attn.data.tasks import KNOBS as DATA
 from fourier_attn.data.tasks import TASKS, find_task, task_of
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
-from fourier_attn.optics.groups import GROUPS
-from fourier_attn.optics.parameters import PLACES, every_parameter
-from fourier_attn.optics.reading import EARLIER, grouped
+from fourier_attn.optics.engine_spec import PLACES, every_parameter
+from fourier_attn.optics.from_dict import EARLIER, grouped
+from fourier_attn.optics.parts import GROUPS
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
 

@@ -109,7 +109,7 @@ def check_modes() -> None:
 
 def judge_file(directory: Path, devices: Mapping[str, str]) -> None:
     """Answers every line of --input."""
-    from fourier_attn import stream
+    from fourier_attn.inference import stream
 
     given = flags.FLAGS
     if (given.text, given.text_pair, given.image) != (None, None, None):
@@ -122,7 +122,9 @@ def train(config: Any) -> None:
     """Trains a new run, one that was stopped, or a finished one further."""
     import jax
 
-    from fourier_attn.train import extend, processes, run, workdir
+    from fourier_attn.train import extend, run
+    from fourier_attn.train.distributed import processes
+    from fourier_attn.train.rundir import workdir
 
     check_drift(workdir.DRIFT)
     more = flags.FLAGS.extend
@@ -145,7 +147,7 @@ def train(config: Any) -> None:
 
 def run_code(config: Any) -> None:
     """Executes what has registered the mixers and tasks of the run, and of the one that it starts from."""
-    from fourier_attn.train import workdir
+    from fourier_attn.train.rundir import workdir
 
     for place in (flags.FLAGS.workdir, config and config.init_from):
         if place and (paths.given(place) / "config.json").is_file():
@@ -157,18 +159,21 @@ def keep_programs(config: Any) -> None:
     """Has JAX keep what it compiles, unless it has been told where already."""
     import jax
 
-    from fourier_attn.train import processes, programs
+    from fourier_attn.train.distributed import processes
+    from fourier_attn.train.rundir import program_cache
 
     if jax.config.values["jax_compilation_cache_dir"] is None:
         say = (lambda line: print(f"note        {line}")) if processes.lead() else (lambda line: None)
-        place = programs.folder(config.data, say)
+        place = program_cache.folder(config.data, say)
         jax.config.update("jax_compilation_cache_dir", place and str(place))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 def extended(directory: Path, epochs: int) -> Any:
     """The configuration of a finished run that gets more epochs."""
-    from fourier_attn.train import extend, processes, workdir
+    from fourier_attn.train import extend
+    from fourier_attn.train.distributed import processes
+    from fourier_attn.train.rundir import workdir
 
     said = processes.told(lambda: extend.extend(directory, epochs))
     if processes.lead():
@@ -187,7 +192,7 @@ def check_drift(known: Sequence[str]) -> None:
 def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
     """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
     from fourier_attn import config as configuration
-    from fourier_attn import predict
+    from fourier_attn.inference import predictor as predict
     from fourier_attn.train.evaluate import show
 
     check_drift(("data",))
@@ -204,7 +209,7 @@ def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
 
 def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
     """Prints the answer to a text or an image; with --output also writes what the run did with it."""
-    from fourier_attn.predict import Predictor
+    from fourier_attn.inference.predictor import Predictor
 
     if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
         raise ValueError("--image and --text_pair exclude each other; give one of them")
@@ -222,8 +227,9 @@ def check_overrides(directory: Path, config: Any) -> None:
 
     Raises: ValueError that names what is not.
     """
-    from fourier_attn import predict
-    from fourier_attn.train import init_from, workdir
+    from fourier_attn.inference import predictor as predict
+    from fourier_attn.train import init_from
+    from fourier_attn.train.rundir import workdir
 
     if config.init_from:
         config = init_from.adopt(config, workdir.load(directory).model.to_dict())
@@ -252,8 +258,8 @@ def moved_devices(config: Any) -> dict[str, str]:
 
 def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = None) -> None:
     """Writes what a trained run did with its input, and says where."""
-    from fourier_attn.predict import Predictor
-    from fourier_attn.studies.explain import explain
+    from fourier_attn.inference.predictor import Predictor
+    from fourier_attn.studies.inside.explain import explain
 
     predictor = predictor or Predictor.load(directory, batch=1, devices=devices)
     given, output = flags.FLAGS, flags.FLAGS.output
@@ -264,7 +270,7 @@ def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = No
 
 def judged(predictor: Any) -> list[tuple[str, float]]:
     """The answers to what is to be judged: an image, a question about one, or a text."""
-    from fourier_attn import predict
+    from fourier_attn.inference import predictor as predict
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
     if image is None:

@@ -6,7 +6,7 @@ from absl import flags
 
 from fourier_attn import paths
 from fourier_attn.config import Config
-from fourier_attn.train import workdir
+from fourier_attn.train.rundir import workdir
 
 
 def get_config(directory: str) -> Config:

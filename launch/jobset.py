@@ -18,7 +18,7 @@ import yaml
 from absl import flags
 
 from fourier_attn import command
-from fourier_attn.train import processes
+from fourier_attn.train.distributed import processes
 from launch import program
 
 LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123

@@ -96,7 +96,7 @@ def on_cpu() -> Iterator[None]:
 def check_same(workdir: Path, config: Any) -> None:
     """Checks that a finished run is of this configuration. Raises: ValueError with the differences."""
     from fourier_attn.train import init_from
-    from fourier_attn.train.workdir import check
+    from fourier_attn.train.rundir.workdir import check
 
     try:
         check(workdir, init_from.load(config, workdir).config)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fourier_attn import command, main
 
-for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier_attn.predict"):
+for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier_attn.inference.predictor"):
     importlib.import_module(heavy)  # once, for all children
 
 PATIENCE = 20

@@ -21,12 +21,14 @@ from PIL import Image
 
 from fourier_attn import command, config, model, train
 from fourier_attn.data.sources import reviews, shapes
-from fourier_attn.train import loop, signals, workdir
-from fourier_attn.train.checkpoint import Checkpoints
+from fourier_attn.train import loop
+from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import Checkpoints
+from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys
-from fourier_attn.train.writer import read_lines
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

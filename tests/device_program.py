@@ -25,7 +25,8 @@ import orbax.checkpoint as ocp
 
 from benchmarks import aot
 from fourier_attn import command, config, train
-from fourier_attn.train import loop, processes, sharding
+from fourier_attn.train import loop
+from fourier_attn.train.distributed import processes, sharding
 
 
 def main(word: str) -> None:

@@ -20,7 +20,9 @@ from typing import Any
 import jax
 
 from fourier_attn import atomic, config, train
-from fourier_attn.train import loop, signals, writer
+from fourier_attn.train import loop
+from fourier_attn.train.distributed import signals
+from fourier_attn.train.rundir import metrics_log
 
 importlib.import_module("tensorflow_datasets")  # once, for all children
 
@@ -79,14 +81,14 @@ def signal_at(place: str, step: int, signum: int) -> None:
 
 def kill_after_line(split: str) -> None:
     """Kills the process when the line of metrics of that split is in the file."""
-    write = writer.Writer.write
+    write = metrics_log.Writer.write
 
-    def written(self: writer.Writer, name: str, *arguments: Any) -> None:
+    def written(self: metrics_log.Writer, name: str, *arguments: Any) -> None:
         write(self, name, *arguments)
         if name == split:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    patch(writer.Writer, "write", written)
+    patch(metrics_log.Writer, "write", written)
 
 
 def patch(owner: Any, name: str, function: Callable[..., Any]) -> None:

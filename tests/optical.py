@@ -8,7 +8,7 @@ import numpy as np
 from conftest import normal
 
 from fourier_attn.optics import Engine, optical_dft2
-from fourier_attn.optics.parameters import ELECTRON_C
+from fourier_attn.optics.engine_spec import ELECTRON_C
 
 KEY = jax.random.key(0)
 QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast

@@ -20,11 +20,11 @@ from jaxtyping import Array, Bool, Float, Float32, Int, Key, Real, Shaped
 
 from fourier_attn import layers, ops, optics
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.controls import Identity
 from fourier_attn.layers.embed import PatchEmbedding, TokenEmbedding
 from fourier_attn.layers.encoder import Block
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.heads import Features, Head, Pretraining, Question
-from fourier_attn.layers.tokens import Identity
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention, shared_attention

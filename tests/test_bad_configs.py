@@ -18,7 +18,7 @@ from conftest import ROOT
 from fourier_attn import config, model
 from fourier_attn.data.tasks import OWN_KNOBS
 from fourier_attn.optics import Engine
-from fourier_attn.optics.parameters import every_parameter
+from fourier_attn.optics.engine_spec import every_parameter
 
 HUGE = ("1000000000", "100000000000", "100000000000000000000")
 # A value that no knob of that type takes.

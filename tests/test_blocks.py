@@ -18,7 +18,7 @@ from jax.test_util import check_grads
 
 from benchmarks import aot
 from fourier_attn.ops.attention import attention, shared_attention
-from fourier_attn.ops.blocks import attend, sizes
+from fourier_attn.ops.blockwise_attention import attend, sizes
 
 # b, t, s, h, scores of a block: one block; groups of heads, of examples; parts of a head, with a rest
 SHAPES = [

@@ -16,8 +16,8 @@ from absl.testing import flagsaver
 from conftest import run_here
 
 from fourier_attn import causes, command
-from fourier_attn.train import processes, signals
-from fourier_attn.train.checkpoint import Checkpoints, Name
+from fourier_attn.train.distributed import processes, signals
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:

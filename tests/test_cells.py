@@ -13,8 +13,10 @@ import pytest
 from cells import written
 from conftest import run_here
 
-from fourier_attn.studies import collect, imdb, ledger, report, starts, suite
-from fourier_attn.studies.ledger import Ledger, digest, pack, unpack
+from evidence.report import write
+from evidence.suite import cells, ledger, start_weights, train
+from evidence.suite.ledger import Ledger, digest, pack, unpack
+from fourier_attn.studies import collect
 from fourier_attn.train import init_from
 
 # by which ml_collections reads a configuration
@@ -90,27 +92,27 @@ def test_a_file_under_another_name_is_no_finding(tmp_path: Path) -> None:
 
 
 def test_what_has_become_the_default_is_the_same() -> None:
-    cell = suite.EVERY["cifar10-identity-0"]
+    cell = cells.EVERY["cifar10-identity-0"]
     assert cell.differing({}) == cell.differing({"train.epochs": 10, "model.mixer.name": "identity"}) == ""
     told = cell.differing({"train.epochs": 9})
     assert told == "train.epochs 9 there, as by default in configs/identity.py:cifar10"
 
 
 def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
-    cell = suite.EVERY["toy-fnet-0"]
+    cell = cells.EVERY["toy-fnet-0"]
     knobs = collect.differing(collect.plain(cell.read()))
     assert cell.differing(knobs) == ""
     written(tmp_path, knobs=knobs | {"train.epochs": 9})
     what = "train.epochs 9 there, 2 in configs/fnet.py"
     assert Ledger(tmp_path).unlike() == {"toy-fnet-0": what}
     directories = [f"--results={tmp_path}", f"--runs={tmp_path / 'runs'}"]
-    code, _, error = run_here(imdb, "--tier=toy", *directories)
+    code, _, error = run_here(train, "--tier=toy", *directories)
     assert code == 2
     assert f"was trained with other knobs ({what}); restore the configuration" in error
     assert not (tmp_path / "runs").exists()
-    code, out, _ = run_here(imdb, "--tier=toy", "--list", *directories)
+    code, out, _ = run_here(train, "--tier=toy", "--list", *directories)
     assert (code, what in out) == (0, True)
-    assert f"`toy-fnet-0` was trained with other knobs: {what}." in report.cautions(Ledger(tmp_path))
+    assert f"`toy-fnet-0` was trained with other knobs: {what}." in write.cautions(Ledger(tmp_path))
 
 
 def test_two_runs_of_a_cell_do_not_take_each_other_s_place(tmp_path: Path) -> None:
@@ -120,16 +122,16 @@ def test_two_runs_of_a_cell_do_not_take_each_other_s_place(tmp_path: Path) -> No
         written(tmp_path, date="today")
     assert path.read_bytes() == before
     runs = [
-        imdb.CellRun(suite.EVERY[name], tmp_path, Ledger(tmp_path), ())
+        train.CellRun(cells.EVERY[name], tmp_path, Ledger(tmp_path), ())
         for name in ("toy-fnet-0", "toy-fnet-1")
     ]
-    assert list(imdb.affordable(runs, 1.0, None)) == runs[1:]  # the other is done by now
+    assert list(train.affordable(runs, 1.0, None)) == runs[1:]  # the other is done by now
 
 
 def test_a_score_that_failed_is_kept_and_said() -> None:
     found = {"metric": "spearman", "test": {}, "validation": [0.1, None]}
     assert math.isnan(ledger.score(found))
-    assert imdb.in_words(found) == "validation spearman failed"
+    assert train.in_words(found) == "validation spearman failed"
     assert ledger.score(found | {"test": {"spearman": 0.5}, "validation": []}) == 0.5
 
 
@@ -141,17 +143,17 @@ def test_one_seed_has_no_interval() -> None:
 
 
 def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring() -> None:
-    cell, weights = suite.EVERY["glue-rte-pretrained-0"], suite.EVERY[suite.PRETRAINED].read()
+    cell, weights = cells.EVERY["glue-rte-pretrained-0"], cells.EVERY[cells.PRETRAINED].read()
     settings = init_from.adopt(cell.read(), weights.model.to_dict())
-    settings.init_from = f"/elsewhere/runs/{suite.PRETRAINED}"
+    settings.init_from = f"/elsewhere/runs/{cells.PRETRAINED}"
     knobs = collect.differing(collect.plain(settings))
     assert cell.differing(knobs) == ""
-    assert cell.differing(knobs | {"init_from": suite.PRETRAINED}) == ""  # as its file has it
+    assert cell.differing(knobs | {"init_from": cells.PRETRAINED}) == ""  # as its file has it
     assert cell.differing(knobs | {"model.d": 8, "data.vocab": 60, "model.others.attention.heads": 2}) == ""
     assert cell.differing(knobs | {"data.length": 96}).startswith("data.length 96 there, as by default in")
     for knob in ("model.dropout", "model.mixer.method", "data.train_examples", "train.epochs"):
         assert knob in cell.differing(knobs | {knob: 7})
-    told = f"init_from as by default there, {suite.PRETRAINED!r} in configs/finetune.py:rte"
+    told = f"init_from as by default there, {cells.PRETRAINED!r} in configs/finetune.py:rte"
     assert cell.differing({key: value for key, value in knobs.items() if key != "init_from"}) == told
     assert "init_from 'other' there" in cell.differing(knobs | {"init_from": "runs/other"})
 
@@ -159,42 +161,42 @@ def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring(
 def test_weights_have_a_digest(toy_run: Path, tmp_path: Path) -> None:
     """That of what another run would start with; the same of a copy elsewhere, another of other numbers."""
     _, _, params = init_from.restore(toy_run)
-    found = starts.digest(toy_run)
+    found = start_weights.digest(toy_run)
     assert re.fullmatch("[0-9a-f]{16}", found)
-    assert found == starts.digest_of(params)
+    assert found == start_weights.digest_of(params)
     shutil.copytree(toy_run, tmp_path / "copy")
-    assert found == starts.digest(tmp_path / "copy")
-    assert found != starts.digest_of(jax.tree.map(lambda p: p + 1, params))
+    assert found == start_weights.digest(tmp_path / "copy")
+    assert found != start_weights.digest_of(jax.tree.map(lambda p: p + 1, params))
 
 
 def test_a_run_keeps_which_weights_it_began_with(tmp_path: Path) -> None:
     """Noted before it begins, and from then on it does not go on from others."""
-    cell = dataclasses.replace(suite.EVERY["toy-fnet-0"], start="start")
-    run = imdb.CellRun(cell, tmp_path, Ledger(tmp_path), (), "0a")
+    cell = dataclasses.replace(cells.EVERY["toy-fnet-0"], start="start")
+    run = train.CellRun(cell, tmp_path, Ledger(tmp_path), (), "0a")
     directory = run.program.workdir
-    assert starts.noted(directory) is None
-    assert list(imdb.affordable([run], 1.0, None)) == [run]
-    assert starts.noted(directory) == "0a"
-    starts.check(directory, "0b")  # of a run that has not begun there may be others
-    starts.note(directory, "0b")
+    assert start_weights.noted(directory) is None
+    assert list(train.affordable([run], 1.0, None)) == [run]
+    assert start_weights.noted(directory) == "0a"
+    start_weights.check(directory, "0b")  # of a run that has not begun there may be others
+    start_weights.note(directory, "0b")
     directory.mkdir()
     (directory / "config.json").touch()
-    starts.check(directory, "0b")
+    start_weights.check(directory, "0b")
     with pytest.raises(ValueError, match=r"toy-fnet-0 began with the weights 0b, and those there now are 0a"):
-        starts.check(directory, "0a")
-    starts.note(directory, "0a")
-    assert starts.noted(directory) == "0b"
+        start_weights.check(directory, "0a")
+    start_weights.note(directory, "0a")
+    assert start_weights.noted(directory) == "0b"
 
 
 def test_a_finding_names_its_start_and_its_weights(
     toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By name, since a path means nothing on another machine."""
-    cell = dataclasses.replace(suite.EVERY["toy-fnet-0"], start="start")
+    cell = dataclasses.replace(cells.EVERY["toy-fnet-0"], start="start")
     directory = tmp_path / cell.name
-    starts.note(directory, "0a")
+    start_weights.note(directory, "0a")
     shutil.copytree(toy_run, directory)
-    monkeypatch.setattr(suite.Cell, "differing", lambda *_: "")
+    monkeypatch.setattr(cells.Cell, "differing", lambda *_: "")
     row = collect.row(directory)
     monkeypatch.setattr(
         collect, "row", lambda _: row | {"knobs": {"init_from": str(tmp_path / "start"), "data.length": 9}}
@@ -210,13 +212,13 @@ def test_a_finding_names_its_start_and_its_weights(
 def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     there = Ledger(tmp_path)
     with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
-        imdb.check_start(tmp_path / suite.PRETRAINED, there)
-    path = written(tmp_path, suite.PRETRAINED)
+        train.check_start(tmp_path / cells.PRETRAINED, there)
+    path = written(tmp_path, cells.PRETRAINED)
     message = (
-        f"{path} says that these weights are trained, but they are not in {tmp_path / suite.PRETRAINED}; "
+        f"{path} says that these weights are trained, but they are not in {tmp_path / cells.PRETRAINED}; "
         "bring the directory of that run there, or move the file away so that --tier=pretrain trains it again"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        imdb.check_start(tmp_path / suite.PRETRAINED, Ledger(tmp_path))
-    assert {cell.start for cell in suite.cells("glue")} == {"", suite.PRETRAINED}
-    assert suite.PRETRAINED in {cell.name for cell in suite.cells("pretrain")}
+        train.check_start(tmp_path / cells.PRETRAINED, Ledger(tmp_path))
+    assert {cell.start for cell in cells.cells("glue")} == {"", cells.PRETRAINED}
+    assert cells.PRETRAINED in {cell.name for cell in cells.cells("pretrain")}

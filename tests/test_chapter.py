@@ -13,15 +13,15 @@ from conftest import normal
 
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.attention_weights import attention_weights
 from fourier_attn.layers.circular import CircularAttention
+from fourier_attn.layers.controls import Identity, Linear, TokenConvolution
 from fourier_attn.layers.encoder import Block
 from fourier_attn.layers.heads import mean
-from fourier_attn.layers.tokens import Identity, Linear, TokenConvolution
-from fourier_attn.layers.weights import attention_weights
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.patches import fold, patches
 from fourier_attn.ops.positions import places, sines
-from fourier_attn.studies.matrix_layers import LAYERS, convolution
+from fourier_attn.studies.inside.matrix_layers import LAYERS, convolution
 
 ORDER = np.array([3, 0, 5, 1, 4, 2])
 ROUNDING = 2e-6  # float32, of values near 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.train.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
 
 
 class Pair(NamedTuple):

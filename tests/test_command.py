@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, run_here
 
-from fourier_attn.train.checkpoint import names
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
 MAIN = "fourier_attn.main"
 PREPARE = "fourier_attn.data.prepare"
-SPEEDUP = "fourier_attn.studies.speedup"
+SPEEDUP = "fourier_attn.studies.engine.speedup"
 TOY = [
     "--config=configs/fnet.py",
     "--config.data.train_examples=96",

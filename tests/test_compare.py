@@ -10,9 +10,9 @@ from conftest import run_here
 from fourier_attn import config
 from fourier_attn.studies import compare
 from fourier_attn.studies.runs import labels
-from fourier_attn.train import workdir
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.summary import Summary, differing, summary
-from fourier_attn.train.writer import strict_json
 
 
 def write_run(directory: Path, rate: float = 0.5, mixer: str = "fourier", task: str = "reviews") -> Path:

@@ -9,8 +9,8 @@ from conftest import ROOT
 from fourier_attn import provenance
 from fourier_attn.optics import components
 from fourier_attn.optics.components import CORNERS, library, prices
-from fourier_attn.optics.groups import KINDS
-from fourier_attn.studies.baseline import counters, cpu_power
+from fourier_attn.optics.parts import KINDS
+from fourier_attn.studies.engine.cpu_power import counters, cpu_power
 
 WHOLE = """
 [link.bit_j]

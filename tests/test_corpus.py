@@ -8,7 +8,7 @@ import pytest
 
 from fourier_attn import config, data
 from fourier_attn.data.corpus import read_corpora, split_of
-from fourier_attn.data.sources.files import letters
+from fourier_attn.data.tables.files import letters
 
 
 def settings(corpora: tuple[str, ...], **changes: object) -> dict:

@@ -18,11 +18,12 @@ from conftest import ROOT, run_here, shrink
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from fourier_attn import config, main
-from fourier_attn.train import memory, processes, sharding
-from fourier_attn.train.checkpoint import names
-from fourier_attn.train.sharding import AXES, Placement
-from fourier_attn.train.workdir import flat
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train import memory
+from fourier_attn.train.distributed import processes, sharding
+from fourier_attn.train.distributed.sharding import AXES, Placement
+from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.metrics_log import read_lines
+from fourier_attn.train.rundir.workdir import flat
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 

@@ -16,12 +16,12 @@ from test_family import PARAMETERS
 
 from fourier_attn import config
 from fourier_attn.data import Task
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 from fourier_attn.data.tfds import tfds_builder
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.model import MIXERS, fields
 from fourier_attn.optics.presets import PRESETS
-from fourier_attn.train import workdir
+from fourier_attn.train.rundir import workdir
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]

@@ -11,10 +11,13 @@ import pytest
 from conftest import assert_same_run, shrink
 from test_checkpoint import data_files
 
-from fourier_attn import config, predict, train
-from fourier_attn.predict import Predictor
-from fourier_attn.train import init_from, loop, signals, workdir
-from fourier_attn.train.checkpoint import names
+from fourier_attn import config, train
+from fourier_attn.inference import predictor
+from fourier_attn.inference.predictor import Predictor
+from fourier_attn.train import init_from, loop
+from fourier_attn.train.distributed import signals
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import names
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -231,7 +234,7 @@ def test_what_a_run_is_used_with_is_what_it_was_trained_with(
     damage: Callable[[Path], object], message: str, copied: Path
 ) -> None:
     damage(copied)
-    for use in (Predictor.load, init_from.restore, predict.evaluate):
+    for use in (Predictor.load, init_from.restore, predictor.evaluate):
         with pytest.raises(ValueError, match=message):
             use(copied)
 

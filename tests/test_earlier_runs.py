@@ -8,9 +8,11 @@ import jax
 import pytest
 from conftest import final_state
 
-from fourier_attn import config, predict, train
-from fourier_attn.train import init_from, workdir
-from fourier_attn.train.checkpoint import Checkpoints, Name
+from fourier_attn import config, train
+from fourier_attn.inference import predictor
+from fourier_attn.train import init_from
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
 from fourier_attn.train.step import HEALTH, EarlierState
 
 
@@ -34,7 +36,7 @@ def test_an_earlier_run_is_read(toy: config.Config, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(facts))
 
     assert workdir.load(tmp_path).model.mixer.padding == "own"
-    assert predict.evaluate(tmp_path)["test"]["accuracy"] == result["accuracy"]
+    assert predictor.evaluate(tmp_path)["test"]["accuracy"] == result["accuracy"]
     again = init_from.restore_state(tmp_path)[3]
     jax.tree.map(lambda a, b: None, again, state)  # the structure of today
     assert int(again.skipped) == int(again.rollbacks) == 0

@@ -12,13 +12,13 @@ from conftest import normal, run_here, shrink
 
 from fourier_attn import config, main, model, style, train
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.filters import learned
+from fourier_attn.layers.controls import Random
 from fourier_attn.layers.global_filter import GlobalFilter
-from fourier_attn.layers.inside import attention_maps, look
+from fourier_attn.layers.introspection import attention_maps, look
 from fourier_attn.layers.lambdas import LambdaLayer
-from fourier_attn.layers.tokens import Random
+from fourier_attn.layers.learned_filters import learned
 from fourier_attn.ops.circular import circular_correlate
-from fourier_attn.studies.explain import draw, lit
+from fourier_attn.studies.inside.explain import draw, lit
 
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, data, export, exported, predict, pretrained, train
+from fourier_attn import config, data, pretrained, train
 from fourier_attn.data.text import encode_with_cut, fit, special
 from fourier_attn.family import family
-from fourier_attn.predict import Predictor
+from fourier_attn.inference import classify, export
+from fourier_attn.inference import predictor as predict
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.pretrained import folder
 from fourier_attn.pretrained.folder import card, describe
-from fourier_attn.train import init_from, workdir
+from fourier_attn.train import init_from
 from fourier_attn.train.init_from import restore
+from fourier_attn.train.rundir import workdir
 
 TEXTS = ["The film was not dull.", "zzz qqq", "I liked the long and brave story. " * 30, "dull [SEP] dull"]
 # Runs a folder's programs where this package cannot be imported.
@@ -82,7 +85,7 @@ def test_a_card_says_to_which_length_texts_were_padded() -> None:
 
 def test_programs_of_nothing_answer_nothing() -> None:
     for inputs in ("tokens", "patches"):
-        classifier = object.__new__(exported.Classifier)
+        classifier = object.__new__(classify.Classifier)
         classifier.facts, classifier.programs = {"inputs": inputs, "pairs": False, "batch": None}, {}
         assert len(classifier([])) == 0
 
@@ -139,7 +142,7 @@ def test_pairs_buckets_and_seeds_are_exported(tmp_path: Path) -> None:
     expected = [list(a["probabilities"].values()) for a in Predictor.load(tmp_path / "run")(texts, pairs)]
     np.testing.assert_allclose(standalone(tmp_path / "out", texts, pairs), expected, atol=1e-5)
     with pytest.raises(ValueError, match="judges pairs; give text_pairs"):
-        exported.Classifier(tmp_path / "out")(texts)
+        classify.Classifier(tmp_path / "out")(texts)
     with pytest.raises(ValueError, match="exists and is not overwritten"):
         export.export(tmp_path / "run", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".fourier_attn", "a.jsonl", "out", "run"]
@@ -170,7 +173,7 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
             tmp_path / "deep" / "er" / "again" / name
         ).read_bytes()
     (tmp_path / "out" / "README.md").write_text("a card completed by hand")
-    exported.check_sums(tmp_path / "out")
+    classify.check_sums(tmp_path / "out")
     (tmp_path / "out" / "config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"config.json is not as it was exported .* remove SHA256SUMS"):
         Predictor.load(tmp_path / "out")
@@ -183,15 +186,15 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
 def test_a_folder_whose_files_were_changed_is_refused(name: str, tmp_path: Path) -> None:
     """One flipped bit would otherwise answer differently without a word."""
     (tmp_path / name).write_bytes(b"\x00contents")
-    (tmp_path / "SHA256SUMS").write_text(f"{exported.checksum(tmp_path / name)}  {name}\n")
-    exported.check_sums(tmp_path)
+    (tmp_path / "SHA256SUMS").write_text(f"{classify.checksum(tmp_path / name)}  {name}\n")
+    classify.check_sums(tmp_path)
     (tmp_path / name).write_bytes(b"\x01contents")
-    for read in (exported.check_sums, exported.Classifier, folder.load):
+    for read in (classify.check_sums, classify.Classifier, folder.load):
         with pytest.raises(ValueError, match=f"{name} is not as it was exported"):
             read(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ValueError, match=f"{name} is not as it was exported"):
-        exported.check_sums(tmp_path)
+        classify.check_sums(tmp_path)
 
 
 def test_a_network_gets_its_own_tokenizer_and_classes(toy_run: Path) -> None:
@@ -243,7 +246,7 @@ def test_few_programs_are_compiled_for_any_number_of_texts() -> None:
             seen.append(len(tokens))
             return tokens[:, :2]
 
-    classifier: Any = object.__new__(exported.Classifier)
+    classifier: Any = object.__new__(classify.Classifier)
     classifier.facts, classifier.programs = {"batch": None}, {8: Program()}
     for rows in range(1, 600):
         tokens = np.arange(rows * 3).reshape(rows, 3)
@@ -253,7 +256,7 @@ def test_few_programs_are_compiled_for_any_number_of_texts() -> None:
 
 @pytest.mark.parametrize("inputs", ["one text", b"one text", ["a", 3], [b"a"]])
 def test_programs_refuse_what_is_not_a_list_of_texts(inputs: Any) -> None:
-    classifier = object.__new__(exported.Classifier)
+    classifier = object.__new__(classify.Classifier)
     classifier.facts, classifier.programs = {"inputs": "tokens", "pairs": False, "batch": None}, {}
     with pytest.raises(ValueError, match="give a list of texts|is not a text; give strings"):
         classifier(inputs)
@@ -261,7 +264,7 @@ def test_programs_refuse_what_is_not_a_list_of_texts(inputs: Any) -> None:
 
 def test_programs_say_what_they_cut() -> None:
     """As the run itself does: of a pair the longer text."""
-    classifier: Any = object.__new__(exported.Classifier)
+    classifier: Any = object.__new__(classify.Classifier)
     texts = ["a b c d e f", "a b"]
     for kind, length in (("words", 4), ("bpe", 6)):
         classifier.tokenizer = tokenizer = fit(kind, ["a b c d e f"] * 9, 60)

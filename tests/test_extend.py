@@ -9,10 +9,11 @@ import pytest
 from conftest import assert_same_run, final_state, numbers, run_here
 
 from fourier_attn import config, main, train
-from fourier_attn.train import loop, workdir
+from fourier_attn.train import loop
 from fourier_attn.train.extend import extend
 from fourier_attn.train.optimizer import build_schedule
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -16,8 +16,9 @@ from matplotlib.text import Text
 from PIL import Image
 from readable import faults
 
+from evidence.pages import figures
 from fourier_attn import style
-from fourier_attn.studies import figures, sweep
+from fourier_attn.studies.engine import robustness_sweep
 
 # by which ml_collections reads a configuration, of which joules are told
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -143,13 +144,15 @@ def test_what_is_noise_is_not_coloured() -> None:
     rows = [{"run": "a", "split": "test", "accuracy": 0.8, "examples": 1600}]
     rows += [rows[0] | {"bits": 4, "noise": 1.0, "device": i, "accuracy": 0.8 + i / 1000} for i in (0, 1)]
     document = {"rows": rows}
-    assert sweep.standard_error(document) == pytest.approx(1.0)
+    assert robustness_sweep.standard_error(document) == pytest.approx(1.0)
     for row in rows:
         del row["examples"]
-    assert sweep.standard_error(document) is None
-    assert sweep.standard_error(document | {"command": "python x --examples=400"}) == pytest.approx(2.0)
-    assert sweep.wide([80.0, 80.1], 4.0) == pytest.approx((78.05, 82.05))
-    assert sweep.wide([70.0, 80.0], 4.0) == (70.0, 80.0)
+    assert robustness_sweep.standard_error(document) is None
+    assert robustness_sweep.standard_error(
+        document | {"command": "python x --examples=400"}
+    ) == pytest.approx(2.0)
+    assert robustness_sweep.wide([80.0, 80.1], 4.0) == pytest.approx((78.05, 82.05))
+    assert robustness_sweep.wide([70.0, 80.0], 4.0) == (70.0, 80.0)
 
 
 def test_every_picture_has_its_file() -> None:

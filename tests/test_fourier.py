@@ -10,7 +10,7 @@ from jax.test_util import check_grads
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.ops import fourier
 from fourier_attn.ops.fourier import METHODS, fourier_mix
-from fourier_attn.ops.products import matmul_mix, monarch_mix
+from fourier_attn.ops.fourier_matmul import matmul_mix, monarch_mix
 from fourier_attn.optics import Engine
 
 SIZES = [(1, 1), (1, 5), (6, 1), (2, 2), (4, 6), (7, 5), (8, 9), (9, 8), (13, 11), (16, 12)]

@@ -10,15 +10,15 @@ from scipy.signal import convolve2d
 from configs import circular
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.controls import TokenConvolution
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.long_conv import LongConvolution
-from fourier_attn.layers.tokens import TokenConvolution
 from fourier_attn.model import MIXERS
 from fourier_attn.ops import positions
 from fourier_attn.ops.fourier import fourier_mix_grid
 from fourier_attn.ops.patches import scan_order
-from fourier_attn.ops.tokens import token_convolve
+from fourier_attn.ops.token_conv import token_convolve
 
 WITH_GRID = [name for name in MIXERS if any(field.name == "grid" for field in model.fields(name))]
 

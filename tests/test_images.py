@@ -15,10 +15,11 @@ from conftest import ROOT, assert_same_run, run_here
 from pictures import drawn, idx_files, small
 from PIL import Image
 
-from fourier_attn import data, main, model, predict, train
+from fourier_attn import data, main, model, train
 from fourier_attn.data.images import read_image, statistics
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import idx
+from fourier_attn.inference import predictor as predict
 from fourier_attn.ops import positions
 from fourier_attn.train import init_from
 

@@ -43,7 +43,7 @@ def test_a_command_imports_nothing_from_where_it_runs(
     with plugins.installed_only():
         assert not found("runs.stranger.evil")
         assert not found("tests.conftest")
-        assert found("fourier_attn.studies.drift")
+        assert found("fourier_attn.studies.engine.drift")
         assert found("tensorflow_datasets")
         with plugins.with_neighbours():
             assert found("runs.stranger.evil")

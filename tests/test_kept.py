@@ -10,13 +10,14 @@ import pytest
 from conftest import shrink
 
 from fourier_attn import config, data
-from fourier_attn.data import kept, own
+from fourier_attn.data import cache
+from fourier_attn.data.tables import user_tables
 
 
 @pytest.fixture
 def place(few_reviews: str, tmp_path: Path) -> Path:
     """A data directory in which nothing is kept."""
-    return Path(shutil.copytree(few_reviews, tmp_path / "data", ignore=shutil.ignore_patterns(kept.FOLDER)))
+    return Path(shutil.copytree(few_reviews, tmp_path / "data", ignore=shutil.ignore_patterns(cache.FOLDER)))
 
 
 def load(place: Path, run: Path, **knobs: object) -> tuple[data.Splits, list[str]]:
@@ -40,7 +41,7 @@ def test_a_second_start_reads_what_the_first_one_kept(
     assert not said
     assert same(first, second)
     assert (tmp_path / "a/tokenizer.json").read_bytes() == (tmp_path / "b/tokenizer.json").read_bytes()
-    assert {path.name for path in place.iterdir()} - {"downloads"} == {"synthetic_reviews", kept.FOLDER}
+    assert {path.name for path in place.iterdir()} - {"downloads"} == {"synthetic_reviews", cache.FOLDER}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_a_second_start_reads_what_the_first_one_kept(
 def test_other_knobs_have_other_files(place: Path, tmp_path: Path, knob: str, value: int) -> None:
     load(place, tmp_path / "a")
     found, _ = load(place, tmp_path / "b", **{knob: value})
-    shutil.rmtree(place / kept.FOLDER)
+    shutil.rmtree(place / cache.FOLDER)
     fresh, _ = load(place, tmp_path / "c", **{knob: value})
     assert same(found, fresh)
 
@@ -64,7 +65,7 @@ def test_other_data_are_read_again(place: Path, tmp_path: Path) -> None:
 
 def test_damaged_files_are_made_again(place: Path, tmp_path: Path) -> None:
     first, _ = load(place, tmp_path / "a")
-    for path in (place / kept.FOLDER).iterdir():
+    for path in (place / cache.FOLDER).iterdir():
         contents = bytearray(path.read_bytes())
         contents[len(contents) // 2] ^= 1
         path.write_bytes(contents)
@@ -75,7 +76,7 @@ def test_damaged_files_are_made_again(place: Path, tmp_path: Path) -> None:
 
 
 def test_a_directory_that_takes_nothing_stays_as_it_is(place: Path, tmp_path: Path) -> None:
-    (place / kept.FOLDER).write_text("a file, where the folder would be")
+    (place / cache.FOLDER).write_text("a file, where the folder would be")
     first, _ = load(place, tmp_path / "a")
     second, said = load(place, tmp_path / "b")
     assert len(said) == 2
@@ -85,7 +86,7 @@ def test_a_directory_that_takes_nothing_stays_as_it_is(place: Path, tmp_path: Pa
 @pytest.mark.parametrize("how", ["linked", "open to all"])
 def test_a_folder_that_is_not_ours_is_neither_read_nor_written(how: str, place: Path, tmp_path: Path) -> None:
     load(place, tmp_path / "a")
-    ours, target = place / kept.FOLDER, tmp_path / "target"
+    ours, target = place / cache.FOLDER, tmp_path / "target"
     if how == "linked":
         ours.rename(target)
         ours.symlink_to(target)
@@ -97,10 +98,10 @@ def test_a_folder_that_is_not_ours_is_neither_read_nor_written(how: str, place: 
 
 
 def test_only_some_are_kept(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 2)
+    monkeypatch.setattr(cache, "MOST", 2)
     for i, length in enumerate((8, 9, 10, 11)):
         load(place, tmp_path / str(i), length=length)
-    names = [path.name.partition("-")[0] for path in (place / kept.FOLDER).iterdir()]
+    names = [path.name.partition("-")[0] for path in (place / cache.FOLDER).iterdir()]
     assert sorted(names) == ["rows", "rows", "tokenizer"]
 
 
@@ -123,14 +124,14 @@ def test_a_second_start_with_the_same_table_does_not_read_it(
     table = write_table(tmp_path / "a.csv")
     first, said = load_table(table, tmp_path / "a")
     assert [line.split()[0] for line in said] == ["fitting", "encoding"]
-    monkeypatch.setattr(own, "read", None)  # is not needed any more
+    monkeypatch.setattr(user_tables, "read", None)  # is not needed any more
     found = {"text": "text", "label": "label", "labels": ("a", "b")}
     for number, more in enumerate(({}, found, {"batch": 8})):  # as a run that goes on has them
         second, said = load_table(table, tmp_path / f"again{number}", **more)
         assert not said
         assert same(first, second)
         assert (second.knobs, second.notes) == (first.knobs, first.notes)
-    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / kept.FOLDER).iterdir()}
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / cache.FOLDER).iterdir()}
     assert modes == {0o600}  # texts may be private
 
 
@@ -158,7 +159,7 @@ def test_other_knobs_of_tables_have_other_files(tmp_path: Path, more: dict[str, 
     table = write_table(tmp_path / "a.csv")
     load_table(table, tmp_path / "a")
     found, _ = load_table(table, tmp_path / "b", **more)
-    shutil.rmtree(tmp_path / kept.FOLDER)
+    shutil.rmtree(tmp_path / cache.FOLDER)
     assert same(found, load_table(table, tmp_path / "c", **more)[0])
 
 
@@ -174,14 +175,14 @@ def test_classes_that_one_run_names_are_no_other_runs(tmp_path: Path) -> None:
 def test_a_table_that_changes_while_it_is_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, read = write_table(tmp_path / "a.csv"), own.read
+    table, read = write_table(tmp_path / "a.csv"), user_tables.read
 
-    def slowly(settings: Any) -> own.Own:
+    def slowly(settings: Any) -> user_tables.Own:
         found = read(settings)
         write_table(table, last="a")
         return found
 
-    monkeypatch.setattr(own, "read", slowly)
+    monkeypatch.setattr(user_tables, "read", slowly)
     with pytest.raises(ValueError, match="a table has changed while it was read"):
         load_table(table, tmp_path / "a")
-    assert [path.name for path in (tmp_path / kept.FOLDER).glob("rows-*")] == []
+    assert [path.name for path in (tmp_path / cache.FOLDER).glob("rows-*")] == []

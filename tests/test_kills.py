@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from conftest import ROOT, assert_same_run, shrink
 
-from fourier_attn import config, predict
-from fourier_attn.train.checkpoint import Name, names
+from fourier_attn import config
+from fourier_attn.inference import predictor
 from fourier_attn.train.finished import finished
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir.checkpoint import Name, names
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("standard_promotion")]
 
@@ -94,7 +95,7 @@ def test_killed_when_its_test_line_appears_a_run_is_finished(
     assert start(where)["code"] == 0
     assert "is finished. test accuracy" in said(where)
     assert_same_run(whole[0], where)
-    [(label, _)] = predict.predict(where, "The film was not dull.")
+    [(label, _)] = predictor.predict(where, "The film was not dull.")
     assert label in ("negative", "positive")
 
 

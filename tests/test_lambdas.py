@@ -7,9 +7,9 @@ import pytest
 from conftest import normal
 from jax.test_util import check_grads
 
-from fourier_attn.ops import lambdas, relative
+from fourier_attn.ops import lambdas, relative_position
 from fourier_attn.ops.lambdas import METHODS, lambda_layer
-from fourier_attn.ops.tokens import token_convolve
+from fourier_attn.ops.token_conv import token_convolve
 
 
 def run(arrays: list, **options: object) -> jax.Array:
@@ -117,12 +117,12 @@ def test_blocks_of_the_banded_matrix_fit_together(
     axes: tuple, taps: tuple, placing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows cut from the values (few taps) and from the table (many), with a ragged last block."""
-    monkeypatch.setattr(relative, "BLOCK", 16)
+    monkeypatch.setattr(relative_position, "BLOCK", 16)
     query, _, value, table = inputs(axes, taps, h=2, u=2)
     query, value = query.reshape(2, *axes, 2, 3), value.reshape(2, *axes, 2, 2)
     before = tuple(min(r // 2, n - 1) for r, n in zip(taps, axes, strict=True))
-    matrix = partial(relative.by_matrix, placing=placing)
-    forms = [jax.jit(partial(f, before=before)) for f in (matrix, relative.by_fft)]
+    matrix = partial(relative_position.by_matrix, placing=placing)
+    forms = [jax.jit(partial(f, before=before)) for f in (matrix, relative_position.by_fft)]
     pulled = [jax.vjp(f, query, value, table) for f in forms]
     cotangent = normal(*pulled[0][0].shape, seed=9)
     (y, pull), (expected, expected_pull) = pulled
@@ -141,11 +141,11 @@ def test_which_of_two_is_skewed() -> None:
         (32, (256,), 4, 511, True),
         (16, (256,), 2, 511, False),
     ]:
-        assert relative._worth_placing((b, *axes, h, 16), r) == table, (b, axes, h, r)
+        assert relative_position._worth_placing((b, *axes, h, 16), r) == table, (b, axes, h, r)
     (b,) = jax.export.symbolic_shape("b")
     shapes = [(b, 96, 4, 16), (b, 96, 1, 8), (63, 16, 1)]
     given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
-    matrix = jax.jit(partial(relative.by_matrix, before=(31,)))
+    matrix = jax.jit(partial(relative_position.by_matrix, before=(31,)))
     exported = jax.export.export(matrix)(*given)
     arrays = [normal(*[8 if n is b else n for n in shape], seed=i) for i, shape in enumerate(shapes)]
     np.testing.assert_allclose(exported.call(*arrays), matrix(*arrays), atol=1e-4)
@@ -162,7 +162,7 @@ def test_derivatives_by_the_table_are_summed_in_float32(axes: tuple, taps: tuple
     @partial(jax.jit, static_argnames="dtype")
     def derivative(table: jax.Array, dtype: str) -> jax.Array:
         q, v = query.astype(dtype), value.astype(dtype)
-        pull = jax.vjp(lambda table: relative.by_matrix(q, v, table, before, placing), table)[1]
+        pull = jax.vjp(lambda table: relative_position.by_matrix(q, v, table, before, placing), table)[1]
         return pull(cotangent)[0]
 
     exact, rounded = derivative(table, "float32"), derivative(table, "bfloat16")

@@ -17,7 +17,7 @@ from conftest import ROOT, shrink
 
 from fourier_attn import config
 from fourier_attn.train.finished import finished
-from fourier_attn.train.workdir import flat
+from fourier_attn.train.rundir.workdir import flat
 from launch.results import FILE
 
 pytestmark = pytest.mark.slow

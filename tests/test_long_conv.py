@@ -9,7 +9,7 @@ from jax.test_util import check_grads
 
 from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.ops.long_conv import long_convolve
-from fourier_attn.ops.tokens import token_convolve
+from fourier_attn.ops.token_conv import token_convolve
 
 KINDS = {
     "linear": {"boundary": "linear"},

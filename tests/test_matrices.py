@@ -10,7 +10,7 @@ import pytest
 from conftest import normal, run_here
 
 from fourier_attn.model import MIXERS
-from fourier_attn.studies import matrices, matrix_layers, matrix_views, structure
+from fourier_attn.studies.inside import matrices, matrix_layers, matrix_views, structure
 from fourier_attn.studies.markdown import Results
 
 RNG = np.random.default_rng(0)

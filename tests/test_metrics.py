@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.train import metrics, writer
-from fourier_attn.train.curves import plot_curves
+from fourier_attn.train import metrics
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.writer import Writer
+from fourier_attn.train.rundir import metrics_log as writer
+from fourier_attn.train.rundir.curves import plot_curves
+from fourier_attn.train.rundir.metrics_log import Writer
 
 
 def test_sums_of_ragged_batches_are_those_of_the_whole() -> None:

@@ -15,12 +15,13 @@ from conftest import assert_same_run, final_state
 
 from fourier_attn import config, model, train
 from fourier_attn.data.batches import Batches
-from fourier_attn.train import loop, signals
-from fourier_attn.train.checkpoint import Checkpoints, Name
+from fourier_attn.train import loop
+from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
+from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, make_train_step, roll_back
-from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

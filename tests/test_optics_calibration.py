@@ -13,7 +13,7 @@ from fourier_attn.optics import Engine, calibrate
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
 from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.presets import build, preset
-from fourier_attn.studies import calibrate as study
+from fourier_attn.studies.engine import calibrate as study
 from fourier_attn.studies.markdown import Results
 
 STATIC = {

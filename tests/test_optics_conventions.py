@@ -11,7 +11,7 @@ from optical import KEY, dft, made
 from fourier_attn.optics import Engine
 from fourier_attn.optics.calibration import transfer_matrix
 from fourier_attn.optics.conventions import Reading, check_passive, fit, gain, ideal, report, standard
-from fourier_attn.optics.groups import Device
+from fourier_attn.optics.parts import Device
 from fourier_attn.optics.presets import build, preset, scaled
 
 

@@ -27,14 +27,14 @@ from fourier_attn.optics import (
     plan,
 )
 from fourier_attn.optics.components import CORNERS
-from fourier_attn.optics.groups import KINDS
+from fourier_attn.optics.parts import KINDS
 from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
-from fourier_attn.studies import speedup
-from fourier_attn.studies.projection import Options, energy_at_corners, example_joules
-from fourier_attn.studies.steps import MODES, Taken, measure
-from fourier_attn.studies.workload import transforms, work
+from fourier_attn.studies.engine import speedup
+from fourier_attn.studies.engine.projection import Options, energy_at_corners, example_joules
+from fourier_attn.studies.engine.step_timing import MODES, Taken, measure
+from fourier_attn.studies.engine.workload import transforms, work
 
 
 def engine(side: int = 11, detection: str = "hybrid90", bits: int = 8, **more: Any) -> Engine:
@@ -529,7 +529,7 @@ def command(*options: str) -> tuple[int, str, str]:
         "-W",
         "error::DeprecationWarning:fourier_attn",
         "-m",
-        "fourier_attn.studies.speedup",
+        "fourier_attn.studies.engine.speedup",
     ]
     done = subprocess.run(
         [*program, *options], cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ)

@@ -7,7 +7,7 @@ import pytest
 from optical import KEY, changed, decibel, dft, exact, made, snr, waves
 
 from fourier_attn.optics import Engine, optical_dft2
-from fourier_attn.optics.parameters import ELECTRON_C
+from fourier_attn.optics.engine_spec import ELECTRON_C
 
 SMALL = Engine(shape=(4, 5))
 SCALE, PHOTONS = 10.0, 1000.0

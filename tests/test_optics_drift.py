@@ -11,7 +11,7 @@ from optical import KEY, dft, exact, waves
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.drift import drift, path, recalibration, timed
-from fourier_attn.optics.groups import Device
+from fourier_attn.optics.parts import Device
 from fourier_attn.optics.presets import preset
 
 PATHS = 40_000

@@ -13,7 +13,7 @@ from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import Engine, optical_circular_correlate, optical_dft2, optical_fourier_mix
 from fourier_attn.optics.device import matrix
-from fourier_attn.optics.groups import DETECTIONS
+from fourier_attn.optics.parts import DETECTIONS
 
 SMALL = Engine(shape=(3, 4))
 ROUGH = changed(SMALL, dac_bits_amp=4, dac_bits_phase=4, adc_bits=4, photons=100.0, detection="hybrid90")

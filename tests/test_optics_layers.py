@@ -15,7 +15,8 @@ import pytest
 from conftest import ROOT, normal, shrink
 from optical import QUICK, made
 
-from fourier_attn import config, model, predict, train
+from fourier_attn import config, model, train
+from fourier_attn.inference import predictor
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
@@ -184,10 +185,10 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
     c.model.mixer.engine.shape, c.train.epochs = (8, 8), 1
     result = train.run(c, tmp_path / "run")
     assert np.isfinite(result["loss"])
-    test = predict.evaluate(tmp_path / "run")["test"]
+    test = predictor.evaluate(tmp_path / "run")["test"]
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
-    _, network, params = predict.restore(tmp_path / "run")
-    batch = predict.load(c, tmp_path / "run", None).test[0]
+    _, network, params = predictor.restore(tmp_path / "run")
+    batch = predictor.load(c, tmp_path / "run", None).test[0]
     again, first, other = (
         make_eval_step(network, OBJECTIVES["classes"], noise=seed)(params, batch)[1] for seed in (0, 0, 1)
     )
@@ -204,7 +205,7 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
         "--devices=2",
         "--examples=64",
     ]
-    command = [sys.executable, "-m", "fourier_attn.studies.robustness", *options]
+    command = [sys.executable, "-m", "fourier_attn.studies.engine.robustness", *options]
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert swept.returncode == 0, swept.stderr
     assert "exact: on 8 x 8 pixels, hybrid90" in swept.stdout  # it takes the other's engine

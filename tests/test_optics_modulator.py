@@ -9,8 +9,8 @@ from conftest import normal
 from optical import KEY, changed, dft, exact, made, snr, waves
 
 from fourier_attn.optics import Engine, optical_dft2
-from fourier_attn.optics.groups import KINDS, Modulator
 from fourier_attn.optics.modulator import Keys, chirp, write
+from fourier_attn.optics.parts import KINDS, Modulator
 
 SMALL = Engine(shape=(4, 5))
 DELTA = 10 ** (-20 / 20)

@@ -9,11 +9,11 @@ import pytest
 from optical import KEY, made
 
 from fourier_attn import config
-from fourier_attn.optics import Engine, draws, optical_dft2, presets
-from fourier_attn.optics.fields import parameters
-from fourier_attn.optics.groups import GROUPS, Laser, Modulator
-from fourier_attn.optics.parameters import ELECTRON_C, PLACES, every_parameter
-from fourier_attn.optics.reading import grouped
+from fourier_attn.optics import Engine, optical_dft2, presets, random
+from fourier_attn.optics.engine_spec import ELECTRON_C, PLACES, every_parameter
+from fourier_attn.optics.from_dict import grouped
+from fourier_attn.optics.parameter import parameters
+from fourier_attn.optics.parts import GROUPS, Laser, Modulator
 
 EARLIER = {  # as an earlier version wrote it with a run
     "shape": [4, 4],
@@ -108,9 +108,9 @@ def test_wrong_groups_are_refused() -> None:
 def test_streams_share_nothing() -> None:
     """A device of seed 0 and a pass of key 0, the draws of a pass among themselves, and splits of the key."""
     key = jax.random.key(0)
-    keys = [draws.stream(key, name) for name in ("static pattern", "coupling", "noise", "rounding")]
+    keys = [random.stream(key, name) for name in ("static pattern", "coupling", "noise", "rounding")]
     keys += [jax.random.split(key)[0], jax.random.fold_in(key, 1), key]
-    numbers = [np.asarray(draws.uniform(key, (20_000,), np.float32)) for key in keys]
+    numbers = [np.asarray(random.uniform(key, (20_000,), np.float32)) for key in keys]
     found = np.corrcoef(numbers) - np.eye(len(numbers))
     assert np.abs(found).max() < 5 / 20_000**0.5
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fourier_attn.optics import draws, phases
+from fourier_attn.optics import phases, random
 
 
 @pytest.mark.parametrize(("double", "atol"), [(False, 5e-7), (True, 2e-15)])
@@ -30,7 +30,7 @@ def test_real_numbers_have_an_angle_too() -> None:
 def test_products_are_held_against_the_plain_form() -> None:
     """The forms for CPUs and for all other platforms: one phasor, one angle, one distribution."""
     assert [phases.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["products", "plain", "plain"]
-    assert [draws.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["table", "plain", "plain"]
+    assert [random.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["table", "plain", "plain"]
     angles = jnp.asarray(np.random.default_rng(0).uniform(-9, 9, 5000), jnp.float32)
     turned = [phases.compute_turn(form, angles) for form in ("products", "plain")]
     np.testing.assert_allclose(*turned, atol=5e-7)
@@ -38,11 +38,12 @@ def test_products_are_held_against_the_plain_form() -> None:
     np.testing.assert_allclose(*measured, atol=1e-6)
     key, shape = jax.random.key(5), (40, 400, 5, 5)
     table, plain = (
-        np.asarray(draws.compute_normal(form, key, shape, jnp.float32)).ravel() for form in ("table", "plain")
+        np.asarray(random.compute_normal(form, key, shape, jnp.float32)).ravel()
+        for form in ("table", "plain")
     )
     assert stats.ks_2samp(table, plain).pvalue > 1e-4
     assert abs(table.std() - plain.std()) < 5 / table.size**0.5
-    few = draws.compute_normal("plain", key, (10, *shape[1:]), jnp.float32)
+    few = random.compute_normal("plain", key, (10, *shape[1:]), jnp.float32)
     np.testing.assert_array_equal(plain[: few.size], np.asarray(few).ravel())
 
 
@@ -54,7 +55,7 @@ def test_derivatives_of_phasors() -> None:
 
 
 def test_values_of_normal_numbers_have_mean_0_variance_1_and_the_normal_distribution() -> None:
-    values = draws.VALUES.astype(float)
+    values = random.VALUES.astype(float)
     assert abs(values.mean()) < 1e-7
     assert abs(values.var() - 1) < 1e-6
     assert abs(stats.kurtosis(values)) < 0.01
@@ -65,14 +66,14 @@ def test_values_of_normal_numbers_have_mean_0_variance_1_and_the_normal_distribu
 def test_numbers_of_an_aperture_do_not_depend_on_how_many_follow(shape: tuple[int, ...]) -> None:
     key = jax.random.key(3)
     m, batch, rows, cols = shape
-    many = draws.draw(draws.normal, key, shape, jnp.float32)
-    few = draws.draw(draws.normal, key, (m, batch - 2, rows, cols), jnp.float32)
+    many = random.draw(random.normal, key, shape, jnp.float32)
+    few = random.draw(random.normal, key, (m, batch - 2, rows, cols), jnp.float32)
     np.testing.assert_array_equal(many[:, : batch - 2], few)
     assert len(np.unique(many)) > many.size - 3  # and no two draws of a pixel are the same
 
 
 def test_neighbouring_numbers_are_independent() -> None:
-    numbers = np.asarray(draws.draw(draws.normal, jax.random.key(4), (4, 4000, 5, 5), jnp.float32))
+    numbers = np.asarray(random.draw(random.normal, jax.random.key(4), (4, 4000, 5, 5), jnp.float32))
     flat = np.moveaxis(numbers, 1, 0).reshape(4000, -1)
     correlations = np.corrcoef(flat.T) - np.eye(flat.shape[1])
     assert abs(correlations).max() < 5 / np.sqrt(4000)

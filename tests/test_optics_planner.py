@@ -28,7 +28,7 @@ from fourier_attn.optics import (
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.schedule import split
-from fourier_attn.studies import plans
+from fourier_attn.studies.engine import plans
 from fourier_attn.studies.markdown import Results
 
 FOUR = Engine(shape=(4, 4))

@@ -6,7 +6,7 @@ import pytest
 from optical import KEY, changed, decibel, dft, exact, made, waves
 
 from fourier_attn.optics import Engine
-from fourier_attn.optics.parameters import ELECTRON_C
+from fourier_attn.optics.engine_spec import ELECTRON_C
 from fourier_attn.optics.presets import preset
 
 PIXEL = {"shape": (1, 1), "detection": "hybrid90", "frame_rate_hz": 1e9}

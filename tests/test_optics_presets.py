@@ -9,8 +9,8 @@ from conftest import normal
 from optical import KEY, decibel, dft, exact, made, snr
 
 from fourier_attn.optics import Engine, presets
-from fourier_attn.optics.groups import Device, Laser
-from fourier_attn.optics.parameters import ELECTRON_C, every_parameter
+from fourier_attn.optics.engine_spec import ELECTRON_C, every_parameter
+from fourier_attn.optics.parts import Device, Laser
 from fourier_attn.optics.presets import PRESETS, build, check_variants, preset, scaled, shot_limited
 
 LEVELS = {  # dB over white real numbers, as measured: errors may change, but not silently

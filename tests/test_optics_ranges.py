@@ -12,11 +12,12 @@ from conftest import assert_same_run, final_state, shrink
 from ml_collections import ConfigDict
 from optical import KEY, QUICK, dft, exact, made, snr, waves
 
-from fourier_attn import config, model, predict, train
+from fourier_attn import config, model, train
+from fourier_attn.inference import predictor
 from fourier_attn.optics import Engine
 from fourier_attn.optics.ranges import BINS, EDGES, clipped, full_scale, watched
 from fourier_attn.train.ranges import Watcher, calibrate_ranges
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 
 def seen(engine: Engine, x: jax.Array, converter: str) -> np.ndarray:
@@ -124,7 +125,7 @@ def test_a_run_stores_ranges_with_its_weights(seeds: int, few_reviews: str, tmp_
     rates = [line["adc_clip_rate"] for line in read_lines(tmp_path) if "adc_clip_rate" in line]
     assert len(rates) == 2
     assert all(0 <= rate < 0.05 for rate in rates)
-    accuracy = predict.evaluate(tmp_path)["test"]["accuracy"]
+    accuracy = predictor.evaluate(tmp_path)["test"]["accuracy"]
     assert abs(accuracy - read_lines(tmp_path)[-1]["accuracy"]) < 1e-6
 
 

@@ -10,7 +10,7 @@ from optical import KEY, decibel, dft, exact, made, snr, waves
 from scipy.linalg import expm
 
 from fourier_attn.optics import Engine
-from fourier_attn.optics.parameters import ELECTRON_C
+from fourier_attn.optics.engine_spec import ELECTRON_C
 from fourier_attn.optics.presets import preset
 
 FULL = 6.0  # what is written as 1; of 24,200 numbers of power 2 none is larger

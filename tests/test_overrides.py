@@ -12,8 +12,8 @@ from conftest import run_here
 
 from fourier_attn import command, config, main, run_config
 from fourier_attn.optics import Engine, presets
-from fourier_attn.optics.parameters import every_parameter
-from fourier_attn.train import workdir
+from fourier_attn.optics.engine_spec import every_parameter
+from fourier_attn.train.rundir import workdir
 from launch import grid
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags

@@ -16,11 +16,11 @@ import pytest
 from conftest import final_state, run_here, shrink
 
 from fourier_attn import config, data, main, train
-from fourier_attn.data import columns, own
-from fourier_attn.data.sources import tables
+from fourier_attn.data.tables import columns, formats, user_tables
 from fourier_attn.data.text import encode, load_tokenizer
-from fourier_attn.train import evaluate, extend, init_from, workdir
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train import evaluate, extend, init_from
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 WORDS = ("fine", "poor", "long", "short", "bright")
@@ -56,7 +56,7 @@ def knobs(train: Path, **more: Any) -> Any:
 def test_a_table_is_read_back(tmp_path: Path, name: str) -> None:
     rows = [(text, ("no", "yes")[i % 2]) for i, text in enumerate(texts(40))]
     file = table(tmp_path / name, ("review", "sentiment"), rows)
-    found = own.read(knobs(file))
+    found = user_tables.read(knobs(file))
     assert found.columns == ("review", "", "sentiment")
     assert found.labels == ("no", "yes")
     sizes = {name: len(part) for name, part in found.parts.items()}
@@ -78,7 +78,7 @@ def test_encoded_rows_are_those_of_the_texts(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     splits = data.load(settings, directory=tmp_path / "run")
     assert splits.knobs["labels"] == ("0", "1", "2")
-    found = own.read(settings)
+    found = user_tables.read(settings)
     tokenizer = load_tokenizer(tmp_path / "run" / "tokenizer.json")
     for name, split in (("train", splits.train), ("test", splits.test)):
         wanted = encode(tokenizer, [rows[i][0] for i in found.parts[name].rows], settings.length)
@@ -96,7 +96,7 @@ def test_encoded_rows_are_those_of_the_texts(tmp_path: Path) -> None:
 )
 def test_labels_are_classes_or_numbers(tmp_path: Path, labels: tuple, names: tuple, expected: list) -> None:
     file = table(tmp_path / "a.jsonl", ("text", "label"), [*zip(texts(30), labels * 10, strict=True)])
-    found = own.read(knobs(file, validation=str(file), test=str(file)))
+    found = user_tables.read(knobs(file, validation=str(file), test=str(file)))
     assert found.labels == names
     for part in found.parts.values():
         np.testing.assert_array_equal(part.labels, np.take(expected * 10, part.rows))
@@ -118,15 +118,15 @@ def test_a_long_text(tmp_path: Path) -> None:
     """Longer than Python's own limit for a cell, and no longer than a line may be."""
     text = "word " * 30_000
     for name in ("a.csv", "a.tsv", "a.jsonl"):
-        [row] = tables.rows(table(tmp_path / name, ("text", "label"), [(text, "no")]))
+        [row] = formats.rows(table(tmp_path / name, ("text", "label"), [(text, "no")]))
         assert row.values["text"] == text
 
 
 def test_pairs_are_found_by_name_or_by_knob(tmp_path: Path) -> None:
     header = ("id", "premise", "hypothesis", "label")
     file = table(tmp_path / "a.csv", header, [(i, f"a {i}", f"b {i}", i % 2) for i in range(20)])
-    assert own.read(knobs(file)).columns == ("premise", "hypothesis", "label")
-    chosen = own.read(knobs(file, text="hypothesis", label="label"))
+    assert user_tables.read(knobs(file)).columns == ("premise", "hypothesis", "label")
+    chosen = user_tables.read(knobs(file, text="hypothesis", label="label"))
     assert chosen.columns == ("hypothesis", "", "label")
 
 
@@ -180,7 +180,7 @@ def test_bad_tables_are_named(tmp_path: Path, name: str) -> None:
     file, content, message = BAD[name]
     (tmp_path / file).write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        own.read(knobs(tmp_path / file))
+        user_tables.read(knobs(tmp_path / file))
 
 
 @pytest.mark.parametrize(
@@ -196,19 +196,19 @@ def test_bad_validation_files_are_named(tmp_path: Path, content: bytes, message:
     (tmp_path / "a.csv").write_bytes(HEAD + GOOD)
     (tmp_path / "b.csv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        own.read(knobs(tmp_path / "a.csv", validation=str(tmp_path / "b.csv")))
+        user_tables.read(knobs(tmp_path / "a.csv", validation=str(tmp_path / "b.csv")))
 
 
 def test_a_test_file_has_labels_or_none(tmp_path: Path) -> None:
     file, test = tmp_path / "a.csv", tmp_path / "b.jsonl"
     file.write_bytes(HEAD + GOOD)
     test.write_text('{"text": "one"}\n{"text": "two"}\n')
-    assert data.hidden(own.read(knobs(file, test=str(test))).parts["test"].labels)
+    assert data.hidden(user_tables.read(knobs(file, test=str(test))).parts["test"].labels)
     test.write_text('{"text": "one"}\n{"text": "two", "label": "a"}\n')
     with pytest.raises(
         ValueError, match="b.jsonl, line 1: the label label is missing; add it, or remove the row"
     ):
-        own.read(knobs(file, test=str(test)))
+        user_tables.read(knobs(file, test=str(test)))
 
 
 def lose_the_end(run: Path) -> None:
@@ -421,11 +421,11 @@ def test_the_forms_of_a_test_without_labels(contents: bytes, labels: Sequence[An
     )
     test = tmp_path / ("b.jsonl" if contents.startswith(b"{") else "b.csv")
     test.write_bytes(contents)
-    found = own.read(knobs(tmp_path / "a.csv", test=str(test)))
+    found = user_tables.read(knobs(tmp_path / "a.csv", test=str(test)))
     assert data.hidden(found.parts["test"].labels)
     assert any("test has no labels" in note for note in found.notes)
     with pytest.raises(ValueError, match=r"label|column"):
-        own.read(knobs(tmp_path / "a.csv", validation=str(test)))
+        user_tables.read(knobs(tmp_path / "a.csv", validation=str(test)))
 
 
 def test_minus_one_may_be_a_label(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_minus_one_may_be_a_label(tmp_path: Path) -> None:
         rows = [(text, labels[i % 2]) for i, text in enumerate(texts(20))]
         train = table(tmp_path / "a.csv", ("text", "label"), rows)
         test = table(tmp_path / "b.csv", ("text", "label"), [("one", "-1"), ("two", labels[1])])
-        found = own.read(knobs(train, test=str(test)))
+        found = user_tables.read(knobs(train, test=str(test)))
         assert not any("no labels" in note for note in found.notes)
         assert found.parts["test"].labels.tolist() == ([0, 1] if found.labels else [-1, 0.5])
 
@@ -455,19 +455,22 @@ def test_one_label_in_two_spellings(name: str, labels: tuple, pair: str, tmp_pat
     rows = [(text, labels[i % len(labels)]) for i, text in enumerate(texts(30))]
     file = table(tmp_path / name, ("text", "label"), rows)
     if pair.startswith("'true' and '0'"):
-        assert len(own.read(knobs(file)).labels) == 2  # true and 0 say nothing of each other
+        assert len(user_tables.read(knobs(file)).labels) == 2  # true and 0 say nothing of each other
         return
     with pytest.raises(ValueError, match=f"{pair}.*list all classes in data.labels|{pair}"):
-        own.read(knobs(file))
+        user_tables.read(knobs(file))
     if name == "a.csv":
-        assert own.read(knobs(file, labels=labels)).labels == labels
+        assert user_tables.read(knobs(file, labels=labels)).labels == labels
 
 
 def test_blanks_around_a_label_are_no_spelling(tmp_path: Path) -> None:
     rows = [(text, (" pos", "pos", "neg ", "neg")[i % 4]) for i, text in enumerate(texts(20))]
-    assert own.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).labels == ("neg", "pos")
+    assert user_tables.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).labels == (
+        "neg",
+        "pos",
+    )
     mixed = [(text, ("1", "2.5", "1.0")[i % 3]) for i, text in enumerate(texts(20))]
-    assert own.read(knobs(table(tmp_path / "b.csv", ("text", "label"), mixed))).labels == ()
+    assert user_tables.read(knobs(table(tmp_path / "b.csv", ("text", "label"), mixed))).labels == ()
 
 
 @pytest.mark.parametrize(
@@ -490,9 +493,9 @@ def test_columns_that_may_be_meant(header: tuple[str, ...], message: str | None,
     file = table(tmp_path / "a.csv", header, rows)
     if message:
         with pytest.raises(ValueError, match=message):
-            own.look(knobs(file))
+            user_tables.look(knobs(file))
         return
-    found = own.read(knobs(file))
+    found = user_tables.read(knobs(file))
     assert found.columns == (header[0], "", header[1])
     expected = f"columns text: {header[0]}, label: {header[1]}; not used: '{header[2]}'"
     assert found.notes[:2] == (expected, f"classes x {6}, y {6}")
@@ -501,7 +504,7 @@ def test_columns_that_may_be_meant(header: tuple[str, ...], message: str | None,
 def test_what_is_said_of_classes(tmp_path: Path) -> None:
     def notes(*labels: str) -> str:
         rows = [(text, labels[i % len(labels)]) for i, text in enumerate(texts(40))]
-        return "\n".join(own.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).notes)
+        return "\n".join(user_tables.read(knobs(table(tmp_path / "a.csv", ("text", "label"), rows))).notes)
 
     assert "the whole numbers in label are used as 3 classes; for regression" in notes("1", "2", "3")
     assert "all labels are whole numbers; for classification" in notes("1.0", "2.0", "3.0")
@@ -513,18 +516,18 @@ def test_what_is_said_of_classes(tmp_path: Path) -> None:
         ValueError,
         match=r"the label label must be one string or number, not .* set data.label to another column",
     ):
-        own.read(knobs(tmp_path / "a.jsonl"))
+        user_tables.read(knobs(tmp_path / "a.jsonl"))
 
 
 def test_rows_that_are_no_rows(tmp_path: Path) -> None:
     bom = b"\xef\xbb\xbf"
     (tmp_path / "a.csv").write_bytes(bom + HEAD + GOOD + bom + b"Label, Text\n" + GOOD)
     with pytest.raises(ValueError, match="line 22 repeats the header"):
-        own.read(knobs(tmp_path / "a.csv"))
+        user_tables.read(knobs(tmp_path / "a.csv"))
     (tmp_path / "a.jsonl").write_bytes((bom + b'{"text": "one", "label": "a"}\n') * 2)
-    assert [row.values["text"] for row in tables.rows(tmp_path / "a.jsonl")] == ["one", "one"]
+    assert [row.values["text"] for row in formats.rows(tmp_path / "a.jsonl")] == ["one", "one"]
     (tmp_path / "b.csv").write_bytes(HEAD + GOOD + b",\n , \n" + b"--,a\n")
-    found = own.read(knobs(tmp_path / "b.csv"))
+    found = user_tables.read(knobs(tmp_path / "b.csv"))
     assert sum(map(len, found.parts.values())) == 21
     assert "train: 1 of 21 texts have neither a letter nor a digit" in found.notes
 
@@ -534,10 +537,10 @@ def test_a_header_of_many_columns(tmp_path: Path) -> None:
     names = [f"column {i}" for i in range(30_000)]
     (tmp_path / "a.csv").write_text(",".join(names) + "\n" + "," * len(names) + "x\n")
     with pytest.raises(ValueError, match="line 2 has 30001 columns"):
-        own.read(knobs(tmp_path / "a.csv"))
+        user_tables.read(knobs(tmp_path / "a.csv"))
     (tmp_path / "a.csv").write_text(",".join(names) + "\n" + "x" + "," * (len(names) - 1) + "\n")
     with pytest.raises(ValueError, match="cannot find the label column of .* and 29,980 more") as error:
-        own.read(knobs(tmp_path / "a.csv"))
+        user_tables.read(knobs(tmp_path / "a.csv"))
     assert len(str(error.value)) < 1000
 
 

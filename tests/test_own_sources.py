@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from fourier_attn import config, data
-from fourier_attn.data import own
-from fourier_attn.data.sources import folders, tables
+from fourier_attn.data.tables import folders, formats, user_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
@@ -46,7 +45,7 @@ def test_parquet_and_arrow_are_read(tmp_path: Path) -> None:
     with ipc.new_stream(tmp_path / "a.arrow", values.schema) as file:
         file.write_table(values)
     for name in ("a.parquet", "a.arrow"):
-        rows = [row.values for row in tables.rows(tmp_path / name)]
+        rows = [row.values for row in formats.rows(tmp_path / name)]
         assert rows == values.to_pylist()
 
 
@@ -63,18 +62,18 @@ def test_a_folder_of_a_split_is_read_with_its_classes(tmp_path: Path) -> None:
     (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
     settings = config.default("fourier", "files").data
     settings.update({"train": str(folder), "vocab": 200})
-    found = own.read(settings)
+    found = user_tables.read(settings)
     assert found.labels == ("bad", "good")
     for part in found.parts.values():
         np.testing.assert_array_equal(part.labels, part.rows >= 10)
     settings.train = str(tmp_path)
     with pytest.raises(ValueError, match="is a folder without .parquet or .arrow files"):
-        own.read(settings)
+        user_tables.read(settings)
     (folder / "dataset_info.json").unlink()
     os.mkfifo(folder / "dataset_info.json")
     settings.train = str(folder)
     with pytest.raises(ValueError, match="dataset_info.json is a named pipe, not a regular file"):
-        own.read(settings)
+        user_tables.read(settings)
 
 
 def some(where: Path, *names: str, count: int = 20) -> None:
@@ -127,9 +126,9 @@ def test_the_files_of_a_folder(name: str, tmp_path: Path) -> None:
     settings.train = str(tmp_path)
     if message:
         with pytest.raises(ValueError, match=message):
-            own.read(settings)
+            user_tables.read(settings)
     else:
-        assert sum(map(len, own.read(settings).parts.values())) == 20
+        assert sum(map(len, user_tables.read(settings).parts.values())) == 20
 
 
 def test_folders_that_are_no_split(tmp_path: Path) -> None:
@@ -140,16 +139,16 @@ def test_folders_that_are_no_split(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"holds the splits test, train; name the folder of one, such as .*test"
     ):
-        own.look(settings)
+        user_tables.look(settings)
     (tmp_path / "dataset_dict.json").unlink()
     some(tmp_path, "a.arrow")
     shutil.copy(tmp_path / "a.arrow", tmp_path / "b.arrow")
     with pytest.raises(ValueError, match=r"b.arrow seems to be a copy of another file \(same contents"):
-        own.look(settings)
+        user_tables.look(settings)
     (tmp_path / "b.arrow").unlink()
     state(tmp_path, "a.arrow", _indices_data_files=[{"filename": "indices.arrow"}])
     with pytest.raises(ValueError, match=r"holds a selection of rows .*flatten_indices\(\)"):
-        own.look(settings)
+        user_tables.look(settings)
 
 
 def test_what_lies_beside_images(tmp_path: Path) -> None:
@@ -204,11 +203,11 @@ def test_splits_of_a_tfds_data_set_by_other_names(
     few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is what it is named as, whatever its own name, and whatever an earlier start has kept."""
-    from fourier_attn.data import kept, reading
+    from fourier_attn.data import cache, reading
     from fourier_attn.data.sources import reviews
 
-    place = Path(shutil.copytree(few_reviews, tmp_path / "data", ignore=shutil.ignore_patterns(kept.FOLDER)))
-    for room in (reading, kept):
+    place = Path(shutil.copytree(few_reviews, tmp_path / "data", ignore=shutil.ignore_patterns(cache.FOLDER)))
+    for room in (reading, cache):
         monkeypatch.setattr(room, "prepared", lambda *given: reviews.builder(str(place)))
 
     def found(**given: str) -> dict[str, list[bytes]]:
@@ -217,7 +216,7 @@ def test_splits_of_a_tfds_data_set_by_other_names(
         splits = data.load(settings, directory=tmp_path)  # the first one fits the tokenizer
         return {
             role: sorted(np.asarray(row).tobytes() for row in getattr(splits, role).rows)
-            for role in own.SPLITS
+            for role in user_tables.SPLITS
         }
 
     plain = found()

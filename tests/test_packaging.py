@@ -104,7 +104,7 @@ def test_a_command_that_needs_a_checkout_says_so(
     monkeypatch.delitem(sys.modules, "fourier_attn.studies.checkout", raising=False)
     with pytest.raises(ModuleNotFoundError, match="needs a checkout of the repository"):
         importlib.import_module("fourier_attn.studies.checkout")
-    monkeypatch.setattr(sys, "argv", [str(ROOT / "fourier_attn/studies/report.py"), "--help"])
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "evidence/report/write.py"), "--help"])
     with pytest.raises(SystemExit) as ended:
         importlib.import_module("fourier_attn.studies.checkout")
     assert ended.value.code == 2

@@ -10,9 +10,10 @@ from conftest import run_here, shrink
 
 from fourier_attn import config, train
 from fourier_attn.optics import presets
-from fourier_attn.studies import bands, frontier, pareto
-from fourier_attn.studies.judge import Judge
-from fourier_attn.studies.steps import Measured
+from fourier_attn.studies import bands
+from fourier_attn.studies.engine import frontier, pareto
+from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.step_timing import Measured
 
 
 def test_the_front_is_what_no_other_point_beats() -> None:

@@ -13,10 +13,11 @@ from conftest import ROOT, normal, run_here
 from pictures import small_shapes
 from sklearn.metrics import jaccard_score
 
-from fourier_attn import config, export, main, predict, train
+from fourier_attn import config, main, train
 from fourier_attn.data.images import read_image
 from fourier_attn.data.sources import shapes
-from fourier_attn.exported import Classifier
+from fourier_attn.inference import export, predictor
+from fourier_attn.inference.classify import Classifier
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.scores import mean_iou
 
@@ -60,8 +61,8 @@ def test_a_run_labels_an_image(patches: Path, shapes_picture: str) -> None:
 
 def test_a_folder_is_loaded_back(patches: Path, shapes_picture: str, tmp_path: Path) -> None:
     export.export(patches, tmp_path / "out", "huggingface")
-    found = predict.Predictor.load(tmp_path / "out")([shapes_picture])
-    assert found == predict.Predictor.load(patches)([shapes_picture])
+    found = predictor.Predictor.load(tmp_path / "out")([shapes_picture])
+    assert found == predictor.Predictor.load(patches)([shapes_picture])
     assert not (tmp_path / "out" / "tokenizer.json").exists()
 
 
@@ -70,7 +71,7 @@ def test_a_program_of_images_asks_for_arrays(patches: Path, shapes_picture: str,
     """The file name of one gets one line; its bytes get the answers of the run."""
     pytest.importorskip("flatbuffers")
     folder = tmp_path / "out"
-    words = [sys.executable, "-m", "fourier_attn.export", f"--workdir={patches}", f"--to={folder}"]
+    words = [sys.executable, "-m", "fourier_attn.inference.export", f"--workdir={patches}", f"--to={folder}"]
     subprocess.run(words, check=True, cwd=ROOT)  # without annotations that are checked: rows may be `b` there
     words = [sys.executable, folder / "classify.py", shapes_picture]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -78,7 +79,7 @@ def test_a_program_of_images_asks_for_arrays(patches: Path, shapes_picture: str,
     assert f"error: {shapes_picture!r}: this network takes images" in done.stderr
     assert "an array of bytes (n, 40, 40, 3)" in done.stderr
     image = read_image(Path(shapes_picture), (40, 40, 3))[None]
-    [answer] = predict.Predictor.load(patches)([shapes_picture])
+    [answer] = predictor.Predictor.load(patches)([shapes_picture])
     expected = [list(p["probabilities"].values()) for row in answer["patches"] for p in row]
     np.testing.assert_allclose(Classifier(folder)(image)[0], expected, atol=1e-5)
 

@@ -7,8 +7,8 @@ import pytest
 from fourier_attn import config, paths, train
 from fourier_attn.data import corpus
 from fourier_attn.data.tfds import folder as data_folder
-from fourier_attn.predict import Predictor
-from fourier_attn.train.checkpoint import Checkpoints
+from fourier_attn.inference.predictor import Predictor
+from fourier_attn.train.rundir.checkpoint import Checkpoints
 
 
 @pytest.fixture(autouse=True)

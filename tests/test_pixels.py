@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from configs import pixels
-from fourier_attn import config, data, export, model, predict
+from fourier_attn import config, data, model
 from fourier_attn.data import images as pictures
 from fourier_attn.data.tfds import Pictures
+from fourier_attn.inference import export
+from fourier_attn.inference import predictor as predict
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")

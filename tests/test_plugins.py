@@ -12,12 +12,15 @@ import jax.numpy as jnp
 import pytest
 from conftest import run_here
 
-from fourier_attn import config, export, main, model, plugins
+from fourier_attn import config, main, model, plugins
 from fourier_attn.data import TASKS
 from fourier_attn.data.tasks import Task, register_task
+from fourier_attn.inference import export
 from fourier_attn.model import MIXERS, register_mixer
-from fourier_attn.studies import compare, query_keys, robustness
-from fourier_attn.train import workdir
+from fourier_attn.studies import compare
+from fourier_attn.studies.engine import robustness
+from fourier_attn.studies.inside import query_keys
+from fourier_attn.train.rundir import workdir
 from fourier_attn.train.summary import summary
 
 MODULE = """

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fourier_attn import atomic, export
-from fourier_attn.train.checkpoint import Checkpoints, Name, names
+from fourier_attn import atomic
+from fourier_attn.inference import export
 from fourier_attn.train.loop import Run
-from fourier_attn.train.writer import Writer
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.metrics_log import Writer
 
 
 class Disk:

@@ -13,10 +13,10 @@ from jaxtyping import Array
 
 from fourier_attn import config, model
 from fourier_attn.layers.embed import POSITIONS
-from fourier_attn.train import workdir
-from fourier_attn.train.checkpoint import Checkpoints, Name
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")

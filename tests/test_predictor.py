@@ -15,9 +15,11 @@ import pytest
 from conftest import run_here
 
 import fourier_attn
-from fourier_attn import config, data, main, predict, stream
+from fourier_attn import config, data, main
 from fourier_attn.data.inputs import Input
-from fourier_attn.train.writer import read_lines
+from fourier_attn.inference import predictor as predict
+from fourier_attn.inference import stream
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 TEXTS = ["The film was not dull.", "zzz qqq xxx", "I liked the long and brave story.", "dull"]

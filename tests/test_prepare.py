@@ -13,7 +13,7 @@ from fourier_attn.data import reading
 from fourier_attn.data.corpus import read_corpora
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import wikitext
-from fourier_attn.data.sources.files import letters
+from fourier_attn.data.tables.files import letters
 from fourier_attn.data.tfds import read_split, tfds_builder
 
 ROWS = {

@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT
 
 from fourier_attn.data.prepare import prepare
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 REVIEWS = {
     "aclImdb/train/neg/0_1.txt": b"Dull .",

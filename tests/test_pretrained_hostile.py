@@ -18,7 +18,7 @@ from published import write_raw as raw
 from published import write_safetensors as safetensors
 
 from fourier_attn import config, pretrained
-from fourier_attn.layers.tokens import Random
+from fourier_attn.layers.controls import Random
 from fourier_attn.pretrained import architecture, files
 
 Write = Callable[[Path], Any]

@@ -16,7 +16,9 @@ from conftest import ROOT
 from test_devices import command_of, free_port, left, program, wait_for
 
 from fourier_attn import command
-from fourier_attn.train import memory, processes, watch, workdir
+from fourier_attn.train import memory
+from fourier_attn.train.distributed import processes, watch
+from fourier_attn.train.rundir import workdir
 
 SLURM = {
     "SLURM_JOB_ID": "7",

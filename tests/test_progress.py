@@ -10,7 +10,8 @@ import pytest
 from tqdm import tqdm
 
 from fourier_attn import config, train
-from fourier_attn.train import curves, loop, progress
+from fourier_attn.train import loop, progress
+from fourier_attn.train.rundir import curves
 
 
 @pytest.mark.usefixtures("standard_promotion")

@@ -7,13 +7,21 @@ from typing import Any
 
 import pytest
 
+from evidence.pages import projected
 from fourier_attn.optics import Engine, Plan, components, cost, plan
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.presets import preset
-from fourier_attn.studies import projected, tornado
+from fourier_attn.studies.engine import tornado
+from fourier_attn.studies.engine.projection import (
+    ANSWERS,
+    Case,
+    Options,
+    energy_at_corners,
+    project,
+    sensitivity,
+)
+from fourier_attn.studies.engine.step_timing import Taken
 from fourier_attn.studies.markdown import Results
-from fourier_attn.studies.projection import ANSWERS, Case, Options, energy_at_corners, project, sensitivity
-from fourier_attn.studies.steps import Taken
 
 TAKEN = {
     "inference": Taken(step=2e-3, explicit=2e-3, no_mixer=1e-3, transform=5e-4, after=1e-5),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.studies.query_keys import attention_heads, circular_heads, effective_rank
+from fourier_attn.studies.inside.query_keys import attention_heads, circular_heads, effective_rank
 
 
 def test_effective_rank_of_known_matrices() -> None:

@@ -11,13 +11,15 @@ import pytest
 from conftest import normal, run_here
 from pictures import small_shapes
 
-from fourier_attn import config, data, export, main, predict, pretrained, train
+from fourier_attn import config, data, main, pretrained, train
 from fourier_attn.data import images as pictures
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import prepared
+from fourier_attn.inference import export
+from fourier_attn.inference import predictor as predict
 from fourier_attn.layers.heads import Question
-from fourier_attn.layers.inside import attention_maps
-from fourier_attn.studies import attended
+from fourier_attn.layers.introspection import attention_maps
+from fourier_attn.studies.inside import attended
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")

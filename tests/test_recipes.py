@@ -6,8 +6,8 @@ import pytest
 from conftest import configuration, run_here
 
 from fourier_attn import config, main
-from fourier_attn.train import workdir
 from fourier_attn.train.optimizer import build_schedule
+from fourier_attn.train.rundir import workdir
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 MIXERS = ("fnet", "attention", "circular", "lambda", "global_filter")

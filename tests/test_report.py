@@ -9,17 +9,19 @@ from cells import finding, written
 from conftest import ROOT, run_here
 
 from configs import imdb_small
+from evidence.report import figures, variance, write
+from evidence.report.comparisons import COMPARISONS
+from evidence.report.glue import glue_table
+from evidence.report.tables import accuracy_table
+from evidence.suite import cells, images, ledger
+from evidence.suite.ledger import Ledger
 from fourier_attn import provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import components, cost, plan, presets
-from fourier_attn.studies import images, ledger, projection, report, report_figures, suite, variance
-from fourier_attn.studies.comparisons import COMPARISONS
-from fourier_attn.studies.glue_report import glue_table
-from fourier_attn.studies.ledger import Ledger
-from fourier_attn.studies.report_tables import accuracy_table
+from fourier_attn.studies.engine import projection
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, reasons, summary
-from fourier_attn.train.writer import Writer, read_lines
+from fourier_attn.train.rundir.metrics_log import Writer, read_lines
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -27,8 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarni
 
 def test_every_tier_has_a_title_and_a_line_of_the_page() -> None:
     page = (ROOT / "docs" / "evidence.md").read_text()
-    for tier in suite.MODELS:
-        assert tier in report.TITLES
+    for tier in cells.MODELS:
+        assert tier in write.TITLES
         assert f"`{tier}`" in page or tier in images.TASKS
 
 
@@ -43,7 +45,7 @@ def test_all_results_are_of_the_configurations_of_today(name: str) -> None:
 @pytest.mark.parametrize("name", ["imdb", "images"])
 def test_reports_say_what_their_cells_do(name: str) -> None:
     directory = ROOT / "results" / name
-    assert report.report(Ledger(directory)) == (directory / "report.md").read_text()
+    assert write.report(Ledger(directory)) == (directory / "report.md").read_text()
 
 
 def test_comparisons_are_written_down() -> None:
@@ -56,21 +58,21 @@ def test_a_report_names_first_what_cannot_be_used(tmp_path: Path) -> None:
     written(tmp_path)
     path = written(tmp_path, "toy-identity-0")
     path.write_text(path.read_text().replace("0.5", "0.9"))
-    first, second = report.cautions(Ledger(tmp_path))
+    first, second = write.cautions(Ledger(tmp_path))
     assert first.startswith("`toy-identity-0.json` was changed after it was written")
     assert second.startswith("Tier toy is not complete")
 
 
 def test_a_report_does_not_pass_over_what_is_missing(tmp_path: Path) -> None:
-    code, _, error = run_here(report, f"--results={tmp_path}")
+    code, _, error = run_here(write, f"--results={tmp_path}")
     assert (code, "has no finished cell" in error) == (2, True)
     path = written(tmp_path)
     whole = path.read_text()
     path.write_text(whole.replace("0.", "0.1"))
-    code, _, error = run_here(report, f"--results={tmp_path}")
+    code, _, error = run_here(write, f"--results={tmp_path}")
     assert (code, f"({path.name} was changed after it was written" in error) == (2, True)
     path.write_text(whole)
-    code, _, error = run_here(report, f"--results={tmp_path}")
+    code, _, error = run_here(write, f"--results={tmp_path}")
     assert code == 2
     assert "3 of 4 cells are not yet run (identity 2, fnet 1)" in error
 
@@ -82,12 +84,12 @@ def test_a_report_does_not_pass_over_different_code() -> None:
         facts |= {"knobs": {"data.vocab": 9, "model.d": 8}}
         return facts | {"allowed_drift": [{"what": list(drift)}] if drift else []}
 
-    assert not list(report.mixed([found("a", "x"), found("b", "x")]))
-    (said,) = report.mixed([found("a", "x"), found("b", "y"), found("c", "x")])
+    assert not list(write.mixed([found("a", "x"), found("b", "x")]))
+    (said,) = write.mixed([found("a", "x"), found("b", "y"), found("c", "x")])
     assert "2 versions of the code (a, c: source x; b: source y)" in said
-    (said,) = report.mixed([found("a", "x"), found("b", "x", rows="other")])
+    (said,) = write.mixed([found("a", "x"), found("b", "x", rows="other")])
     assert "2 test sets of imdb, split 0, data.vocab=9 (a: z; b: other)" in said
-    (said,) = report.mixed([found("a", "x", drift=("device",))])
+    (said,) = write.mixed([found("a", "x", drift=("device",))])
     assert said == "`a` went on with other device."
 
 
@@ -101,10 +103,10 @@ def test_only_cells_of_the_same_start_have_the_same_rows() -> None:
         return facts | {"knobs": knobs, "fingerprints": prints, "weights": weights}
 
     scratch, first = found("a", "own"), found("b", "theirs", "pretrain", "0a")
-    assert not list(report.mixed([scratch, first]))
-    (said,) = report.mixed([scratch, first, found("c", "other", "pretrain", "0a")])
+    assert not list(write.mixed([scratch, first]))
+    (said,) = write.mixed([scratch, first, found("c", "other", "pretrain", "0a")])
     assert "2 test sets of rte from pretrain, split 0, data.vocab=8000 (b: theirs; c: other)" in said
-    (said,) = report.mixed([scratch, first, found("c", "theirs", "pretrain", "0b")])
+    (said,) = write.mixed([scratch, first, found("c", "theirs", "pretrain", "0b")])
     assert said == "Tier glue has 2 weights of pretrain (b: 0a; c: 0b)."
 
 
@@ -142,7 +144,7 @@ def test_a_failure_is_one_from_the_answers_to_the_table(kind: str, tmp_path: Pat
     (line,) = read_lines(tmp_path)
     assert line["spearman"] is None
     assert "spearman undefined (" in summary(line)
-    name = next(cell for cell in suite.EVERY if cell.startswith("glue-stsb"))
+    name = next(cell for cell in cells.EVERY if cell.startswith("glue-stsb"))
     facts = {
         "metric": "spearman",
         "validation": [line["spearman"]],
@@ -155,8 +157,8 @@ def test_a_failure_is_one_from_the_answers_to_the_table(kind: str, tmp_path: Pat
     assert glue_table(groups).splitlines()[2] == "| a | failed | 80.0 (1) | 80.0 (1 tasks) |"
     two = {"a": [found, found | {"validation": [0.5]}], "b": [found]}
     assert "| failed, 50.00 | 50.00 |" in accuracy_table(two)
-    for draw in (report_figures.curves, report_figures.costs):
-        style.png(draw(two, *[{}] * (draw is report_figures.costs)))
+    for draw in (figures.curves, figures.costs):
+        style.png(draw(two, *[{}] * (draw is figures.costs)))
 
 
 def test_what_varies(tmp_path: Path) -> None:

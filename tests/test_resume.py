@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, assert_same_run, shrink
 
 from fourier_attn import config, train
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from conftest import configuration, run_here, small_family
 
-from fourier_attn import config, predict, train
+from fourier_attn import config, train
 from fourier_attn.data.prepare import prepare
+from fourier_attn.inference import predictor
 from fourier_attn.optics import Engine
-from fourier_attn.optics.groups import Receiver
-from fourier_attn.studies import judge as judged
-from fourier_attn.studies import pareto, photons, robustness, sweep
-from fourier_attn.studies.judge import Judge, run_engine
+from fourier_attn.optics.parts import Receiver
+from fourier_attn.studies.engine import evaluator as judged
+from fourier_attn.studies.engine import pareto, photons, robustness, robustness_sweep
+from fourier_attn.studies.engine.evaluator import Judge, run_engine
 
 BITS, NOISES = [2, 3, 8], [0.0, 1.0]
 
@@ -34,7 +35,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def test_curves_are_losses_side_by_side_with_keys_of_their_own() -> None:
-    axes = sweep.draw({"rows": rows()}).axes[0]
+    axes = robustness_sweep.draw({"rows": rows()}).axes[0]
     curves = [bar.lines[0] for bar in axes.containers]
     assert len(curves) == 4
     loss = 100 * (0.1 / 2 + 0.001)  # mean of three devices at 2 bit
@@ -48,7 +49,7 @@ def test_curves_are_losses_side_by_side_with_keys_of_their_own() -> None:
 
 
 def test_maps_say_their_numbers() -> None:
-    _, first, second, *_ = sweep.draw({"rows": rows()}).axes
+    _, first, second, *_ = robustness_sweep.draw({"rows": rows()}).axes
     assert first.get_title("left") == "exact: exact transform 90.00 %"
     assert [text.get_text() for text in first.texts] == ["84.9", "86.6", "88.7", "83.9", "85.6", "87.7"]
     assert second.texts[0].get_text() == "82.9"
@@ -86,8 +87,8 @@ def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     assert whole[0]["types"].max() == 1
     np.testing.assert_array_equal(part[0]["types"][:5], whole[0]["types"][:5])
     np.testing.assert_array_equal(part[0]["inputs"][:5], whole[0]["inputs"][:5])
-    exact, ideal = sweep.accuracies(judge, Engine(shape=(4, 4)), [24], [0.0], 1)
-    assert exact["accuracy"] == predict.evaluate(pair_run)["validation"]["accuracy"]
+    exact, ideal = robustness_sweep.accuracies(judge, Engine(shape=(4, 4)), [24], [0.0], 1)
+    assert exact["accuracy"] == predictor.evaluate(pair_run)["validation"]["accuracy"]
     assert ideal["accuracy"] == exact["accuracy"]
     assert (ideal["bits"], ideal["noise"], ideal["device"]) == (24, 0.0, 0)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from fourier_attn.data import rows
-from fourier_attn.data.rows import Rows, encode_all
+from fourier_attn.data import packed
+from fourier_attn.data.packed import Rows, encode_all
 from fourier_attn.data.text import encode, fit
 
 random = np.random.default_rng(0)
@@ -18,7 +18,7 @@ def together(lists: list[np.ndarray]) -> Rows:
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "CHUNK", 3)
+    monkeypatch.setattr(packed, "CHUNK", 3)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_texts_are_encoded_as_a_few_are(tokenizer: Tokenizer, pairs: bool) -> No
 
 def test_a_large_vocabulary_has_room(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        rows, "encode_with_cut", lambda *given: ([np.array([70_000, 2], np.int32)], np.zeros(1))
+        packed, "encode_with_cut", lambda *given: ([np.array([70_000, 2], np.int32)], np.zeros(1))
     )
 
     class Large:

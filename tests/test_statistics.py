@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
-from fourier_attn.studies import statistics, suite
-from fourier_attn.studies.comparisons import COMPARISONS, Comparison, judge
-from fourier_attn.studies.statistics import Difference, difference, expected_best, holm, mean_interval
+from evidence.report.comparisons import COMPARISONS, Comparison, judge
+from evidence.suite import cells, statistics
+from evidence.suite.statistics import Difference, difference, expected_best, holm, mean_interval
 
 LOGIT_GAP = 0.1
 
@@ -174,5 +174,5 @@ def test_one_seed_is_refused() -> None:
 
 def test_comparisons_are_of_models_of_their_tier() -> None:
     for tier, claims in COMPARISONS.items():
-        models = {model.name for model in suite.MODELS[tier]}
+        models = {model.name for model in cells.MODELS[tier]}
         assert {name for claim in claims for name in (claim.model, claim.against)} <= models

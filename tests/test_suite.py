@@ -13,9 +13,11 @@ import pytest
 from cells import written
 from conftest import ROOT, run_here
 
+from evidence.report import write
+from evidence.suite import cells as suite
+from evidence.suite import images, train
+from evidence.suite.ledger import Ledger, digest, unpack
 from fourier_attn import config
-from fourier_attn.studies import images, imdb, report, suite
-from fourier_attn.studies.ledger import Ledger, digest, unpack
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -35,7 +37,7 @@ def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
 
 def test_the_articles_listing_is_a_tier_of_its_own(tmp_path: Path) -> None:
     """Their recipe: one seed each of the networks that wait for a machine that is fast enough."""
-    code, out, error = run_here(imdb, "--tier=listing", "--list", f"--results={tmp_path}")
+    code, out, error = run_here(train, "--tier=listing", "--list", f"--results={tmp_path}")
     assert (code, error) == (0, "")
     left = [line.split() for line in out.splitlines() if line.startswith("left")]
     cells = [(line[1], line[-1]) for line in left]
@@ -54,7 +56,7 @@ def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
             c = runpy.run_path(str(ROOT / file))["get_config"](argument)
             assert c.data.task == entry.task
             config.check(c)
-        assert task in report.TITLES
+        assert task in write.TITLES
     code, out, error = run_here(images, "--list", "--tasks=shapes,cifar10", f"--results={tmp_path}")
     assert code == 0, error
     left = [line.split()[-1] for line in out.splitlines() if line.startswith("left")]
@@ -66,12 +68,12 @@ def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
 
 def test_the_pace_is_that_of_finished_cells(tmp_path: Path) -> None:
     written(tmp_path, cpu_seconds=2 * 3600 * 0.005)
-    assert imdb.pace(suite.cells("toy"), Ledger(tmp_path)) == pytest.approx(2)
-    assert imdb.pace(suite.cells("1"), Ledger(tmp_path)) == 1
+    assert train.pace(suite.cells("toy"), Ledger(tmp_path)) == pytest.approx(2)
+    assert train.pace(suite.cells("1"), Ledger(tmp_path)) == 1
 
 
 def test_a_budget_below_the_cheapest_cell(tmp_path: Path) -> None:
-    code, _, error = run_here(imdb, "--tier=1", "--budget_hours=0.001", f"--results={tmp_path}")
+    code, _, error = run_here(train, "--tier=1", "--budget_hours=0.001", f"--results={tmp_path}")
     assert code == 2
     assert "the cheapest cell left needs: 1-circular-3x3-exact-0" in error
     assert error.count("\n") == 1
@@ -81,30 +83,30 @@ def test_a_budget_below_the_cheapest_cell(tmp_path: Path) -> None:
 def test_the_budget_that_is_asked_for_is_enough(scale: float) -> None:
     left = suite.cells("1")
     with pytest.raises(ValueError, match="give at least that") as said:
-        imdb.check_budget(left, scale, 1e-3)
+        train.check_budget(left, scale, 1e-3)
     enough = float(str(said.value).partition("some ")[2].split()[0])
-    imdb.check_budget(left, scale, enough)
+    train.check_budget(left, scale, enough)
     assert enough == pytest.approx(0.01 * scale, abs=0.01)
 
 
 def test_a_budget_that_is_no_number(tmp_path: Path) -> None:
-    code, _, error = run_here(imdb, "--tier=toy", "--budget_hours=nan", f"--results={tmp_path}")
+    code, _, error = run_here(train, "--tier=toy", "--budget_hours=nan", f"--results={tmp_path}")
     assert code == 2
     assert "budget_hours=nan is no number of hours" in error
-    imdb.check_budget(suite.cells("toy"), 1.0, math.inf)
+    train.check_budget(suite.cells("toy"), 1.0, math.inf)
 
 
 def test_an_affordable_suite_stays_within_its_budget(tmp_path: Path) -> None:
-    runs = [imdb.CellRun(cell, tmp_path, Ledger(tmp_path), ()) for cell in suite.cells("1")]
-    chosen = list(imdb.affordable(runs, 2.0, 1.0))
+    runs = [train.CellRun(cell, tmp_path, Ledger(tmp_path), ()) for cell in suite.cells("1")]
+    chosen = list(train.affordable(runs, 2.0, 1.0))
     assert 2 * sum(run.cell.core_hours for run in chosen) <= 1.0
     assert len(chosen) > 3
-    assert list(imdb.affordable(runs, 2.0, None)) == runs
+    assert list(train.affordable(runs, 2.0, None)) == runs
 
 
 def test_data_that_are_not_there(tmp_path: Path) -> None:
     words = ["--tier=1", f"--results={tmp_path / 'a'}", f"--data_dir={tmp_path / 'none'}"]
-    code, _, error = run_here(imdb, *words, f"--runs={tmp_path / 'runs'}")
+    code, _, error = run_here(train, *words, f"--runs={tmp_path / 'runs'}")
     assert code == 2
     assert "python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR" in error
     assert not (tmp_path / "runs").exists()
@@ -113,7 +115,7 @@ def test_data_that_are_not_there(tmp_path: Path) -> None:
 def test_texts_of_pre_training_that_are_not_there(tmp_path: Path) -> None:
     """One line, and nothing is begun; of the cell's own texts each is looked for."""
     words = ["--tier=pretrain", f"--results={tmp_path / 'a'}", f"--data_dir={tmp_path / 'none'}"]
-    code, out, error = run_here(imdb, *words, f"--runs={tmp_path / 'runs'}")
+    code, out, error = run_here(train, *words, f"--runs={tmp_path / 'runs'}")
     assert (code, out) == (2, "")
     assert "python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR" in error
     assert error.count("\n") == 1
@@ -139,14 +141,14 @@ def test_each_text_of_pre_training_is_looked_for(
     c = suite.EVERY[suite.PRETRAINED].read()
     c.data.corpora, c.data.exclude = corpora, exclude
     with pytest.raises(ValueError, match=message):
-        imdb.check_texts(c.data, few_reviews)
+        train.check_texts(c.data, few_reviews)
 
 
 @pytest.mark.slow
 def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     """Two models, two seeds: stopped within the second cell, it goes on; the report stands on its files."""
     directories = [f"--runs={tmp_path / 'runs'}", f"--results={tmp_path / 'results'}"]
-    command = [sys.executable, "-m", "fourier_attn.studies.imdb", "--tier=toy", *directories]
+    command = [sys.executable, "-m", "evidence.suite.train", "--tier=toy", *directories]
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     cells, began = tmp_path / "results" / "cells", time.monotonic()
     second = tmp_path / "runs" / "toy-fnet-0" / "config.json"
@@ -172,7 +174,7 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     assert resumed["peak_memory_mib"] > 50
     right = unpack(resumed["right"])
     assert right.mean() == pytest.approx(resumed["test"]["accuracy"])
-    code, _, error = run_here(report, directories[1])
+    code, _, error = run_here(write, directories[1])
     assert (code, error) == (0, "")
     text = (tmp_path / "results" / "report.md").read_text()
     assert "`fnet` is better than `identity`" in text

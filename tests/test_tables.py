@@ -12,13 +12,16 @@ from cells import finding
 from conftest import ROOT, run_here
 from PIL import Image
 
+from evidence.pages import fill as tables
+from evidence.pages import timings
+from evidence.pages.fill import fill
+from evidence.report import tables as report_tables
+from evidence.suite.ledger import Ledger, pack
 from fourier_attn import config, provenance
-from fourier_attn.studies import collect, markdown, report_tables, tables, timings
-from fourier_attn.studies.ledger import Ledger, pack
+from fourier_attn.studies import collect, markdown
 from fourier_attn.studies.markdown import Results
-from fourier_attn.studies.tables import fill
 from fourier_attn.train import init_from
-from fourier_attn.train.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import names
 
 FACTS = {
     "command": "python -m benchmarks.dense",

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from conftest import run_here, shrink
 
+from evidence.pages.engine_accuracy import over_ages, over_photons
 from fourier_attn import config, train
-from fourier_attn.studies import drift, photons
 from fourier_attn.studies.bands import band
-from fourier_attn.studies.judged import over_ages, over_photons
+from fourier_attn.studies.engine import drift, photons
 from fourier_attn.studies.markdown import Results
 
 

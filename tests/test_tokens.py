@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.layers.tokens import Linear, Random, TokenConvolution
-from fourier_attn.ops.tokens import token_convolve
+from fourier_attn.layers.controls import Linear, Random, TokenConvolution
+from fourier_attn.ops.token_conv import token_convolve
 
 
 @pytest.mark.parametrize(("t", "r"), [(1, 1), (1, 3), (5, 3), (4, 7), (6, 5)])

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
-from fourier_attn import config, model, predict, train
-from fourier_attn.train import init_from, loop, signals, workdir
+from fourier_attn import config, model, train
+from fourier_attn.inference import predictor
+from fourier_attn.train import init_from, loop
+from fourier_attn.train.distributed import signals
 from fourier_attn.train.evaluate import accuracy_without, summary
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, close_epoch, make_init, make_keys, make_train_step
-from fourier_attn.train.writer import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -199,15 +202,15 @@ def test_a_finished_run_is_not_run_again(toy: config.Config, toy_run: Path) -> N
 
 
 def test_a_saved_run_answers(toy_run: Path) -> None:
-    again = predict.evaluate(toy_run)
+    again = predictor.evaluate(toy_run)
     assert again["test"]["accuracy"] == read_lines(toy_run)[-1]["accuracy"]
-    [(label, probability)] = predict.predict(toy_run, "The film was not dull.")
+    [(label, probability)] = predictor.predict(toy_run, "The film was not dull.")
     assert label in ("negative", "positive")
     assert 0.5 <= probability <= 1
     with pytest.raises(ValueError, match=r"text=' ' is empty"):
-        predict.predict(toy_run, " ")
+        predictor.predict(toy_run, " ")
     with pytest.raises(ValueError, match="holds no run"):
-        predict.predict(toy_run / "nowhere", "fine")
+        predictor.predict(toy_run / "nowhere", "fine")
 
 
 def test_a_directory_of_another_configuration_is_refused(toy: config.Config, toy_run: Path) -> None:
@@ -237,7 +240,7 @@ def test_reading_a_run_leaves_an_unfinished_save_alone(toy_run: Path, tmp_path: 
     copy = shutil.copytree(toy_run, tmp_path / "copy")
     saving = copy / "checkpoints" / "99.orbax-checkpoint-tmp"
     saving.mkdir()
-    predict.predict(copy, "The film was not dull.")
+    predictor.predict(copy, "The film was not dull.")
     assert saving.is_dir()
 
 

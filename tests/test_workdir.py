@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 from conftest import ROOT, shrink
 
-from fourier_attn import config, predict, train
-from fourier_attn.train import finished, loop, memory, sharding, signals, workdir
-from fourier_attn.train.writer import read_lines
+from fourier_attn import config, train
+from fourier_attn.inference import predictor
+from fourier_attn.train import finished, loop, memory
+from fourier_attn.train.distributed import sharding, signals
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -224,7 +227,7 @@ def test_an_edited_config_is_refused(edit: Callable[[dict], None], run: tuple[co
     facts["fingerprints"].pop("config")  # as in a run of an earlier version
     edit(facts)
     (where / "config.json").write_text(json.dumps(facts))
-    for use in (lambda: train.run(c, where), lambda: predict.predict(where, "fine")):
+    for use in (lambda: train.run(c, where), lambda: predictor.predict(where, "fine")):
         with pytest.raises(ValueError, match="."):
             use()
 
@@ -239,7 +242,7 @@ def test_what_the_data_determine_is_checked_on_use(
     del facts["fingerprints"]["config"]
     (where / "config.json").write_text(json.dumps(facts))
     with pytest.raises(ValueError, match=f"model.{name}="):
-        predict.predict(where, "fine")
+        predictor.predict(where, "fine")
 
 
 NONE = ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}']
@@ -249,7 +252,7 @@ NONE = ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}']
 def test_a_config_that_is_none_is_refused(text: str, run: tuple[config.Config, Path]) -> None:
     c, where = run
     (where / "config.json").write_text(text)
-    for use in (lambda: train.run(c, where), lambda: predict.predict(where, "fine")):
+    for use in (lambda: train.run(c, where), lambda: predictor.predict(where, "fine")):
         with pytest.raises(ValueError, match="config.json is damaged .*name another workdir"):
             use()
 

@@ -12,8 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from fourier_attn import style
-from fourier_attn.studies import matrix_layers, matrix_views
-from fourier_attn.studies.matrix_layers import D, T
+from fourier_attn.studies.inside import matrix_layers, matrix_views
+from fourier_attn.studies.inside.matrix_layers import D, T
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRICES = ROOT / "results" / "matrices.json"

@@ -10,17 +10,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourier_attn import paths
-from fourier_attn.data import kept, own
+from fourier_attn.data import cache
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.beginnings import ids_of
-from fourier_attn.data.columns import LIMITS, Columns, describe_classes, describe_columns, unseen_classes
+from fourier_attn.data.cache import Found, Kept, Part
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
-from fourier_attn.data.kept import Found, Kept, Part
 from fourier_attn.data.masking import MaskedBatches
+from fourier_attn.data.packed import Rows, encode_all
 from fourier_attn.data.reading import look, read, read_images, split_names, tfds_knobs
-from fourier_attn.data.rows import Rows, encode_all
 from fourier_attn.data.sources import glue
+from fourier_attn.data.tables import user_tables
+from fourier_attn.data.tables.columns import (
+    LIMITS,
+    Columns,
+    describe_classes,
+    describe_columns,
+    unseen_classes,
+)
 from fourier_attn.data.tasks import (
     TASKS,
     Task,
@@ -222,13 +229,13 @@ def load(
 
 def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callable[[str], None]) -> Splits:
     """Tables of the user's own, whose texts are never held in memory."""
-    columns, files = own.columns_of(config)._asdict(), own.fingerprints(config)
+    columns, files = user_tables.columns_of(config)._asdict(), user_tables.fingerprints(config)
     config = dict(config) | columns
-    place = kept.of_tables(config, files)
+    place = cache.of_tables(config, files)
     found = _kept(place, config, directory)
     if found is None or not _as_asked(found, config["labels"]):
         found = _encoded_own(config, directory, place, say)
-        if own.fingerprints(config) != files:
+        if user_tables.fingerprints(config) != files:
             raise ValueError(f"{config['train']}: a table has changed while it was read; start again")
         place.keep(directory, found)
     knobs = columns | {"labels": tuple(found.facts["labels"])}
@@ -264,7 +271,7 @@ def _as_asked(found: Found, labels: Sequence[str]) -> bool:
 
 def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str], None]) -> Found:
     """The user's own tables as token ids; the tokenizer is in the run's directory then."""
-    read = own.read(config)
+    read = user_tables.read(config)
     fits = _fits(config, directory, say)
     tokenizer = _tokenizer(config, directory, read.texts("train", config["fit_examples"]), say)
     if fits:
@@ -302,7 +309,7 @@ def hidden(labels: np.ndarray) -> bool:
 
 def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Found:
     """The splits as token ids, and notes on them; the tokenizer is in the run's directory then."""
-    place = kept.of_tfds(config)
+    place = cache.of_tfds(config)
     if found := _kept(place, config, directory):
         return found
     examples = read(config)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import grain
 import numpy as np
 
-from fourier_attn.data.rows import Rows
+from fourier_attn.data.packed import Rows
 
 Batch = dict[str, Any]  # of arrays
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.sources import wikitext
-from fourier_attn.data.sources.files import DAMAGED, ending, letters, unpacked
+from fourier_attn.data.tables.files import DAMAGED, ending, letters, unpacked
 from fourier_attn.data.tfds import prepared, read_split
 
 BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name

@@ -16,7 +16,7 @@ from tensorflow_datasets.core import naming
 from tensorflow_datasets.core.utils import file_utils
 
 from fourier_attn import paths
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 DESCRIPTIONS = ("features.json", "dataset_info.json")
 CLASS_KEYS = ("pythonClassName", "python_class_name", "type")  # "type" is that of files before TFDS 4.4

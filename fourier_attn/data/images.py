@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from fourier_attn.data.batches import Batch
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
 PIXELS = 2**26  # of an image file; a photograph has up to 2**25

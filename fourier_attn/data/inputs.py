@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fourier_attn import paths
-from fourier_attn.data.sources import files, tables
+from fourier_attn.data.tables import files, formats
 
 STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))  # how packed files begin
@@ -61,7 +61,7 @@ def read_inputs(
     name = "standard input" if str(source) in STDIN else str(source)
     path = Path() if str(source) in STDIN else paths.given(source)
     if path.is_dir() and str(source) not in STDIN:
-        yield from _named(tables.rows(path), name, columns, optional, False)
+        yield from _named(formats.rows(path), name, columns, optional, False)
         return
     needed = [asked for asked in columns if asked not in optional]
     with _opened(str(source), path) as file:
@@ -112,9 +112,9 @@ class _Rejoined(io.RawIOBase):
 
 def _format(path: Path, line: bytes, name: str, needed: Mapping[str, Sequence[str]]) -> str:
     """Returns the ending that a source should have: that of its name, or by its first line."""
-    bare = path.with_suffix("") if files.ending(path) in tables.PACKED else path
+    bare = path.with_suffix("") if files.ending(path) in formats.PACKED else path
     end = ENDS.get(files.ending(bare), files.ending(bare))
-    if end in tables.ENDS:
+    if end in formats.ENDS:
         return end
     if found := next((kind for magic, kind in MAGIC if line.startswith(magic)), ""):
         return found
@@ -126,9 +126,9 @@ def _format(path: Path, line: bytes, name: str, needed: Mapping[str, Sequence[st
 
 def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str:
     """Returns the ending that says what begins with this line. Raises: ValueError where it is not clear."""
-    if tables.SEPARATION.fullmatch(text):
+    if formats.SEPARATION.fullmatch(text):
         return ".csv"
-    tabs, cells = text.split("\t"), tables.cells(text)
+    tabs, cells = text.split("\t"), formats.cells(text)
     for kind, names in ((".tsv", tabs), (".csv", cells)):
         if all(_column(names, called) is not None for called in needed.values()):
             return kind
@@ -153,15 +153,15 @@ def _is_json(text: str, kind: type) -> bool:
         return False
 
 
-def _rows(stream: Any, name: str, end: str, first: str) -> Iterator[tables.Row]:
+def _rows(stream: Any, name: str, end: str, first: str) -> Iterator[formats.Row]:
     if end == ".txt":
         yield from _texts(stream, name, first)
     elif end == ".jsonl":
-        yield from tables.objects(stream, name)
-    elif end in tables.COLUMNAR:
-        yield from tables.columnar(io.BytesIO(_all(stream, name)), name, end)
+        yield from formats.objects(stream, name)
+    elif end in formats.COLUMNAR:
+        yield from formats.columnar(io.BytesIO(_all(stream, name)), name, end)
     else:
-        yield from tables.separated(stream, name, end)
+        yield from formats.separated(stream, name, end)
 
 
 def _all(stream: Any, name: str) -> bytes:
@@ -174,7 +174,7 @@ def _all(stream: Any, name: str) -> bytes:
     return contents
 
 
-def _texts(stream: Any, name: str, first: str) -> Iterator[tables.Row]:
+def _texts(stream: Any, name: str, first: str) -> Iterator[formats.Row]:
     number = 0
     try:
         for number, line in files.numbered(stream):
@@ -187,13 +187,13 @@ def _texts(stream: Any, name: str, first: str) -> Iterator[tables.Row]:
                 error = f"is not UTF-8 ({damage.reason} at byte {damage.start}); convert the file"
             if len(line) > files.TEXT:
                 error = f"has more than {files.TEXT:,} bytes; shorten its text"
-            yield tables.Row(where, {first: text}, number, error)
+            yield formats.Row(where, {first: text}, number, error)
     except files.DAMAGED as error:
         raise ValueError(f"{name} cannot be read beyond line {number} ({error}); get it again") from error
 
 
 def _named(
-    rows: Iterator[tables.Row],
+    rows: Iterator[formats.Row],
     name: str,
     columns: Mapping[str, Sequence[str]],
     optional: Collection[str],

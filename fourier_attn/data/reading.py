@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import paths
-from fourier_attn.data import own
-from fourier_attn.data.columns import find_columns
-from fourier_attn.data.sources import folders
+from fourier_attn.data.tables import folders, user_tables
+from fourier_attn.data.tables.columns import find_columns
 from fourier_attn.data.tasks import TASKS, Task, check_task, task_of
 from fourier_attn.data.tfds import (
     Examples,
@@ -36,7 +35,7 @@ def read(config: Any) -> dict[str, Examples]:
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
 
     def split_of(role: str) -> Examples:
-        name = (config[role] if role in own.SPLITS else "") or role
+        name = (config[role] if role in user_tables.SPLITS else "") or role
         return read_split(builder, name, task.texts, config["label"] or "label")
 
     train = split_of("train")
@@ -85,7 +84,7 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
     features: Any = builder.info.features
     columns = find_columns(config, tuple(features), f"the data set {config['dataset']}")
     splits = tuple(builder.info.splits)
-    names = {split: config[split] or (split if split in splits else "") for split in own.SPLITS}
+    names = {split: config[split] or (split if split in splits else "") for split in user_tables.SPLITS}
     if not config["validation"] and names["validation"] in (names["train"], names["test"]):
         names["validation"] = ""
     if not names["train"] or not names["test"]:
@@ -107,7 +106,7 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
 def look(config: Any) -> None:
     """Checks, before a run begins, that own data are there, without reading them. Raises: ValueError."""
     if config["task"] == "files":
-        own.look(config)
+        user_tables.look(config)
     if config["task"] == "image_files":
         folders.classes(paths.given(config["train"]))
     if config["task"] == "tfds":

@@ -12,7 +12,7 @@ from tokenizers import decoders as decoding
 from fourier_attn import atomic, causes, paths
 from fourier_attn.data import tokenizer_checks
 from fourier_attn.data.beginnings import ids_of
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 KINDS = ("words", "whitespace", "bytes", "bpe", "unigram")
 WORDS = ("words", "whitespace")

@@ -17,9 +17,9 @@ from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic, paths
 from fourier_attn.data import lock
-from fourier_attn.data.columns import Columns
 from fourier_attn.data.descriptions import check_descriptions
-from fourier_attn.data.sources.files import letters
+from fourier_attn.data.tables.columns import Columns
+from fourier_attn.data.tables.files import letters
 
 
 @dataclasses.dataclass(frozen=True)

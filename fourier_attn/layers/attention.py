@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers import initial
+from fourier_attn.layers import initializers
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
@@ -38,7 +38,7 @@ class Attention(nn.Module):
         divides it, k = d / h, as is usual.
       bias: of queries, keys and values, as in BERT.
       dropout: rate of the softmax weights, in training.
-      initializer: of the projections, see `fourier_attn.layers.initial.dense`.
+      initializer: of the projections, see `fourier_attn.layers.initializers.dense`.
       method: "literal" computes the lines above; "fused" is the same without keys and values, see
         `fourier_attn.ops.attention.fused_attention`, for which nothing may stand between projection and
         product: no bias, no rotation, no dropout, "xla". "auto" is "fused" where that holds and it multiplies
@@ -86,7 +86,7 @@ class Attention(nn.Module):
             method = fewest_products(b, t, s, d, e, self.heads, k)
 
         def dense(name: str, inputs: int, **fields: Any) -> nn.DenseGeneral:
-            fields |= initial.dense(self.initializer, inputs)
+            fields |= initializers.dense(self.initializer, inputs)
             return nn.DenseGeneral(dtype=self.dtype, dot_general=matrix_dot_general, name=name, **fields)
 
         heads = {"features": (self.heads, k), "use_bias": self.bias}

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers.noise import select_engine
+from fourier_attn.layers.engine_choice import select_engine
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention

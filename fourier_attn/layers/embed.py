@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt8
 
-from fourier_attn.layers import initial
+from fourier_attn.layers import initializers
 from fourier_attn.ops import positions as codes
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
@@ -88,7 +88,7 @@ class TokenEmbedding(nn.Module):
       d, emb: widths of the model and of the tables.
       positions_kind, position_width: see `with_positions`; only "learned" has a table P.
       norm_eps: added to the variance in the normalisation.
-      initializer: see `fourier_attn.layers.initial`.
+      initializer: see `fourier_attn.layers.initializers`.
       token_dropout: rate at which whole tokens are zeroed in training, before positions are added.
       dtype: of the computation; parameters are float32.
     Returns: the vectors, and the table of tokens, to which a language model's head is tied.
@@ -124,7 +124,7 @@ class TokenEmbedding(nn.Module):
             raise ValueError(
                 f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions"
             )
-        init, kind = initial.table(self.initializer), self.positions_kind
+        init, kind = initializers.table(self.initializer), self.positions_kind
         content = content_width(e, kind, self.position_width)
         embed = partial(nn.Embed, embedding_init=init, dtype=self.dtype)
         words = embed(self.vocab, content, name="tokens")
@@ -141,7 +141,7 @@ class TokenEmbedding(nn.Module):
         if self.emb:
             norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
             dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
-            begin = initial.dense(self.initializer, e)
+            begin = initializers.dense(self.initializer, e)
             x = dense(self.d, name="projection", **begin)(norm(name="embedding_norm")(x))
         return x, words.embedding
 
@@ -229,14 +229,14 @@ class PatchEmbedding(nn.Module):
         cutting = (self.patch, self.stride, self.pad_image)
         stored, grid = (grid_of_patches(tuple(image), *cutting) for image in (self.image, size))
         check_proportions(grid, stored)
-        kind, init = self.positions_kind, initial.table(self.initializer)
+        kind, init = self.positions_kind, initializers.table(self.initializer)
         dense = nn.DenseGeneral(
             content_width(self.d, kind, self.position_width),
             axis=(-3, -2, -1),
             dtype=self.dtype,
             dot_general=matrix_dot_general,
             name="patches",
-            **initial.dense(self.initializer, self.patch**2 * c),
+            **initializers.dense(self.initializer, self.patch**2 * c),
         )
         x = dense(patches(self._standardised(pixels), *cutting))
         x = nn.Dropout(self.token_dropout, broadcast_dims=(2,), deterministic=not train, name="drop_tokens")(

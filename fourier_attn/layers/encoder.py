@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fourier_attn.layers import initial
+from fourier_attn.layers import initializers
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -25,7 +25,7 @@ class Block(nn.Module):
         x = LN(x + mix(x)),    then x = LN(x + MLP(x))        norm_position "post"
         x = x + mix(LN(x)),    then x = x + MLP(LN(x))        norm_position "pre"
 
-        >>> from fourier_attn.layers.tokens import Identity
+        >>> from fourier_attn.layers.controls import Identity
         >>> block, x = Block(mixer=Identity, mlp=8), jnp.ones((1, 3, 4))
         >>> block.apply(block.init(jax.random.key(0), x), x).shape
         (1, 3, 4)
@@ -36,7 +36,7 @@ class Block(nn.Module):
       activation: a key of `ACTIVATIONS`.
       norm_eps: added to the variance in the normalisations.
       mixer_dropout, dropout: rates after the mixer and after the MLP.
-      initializer: of the MLP, see `fourier_attn.layers.initial.dense`.
+      initializer: of the MLP, see `fourier_attn.layers.initializers.dense`.
       norm_position: "post" or "pre", as above.
       dtype: of the computation; parameters and normalisation statistics are float32.
     Masking: handed to the mixer; the rest works on each token alone.
@@ -70,7 +70,7 @@ class Block(nn.Module):
             norm(name="mixer_norm"),
             norm(name="mlp_norm"),
         )
-        begin = partial(initial.dense, self.initializer)
+        begin = partial(initializers.dense, self.initializer)
 
         def mix(x: Array) -> Array:
             return drop(self.mixer_dropout)(mixer(x, mask=mask, train=train))
@@ -90,7 +90,7 @@ class Encoder(nn.Module):
     """An embedding, then one block for each mixer, and with norm_position "pre" a last normalisation, `norm`.
 
         >>> from fourier_attn.layers.embed import TokenEmbedding
-        >>> from fourier_attn.layers.tokens import Identity
+        >>> from fourier_attn.layers.controls import Identity
         >>> embed = partial(TokenEmbedding, vocab=9, positions=3, d=4)
         >>> encoder, ids = Encoder(embed=embed, mixers=[Identity, Identity], mlp=8), jnp.array([[2, 5, 8]])
         >>> encoder.init_with_output(jax.random.key(0), ids)[0][0].shape

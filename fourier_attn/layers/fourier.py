@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers.noise import select_engine
+from fourier_attn.layers.engine_choice import select_engine
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.patches import same_proportions

@@ -7,9 +7,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fourier_attn.layers import initial
+from fourier_attn.layers import initializers
 from fourier_attn.layers.attention import Attention
-from fourier_attn.layers.initial import SMALL
+from fourier_attn.layers.initializers import SMALL
 from fourier_attn.ops.arguments import takes_arrays
 
 
@@ -37,7 +37,7 @@ class Head(nn.Module):
     Args:
       outputs: number of them; 0: there is one, without an axis of its own.
       of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c).
-      initializer: see `fourier_attn.layers.initial.dense`.
+      initializer: see `fourier_attn.layers.initializers.dense`.
     Raises: ValueError for another `of` or initializer.
     """
 
@@ -52,7 +52,7 @@ class Head(nn.Module):
     ) -> Float[Array, "b ..."]:
         if self.of not in ("pooled", "tokens"):
             raise ValueError(f"of={self.of!r} is unknown; choose 'pooled' or 'tokens'")
-        begin = initial.dense(self.initializer, x.shape[-1])
+        begin = initializers.dense(self.initializer, x.shape[-1])
         y = nn.Dense(self.outputs or 1, name="output", **begin)(pooled if self.of == "pooled" else x)
         return y if self.outputs else y[..., 0]
 
@@ -76,7 +76,7 @@ class Question(nn.Module):
       outputs: number of answers.
       vocab: words.
       heads: of the attention.
-      initializer: see `fourier_attn.layers.initial.dense`.
+      initializer: see `fourier_attn.layers.initializers.dense`.
     Masking: words below 0 are none; without any the question token is 0.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
     """
@@ -97,9 +97,9 @@ class Question(nn.Module):
         **_: Any,
     ) -> Float[Array, "b c"]:
         b, d = len(x), x.shape[-1]
-        begin, end = (initial.dense(self.initializer, width) for width in (d, 2 * d))
+        begin, end = (initializers.dense(self.initializer, width) for width in (d, 2 * d))
         question = jnp.full((b, 1), -1) if question is None else question
-        words = nn.Embed(self.vocab, d, embedding_init=initial.table(self.initializer), name="words")
+        words = nn.Embed(self.vocab, d, embedding_init=initializers.table(self.initializer), name="words")
         norm = partial(nn.LayerNorm, use_fast_variance=False)
         token = norm(name="words_norm")(mean(words(jnp.maximum(question, 0)), question >= 0))[:, None]
         attention = Attention(heads=self.heads, initializer=self.initializer, name="attention")

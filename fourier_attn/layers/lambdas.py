@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.layers.noise import select_engine
+from fourier_attn.layers.engine_choice import select_engine
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from fourier_attn.ops import blocks
+from fourier_attn.ops import blockwise_attention
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.platforms import by_platform
 
@@ -32,7 +32,7 @@ def attention(
 
     Scores and softmax are computed in float32; the result has the input's dtype.
     Without source tokens (s = 0) it is 0, the sum over none. On CPUs "xla" works in
-    blocks (`fourier_attn.ops.blocks`): memory grows with t + s, and there is reverse mode only, once.
+    blocks (`fourier_attn.ops.blockwise_attention`): memory grows with t + s, and there is reverse mode only, once.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
@@ -146,7 +146,7 @@ def _in_blocks(
     dtype = wide(query, key, value)
     scaled = query.astype(dtype) * jnp.asarray(1 / math.sqrt(k), dtype)
     keys = None if dropout_key is None else jax.random.split(dropout_key, (b, h))
-    y = blocks.attend(scaled, key, value, mask=mask, dropout=rate, dropout_keys=keys)
+    y = blockwise_attention.attend(scaled, key, value, mask=mask, dropout=rate, dropout_keys=keys)
     return y.astype(query.dtype)
 
 
@@ -293,7 +293,7 @@ def _shared(form: str, query: Array, shared: Array, mask: Array) -> Array:
     if form == "whole":
         return _shared_whole(query, shared, mask)
     one = shared[:, :, None]
-    return blocks.attend(query[:, :, None], one, one, mask=mask)[:, :, 0]
+    return blockwise_attention.attend(query[:, :, None], one, one, mask=mask)[:, :, 0]
 
 
 @jax.custom_vjp

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int
 
 from fourier_attn.ops.arguments import known, takes_arrays, wide
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
+from fourier_attn.ops.fourier_matmul import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.platforms import by_platform
-from fourier_attn.ops.products import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.transforms import batchwise
 
 METHODS = ("auto", "fft", "rfft", "matmul", "monarch")

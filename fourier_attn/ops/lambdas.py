@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fourier_attn.ops import relative
+from fourier_attn.ops import relative_position
 from fourier_attn.ops.arguments import takes_arrays, wide
 
 METHODS = ("auto", "shift", "matrix", "fft")
@@ -167,7 +167,7 @@ def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
     if position is None:
         return content
     if position.ndim == 4 and grid is None:
-        y = relative.by_pairs(query, value, position)
+        y = relative_position.by_pairs(query, value, position)
     else:
         axes = (t,) if grid is None else grid
         y = _relative(
@@ -188,12 +188,16 @@ def _relative(query: Array, value: Array, table: Array, causal: bool, method: st
         before.append(used)
     taps, (u, v), n = table.shape[:-2], value.shape[-2:], math.prod(axes)
     if method == "auto":
-        columns = math.prod(min(m, r + relative.BLOCK) for m, r in zip(axes, taps, strict=True))
+        columns = math.prod(min(m, r + relative_position.BLOCK) for m, r in zip(axes, taps, strict=True))
         # Multiply-adds of the matrix against those of the transforms, which run some 40 times slower.
         dense, filtered = n * columns * u * heads[0] * (k + v), 40 * n * k * u * v * math.log2(2 * n)
         few = math.prod(taps) <= 16 and math.prod(taps) * heads[0] * u <= 64
         method = "shift" if few else "matrix" if dense <= filtered else "fft"
-    compute = {"shift": relative.by_shift, "matrix": relative.by_matrix, "fft": relative.by_fft}[method]
+    compute = {
+        "shift": relative_position.by_shift,
+        "matrix": relative_position.by_matrix,
+        "fft": relative_position.by_fft,
+    }[method]
     return compute(query, value, table, tuple(before))
 
 

@@ -21,9 +21,9 @@ from jaxtyping import Complex
 
 from fourier_attn.optics import device as static
 from fourier_attn.optics import modulator
-from fourier_attn.optics.draws import Key, uniform
 from fourier_attn.optics.engine import optical_dft2
-from fourier_attn.optics.parameters import MOST_PIXELS, Engine
+from fourier_attn.optics.engine_spec import MOST_PIXELS, Engine
+from fourier_attn.optics.random import Key, uniform
 
 PROBE_RANGE = 3.0  # amplitude, where converters await theirs: four deviations of what probes give
 SWEEPS = 50  # of alternating least squares

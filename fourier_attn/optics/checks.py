@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from fourier_attn.optics.fields import LARGEST, TINY, Parameter, parameters
+from fourier_attn.optics.parameter import LARGEST, TINY, Parameter, parameters
 
 __all__ = ["LARGEST", "TINY", "check", "check_choices", "is_number"]
 

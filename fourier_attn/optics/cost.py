@@ -10,8 +10,8 @@ from fourier_attn.optics import components
 from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.drift import recalibration
-from fourier_attn.optics.groups import KINDS
-from fourier_attn.optics.parameters import Engine, watts
+from fourier_attn.optics.engine_spec import Engine, watts
+from fourier_attn.optics.parts import KINDS
 
 IDEAL_BITS = 32  # of a number that no converter has touched
 SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts

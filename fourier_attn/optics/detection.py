@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
-from fourier_attn.optics.draws import Key, draw, normal, uniform
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.phases import turn
 from fourier_attn.optics.quantise import quantise
+from fourier_attn.optics.random import Key, draw, normal, uniform
 from fourier_attn.optics.ranges import report
 
 BOLTZMANN_J_K = 1.380649e-23  # exact, SI

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from fourier_attn.ops.transforms import fftn
-from fourier_attn.optics.draws import compute_normal, device_key, stream, uniform
 from fourier_attn.optics.drift import drift, drifts
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.phases import turn
+from fourier_attn.optics.random import compute_normal, device_key, stream, uniform
 
 MATRIX_PIXELS = 256  # up to here all static stages are one product with a matrix
 

@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fourier_attn.optics.checks import is_number
-from fourier_attn.optics.draws import Key, device_key, stream
-from fourier_attn.optics.groups import Device
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.parts import Device
+from fourier_attn.optics.random import Key, device_key, stream
 
 MEMORY = 18  # correlation times, after which a float32 has forgotten
 HALVINGS = 22  # of a correlation time; a float32 has few more

@@ -16,9 +16,9 @@ from jaxtyping import Array, Inexact, Num
 
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import detection, device, modulator, ranges
-from fourier_attn.optics.draws import Key, draw, normal, stream
 from fourier_attn.optics.drift import timed
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.random import Key, draw, normal, stream
 
 DRIFT_BLOCK = 128  # passes
 

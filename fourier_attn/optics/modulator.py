@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact
 
-from fourier_attn.optics.draws import Key, draw, normal
-from fourier_attn.optics.groups import Modulator
+from fourier_attn.optics.parts import Modulator
 from fourier_attn.optics.phases import angle, modulus, turn
 from fourier_attn.optics.quantise import quantise, quantise_phase
+from fourier_attn.optics.random import Key, draw, normal
 
 DARK = 1e-6  # of full scale: the direction of what is below is rounding, and has no derivative
 STEEPEST = 1e3  # slope of sqrt(1 - b^2), which has no end at b = 1

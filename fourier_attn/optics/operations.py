@@ -14,8 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Inexact, Num
 
 from fourier_attn.ops.arguments import takes_arrays
-from fourier_attn.optics.draws import Key
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.planner import (
     CorrelationPlan,
     check_field,
@@ -26,6 +25,7 @@ from fourier_attn.optics.planner import (
     plan_transform,
     transform_axes,
 )
+from fourier_attn.optics.random import Key
 from fourier_attn.optics.tiles import cut, join
 from fourier_attn.optics.transforms import FrameRunner, backwards
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, SupportsIndex
 
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics import schedule
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.schedule import PRODUCT, DigitalWork, Schedule
 
 PREFER = ("error", "passes")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fourier_attn import paths
-from fourier_attn.optics.groups import Device, Laser, Modulator, Receiver
-from fourier_attn.optics.parameters import Engine, every_parameter, read_device
-from fourier_attn.optics.reading import built, grouped
+from fourier_attn.optics.engine_spec import Engine, every_parameter, read_device
+from fourier_attn.optics.from_dict import built, grouped
+from fourier_attn.optics.parts import Device, Laser, Modulator, Receiver
 
 
 class Preset(NamedTuple):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fourier_attn.optics.draws import Key, uniform
+from fourier_attn.optics.random import Key, uniform
 
 
 def quantise(

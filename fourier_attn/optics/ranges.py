@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
 
 OCTAVES, STEPS = 20, 64  # on either side of 1, and in each
 BINS = 2 * OCTAVES * STEPS

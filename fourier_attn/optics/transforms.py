@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Array, Complex, Inexact
 
 from fourier_attn.ops.transforms import fftn, ifftn
-from fourier_attn.optics.draws import Key
 from fourier_attn.optics.engine import optical_dft2
-from fourier_attn.optics.parameters import Engine
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.planner import TransformPlan
+from fourier_attn.optics.random import Key
 from fourier_attn.optics.schedule import (
     Chirp,
     ChirpBack,

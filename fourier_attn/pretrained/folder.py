@@ -9,9 +9,10 @@ from typing import Any
 from tokenizers import Tokenizer, processors
 
 from fourier_attn import config as configuration
-from fourier_attn import data, exported
+from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.text import special, tokenizer_file
+from fourier_attn.inference import classify
 from fourier_attn.pretrained import architecture, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
@@ -157,7 +158,7 @@ def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
 
     Raises: ValueError for another one, and where a file is not as it was exported.
     """
-    exported.check_sums(path)
+    classify.check_sums(path)
     weights = read(path)
     try:
         part = json.loads((path / "config.json").read_text())[OURS]
@@ -166,6 +167,6 @@ def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path / 'config.json'} does not say what the weights answer ({type(error).__name__}: {error}); "
-            "write the folder with fourier_attn.export --format=huggingface"
+            "write the folder with fourier_attn.inference.export --format=huggingface"
         ) from error
     return config, weights.params, tokenizer_file(path)

@@ -16,9 +16,9 @@ from fourier_attn import command, paths, provenance
 from fourier_attn.config import Config, default
 from fourier_attn.data import task_of
 from fourier_attn.studies import runs
-from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 USUAL = ("train", "validation", "test")  # splits
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own

@@ -7,7 +7,7 @@ from pathlib import Path
 from absl import flags
 
 from fourier_attn import paths
-from fourier_attn.train import workdir
+from fourier_attn.train.rundir import workdir
 
 
 def define_flags(against: bool = False, several: bool = False) -> None:

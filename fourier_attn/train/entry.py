@@ -12,11 +12,13 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, paths
 from fourier_attn.config import Config
-from fourier_attn.train import init_from, memory, processes, sharding, workdir
+from fourier_attn.train import init_from, memory
+from fourier_attn.train.distributed import processes, sharding
+from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
 from fourier_attn.train.finished import finished
 from fourier_attn.train.loop import Run
-from fourier_attn.train.signals import Interrupted, StopSignals
+from fourier_attn.train.rundir import workdir
 
 
 def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from fourier_attn import atomic
 from fourier_attn.data import Origin, Task
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.train import metrics
+from fourier_attn.train.distributed.sharding import fetch
 from fourier_attn.train.progress import Progress
+from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.scores import SCORES, why_undefined
-from fourier_attn.train.sharding import fetch
-from fourier_attn.train.writer import strict_json
 
 AHEAD = 3  # batches that may be under way
 

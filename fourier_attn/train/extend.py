@@ -8,10 +8,10 @@ import numpy as np
 
 from fourier_attn import atomic, provenance
 from fourier_attn.config import Config
-from fourier_attn.train import workdir
-from fourier_attn.train.checkpoint import names
 from fourier_attn.train.finished import finished
 from fourier_attn.train.optimizer import build_schedule
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import names
 
 
 def extend(directory: Path, epochs: int) -> str:

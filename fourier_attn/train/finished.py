@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import data
-from fourier_attn.train import init_from, workdir
-from fourier_attn.train.checkpoint import names
+from fourier_attn.train import init_from
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 
 def finished(directory: Path) -> dict[str, Any] | None:

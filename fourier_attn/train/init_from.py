@@ -17,10 +17,12 @@ from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.ops import positions
 from fourier_attn.pretrained import folder
-from fourier_attn.train import memory, sharding, workdir
-from fourier_attn.train.checkpoint import Checkpoints, Name, names
+from fourier_attn.train import memory
+from fourier_attn.train.distributed import sharding
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 # Of the model part: what a task or a training sets, whatever the weights come from; and how a mixer computes.

@@ -7,8 +7,8 @@ import jax
 
 from fourier_attn.config import Config
 from fourier_attn.data import Splits
+from fourier_attn.train.distributed.sharding import Placement
 from fourier_attn.train.optimizer import warmup
-from fourier_attn.train.sharding import Placement
 
 
 def introduction(

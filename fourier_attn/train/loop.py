@@ -14,10 +14,10 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, memory, metrics, processes, sharding, workdir
-from fourier_attn.train.checkpoint import Checkpoints, Name, names
+from fourier_attn.train import init_from, memory, metrics
 from fourier_attn.train.clock import Clock
-from fourier_attn.train.curves import plot_curves
+from fourier_attn.train.distributed import processes, sharding
+from fourier_attn.train.distributed.signals import Interrupted, StopSignals, Together
 from fourier_attn.train.evaluate import (
     accuracy_without,
     compute_metrics,
@@ -32,7 +32,10 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.ranges import BATCHES, Watcher
-from fourier_attn.train.signals import Interrupted, StopSignals, Together
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.curves import plot_curves
+from fourier_attn.train.rundir.metrics_log import Writer, read_lines
 from fourier_attn.train.step import (
     State,
     close_epoch,
@@ -43,7 +46,6 @@ from fourier_attn.train.step import (
     make_train_step,
     roll_back,
 )
-from fourier_attn.train.writer import Writer, read_lines
 
 
 class Diverged(Exception):

@@ -13,7 +13,7 @@ import numpy as np
 from fourier_attn import model, provenance
 from fourier_attn.config import Config, fit_grid, mixers, tokens
 from fourier_attn.optics import presets
-from fourier_attn.train import processes
+from fourier_attn.train.distributed import processes
 
 ONE = {"seed": 1, "data": 1, "fsdp": 1}
 COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones

@@ -12,8 +12,8 @@ import optax
 from fourier_attn import model
 from fourier_attn.data.batches import Batch
 from fourier_attn.train import metrics
+from fourier_attn.train.distributed.sharding import Placement
 from fourier_attn.train.losses import Objective
-from fourier_attn.train.sharding import Placement
 
 Key = jax.Array
 

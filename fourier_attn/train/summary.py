@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fourier_attn.train import workdir
 from fourier_attn.train.finished import finished
-from fourier_attn.train.writer import read_lines
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
 
 
 @dataclass

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.sources import files, idx
+from fourier_attn.data.sources import idx
+from fourier_attn.data.tables import files
 from fourier_attn.data.tfds import tfds_builder
 
 LABELS = (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tensorflow_datasets.text import glue as tfds_glue  # TFDS by itself may not get as far as this builder
 
 from fourier_attn import atomic
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 
 class Glue(NamedTuple):

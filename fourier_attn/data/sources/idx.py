@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 from fourier_attn.data.tfds import tfds_builder
 
 DIGITS = tuple("0123456789")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 File = tuple[str, str, bytes]  # where it stands, its name inside the original archive, its contents
 SPLITS = {"train": ("train", True), "test": ("test", True), "unsupervised": ("train", False)}

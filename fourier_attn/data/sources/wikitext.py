@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.sources import files
+from fourier_attn.data.tables import files
 
 FILES = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
 TITLE = re.compile(r" = [^=].* = ")

@@ -1,0 +1,1 @@
+"""Fills the tables, values and figures of README, the pages and the results."""

@@ -1,0 +1,73 @@
+"""Tables of accuracy over age, over photons and over joules."""
+
+from typing import Any
+
+from fourier_attn.studies.bands import band, interval
+from fourier_attn.studies.engine import drift, frontier, photons
+from fourier_attn.studies.markdown import NOT_RUN, Results, notes, significant, table
+
+
+def over_ages(results: Results, name: str) -> str:
+    """A line for each interval of calibration, a column for each age; half of the 95 % bands over devices."""
+    found = results.runs(name)
+    if not found:
+        return table(["calibrated"], [[NOT_RUN]])
+    document = found[name]
+    curves = drift.curves(document["rows"])
+    costs = {cost["interval_s"]: cost["passes_for_each_of_work"] for cost in document["costs"]}
+    ages = list(next(iter(curves.values())))
+    exact = f"{100 * document['rows'][0]['accuracy']:.2f}"
+    lines = [["exact transform", *[exact] * len(ages), ""]]
+    for every, at in curves.items():
+        cells = [_cell(values) for values in at.values()]
+        lines.append([drift.name(every), *cells, significant(costs[every])])
+    head = ["calibrated", *(f"after {age:g} s" for age in ages), "passes for each of work"]
+    setting = document["setting"]
+    words = (
+        f"{setting['dataset']}, {setting['examples']} examples; drift of {setting['phase_drift_rms']:g} rad, "
+        f"gain {setting['gain_drift_rms']:g}, correlated over {setting['drift_time_s']:g} s"
+    )
+    return table(head, lines) + notes({name: document | {"setting": words}})
+
+
+def over_photons(results: Results, name: str) -> str:
+    """A line for each run, a column for each number of photons; half of the 95 % bands over devices."""
+    found = results.runs(name)
+    if not found:
+        return table(["run"], [[NOT_RUN]])
+    rows = found[name]["rows"]
+    curves = photons.curves(rows)
+    numbers = list(next(iter(curves.values())))
+    lines = [
+        [run, *(_cell(values) for values in at.values()), f"{100 * photons.exact(rows, run):.2f}"]
+        for run, at in curves.items()
+    ]
+    return table(["run", *(f"{n:g} photons" for n in numbers), "exact transform"], lines) + notes(found)
+
+
+def over_joules(results: Results, name: str) -> str:
+    """A line for each engine that was judged on test, and for the processor; 95 % intervals over examples."""
+    found = results.runs(name)
+    head = ["", "engine", "accuracy, %", "95 %", "energy, uJ", "low to high"]
+    if not found:
+        return table(["engine"], [[NOT_RUN]])
+    rows = found[name]["rows"]
+    (exact,), (processor,) = frontier.part(rows, "exact"), frontier.part(rows, "electronic")
+    lines = []
+    for number, row in enumerate(frontier.part(rows, "judged"), 1):
+        lines.append([str(number), frontier.words(row), *_judged(row, exact["examples"])])
+    lines.append(["", "exact transform, this machine's processor", *_judged(processor, exact["examples"])])
+    return table(head, lines) + notes(found)
+
+
+def _judged(row: dict[str, Any], examples: int) -> list[str]:
+    low, high = interval(row["accuracy"], examples)
+    joules = row["joules"]
+    ends = f"{significant(1e6 * joules['low'])} to {significant(1e6 * joules['high'])}"
+    band = f"{100 * low:.1f} to {100 * high:.1f}"
+    return [f"{100 * row['accuracy']:.2f}", band, significant(1e6 * joules["typical"]), ends]
+
+
+def _cell(values: list[float]) -> str:
+    mean, half = band(values)
+    return f"{100 * mean:.2f} ± {100 * half:.2f}"

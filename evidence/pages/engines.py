@@ -1,0 +1,54 @@
+"""Tables of what an engine is: its parameters, kinds of modulators, presets; read from where they stand."""
+
+import math
+from typing import Any
+
+from fourier_attn.optics import Engine
+from fourier_attn.optics.engine_spec import every_parameter
+from fourier_attn.optics.parameter import LARGEST, TINY, Parameter
+from fourier_attn.optics.parts import KINDS
+from fourier_attn.optics.presets import PRESETS
+from fourier_attn.studies.markdown import Results, table
+
+
+def parameters(results: Results) -> str:
+    """Every parameter with its group, default, unit, range, and how it grows with the noise."""
+    lines = []
+    for group, name, what, default in every_parameter(Engine()):
+        value = "off" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
+        lines.append([group, f"`{name}`", value, what.unit, _range(what), _growth(what), what.text])
+    return table(["group", "parameter", "default", "unit", "values", "noise x k", "meaning"], lines)
+
+
+def _range(what: Parameter) -> str:
+    if what.words:
+        return ", ".join([*what.words, *(["a number"] if what.kind == "full_scale" else [])])
+    if what.kind not in ("number", "bits", "count"):
+        return ""
+    least = {-math.inf: "", -LARGEST: "", TINY: "above 0"}.get(what.least, f"from {what.least:g}")
+    most = "" if what.most >= LARGEST else f"to {what.most:g}"
+    return f"{least} {most}".strip()
+
+
+def _growth(what: Parameter) -> str:
+    if what.noise_power is not None:
+        return "k" if what.noise_power == 1 else f"k^{what.noise_power}"
+    return f"{'+' if what.noise_db > 0 else '-'} 20 log10(k) dB" if what.noise_db else ""
+
+
+def kinds(results: Results) -> str:
+    """Kinds of modulators, and how fast they are."""
+    lines = []
+    for name, kind in KINDS.items():
+        speed = f"{kind.speed_hz:g}{', a pattern; 2^b - 1 of them for b bit' if kind.binary else ''}"
+        lines.append([f"`{name}`", speed, kind.source])
+    return table(["kind", "frames, Hz", "source"], lines)
+
+
+def presets(results: Results) -> str:
+    """What each preset is, which of its parameters are published or derived, and what its light allows."""
+    lines: list[list[Any]] = []
+    for name, entry in PRESETS.items():
+        light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of {entry.lit}"
+        lines.append([f"`{name}`", ", ".join(entry.published), ", ".join(entry.derived), light, entry.what])
+    return table(["preset", "published", "derived", "light and electronics, dB", "what"], lines)

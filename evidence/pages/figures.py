@@ -1,0 +1,96 @@
+"""Pictures in results, drawn again from their JSON files: python -m evidence.pages.figures [--check]
+
+Nothing is measured. With --check nothing is written, and a picture that its file does not give is an error.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from absl import flags
+from matplotlib.figure import Figure
+from PIL import Image
+
+from evidence.pages import timings
+from evidence.report import write
+from evidence.suite.ledger import Ledger
+from fourier_attn import atomic, command, paths, style
+from fourier_attn.studies.engine import calibrate, drift, frontier, photons, robustness_sweep, tornado
+from fourier_attn.studies.inside import explain, matrix_views
+
+FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
+    "calibrate": calibrate.draw,
+    "drift-reviews": drift.draw,
+    "explain-attention": explain.draw,
+    "explain-shapes": explain.draw,
+    "growth-cpu": timings.draw_growth,
+    "matrices": matrix_views.draw,
+    "pareto-circular": frontier.draw,
+    "pareto-fnet": frontier.draw,
+    "photons-reviews": photons.draw,
+    "robustness-imdb": robustness_sweep.draw,
+    "speedup-fnet": tornado.draw,
+}
+SWEEPS = "robustness-*.json"  # beside the cells of a report
+
+
+def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """Names of all pictures in results, without the ending, and what draws each.
+
+    Raises: ValueError for a file that is missing.
+    """
+    for name, from_document in FIGURES.items():
+        yield name, partial(_drawn, from_document, root / "results" / f"{name}.json")
+    for cells in sorted(root.glob("results/*/cells")):
+        directory = cells.parent
+        for name, draw in write.pictures(Ledger(directory)).items():
+            yield f"{directory.name}/{Path(name).stem}", draw
+        for path in sorted(directory.glob(SWEEPS)):
+            yield f"{directory.name}/{path.stem}", partial(_drawn, robustness_sweep.draw, path)
+
+
+def _drawn(draw: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); run the command that writes it") from error
+    return draw(document)
+
+
+def same(a: bytes, b: bytes) -> bool:
+    """Whether two PNG files show the same."""
+    first, second = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in (a, b))
+    return np.array_equal(first, second)
+
+
+def define_flags() -> None:
+    flags.DEFINE_bool("check", False, "change nothing; fail where a picture differs from its file")
+    flags.DEFINE_string("root", ".", "directory with results")
+
+
+def main() -> None:
+    root, others = paths.given(flags.FLAGS.root), []
+    if not (root / "results").is_dir():
+        raise ValueError(f"--root={root} has no results; name the root of the sources")
+    for name, draw in pictures(root):
+        path, drawn = root / "results" / f"{name}.png", style.png(draw())
+        if path.exists() and same(path.read_bytes(), drawn):
+            continue
+        others.append(name)
+        if not flags.FLAGS.check:
+            atomic.write(path, drawn)
+            print(f"results/{name}.png")
+    if flags.FLAGS.check and others:
+        raise RuntimeError(
+            f"these pictures are not what their files say: {', '.join(others)}; run without --check"
+        )
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

@@ -1,0 +1,169 @@
+"""Tables of README.md, docs/*.md and results/*/findings.md, from the files in results.
+
+    python -m evidence.pages.fill [--check]
+
+It fills the blocks
+
+    <!-- table: NAME -->
+    <!-- /table -->
+
+where NAME is a key of `TABLES`, and numbers inside of sentences,
+
+    <!-- value: NAME --><!-- /value -->
+
+where it is one of `prose.VALUES`; none of them is typed. With --check nothing is written, and a block or
+number that says something else than the results do is an error.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from absl import flags
+
+from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled_mixers, compiled_training
+from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
+from evidence.pages.engines import kinds, parameters, presets
+from evidence.pages.findings import claims, noise, query_keys, starts
+from evidence.pages.projected import frames, parts, speedup
+from evidence.pages.readme_table import door
+from evidence.pages.run_tables import evidence, padding, robustness, runs
+from evidence.pages.timings import growth, kept, speed, values
+from evidence.pages.values import VALUES
+from fourier_attn import atomic, command, paths
+from fourier_attn.studies.engine.calibrate import recovered, tuned
+from fourier_attn.studies.engine.plans import compared
+from fourier_attn.studies.examination import beside
+from fourier_attn.studies.inside.attended import attended
+from fourier_attn.studies.inside.matrix_views import matrix_table, property_table
+from fourier_attn.studies.markdown import Results
+
+BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
+OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
+VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->(?P<body>[^<\n]*)<!-- /value -->")
+
+PAGES = ("README.md", "docs/*.md", "results/*/findings.md")
+
+TABLES: dict[str, Callable[[Results], str]] = {
+    "reviews": partial(runs, name="reviews-cpu", task="reviews"),
+    "imdb": partial(runs, name="imdb", task="imdb"),
+    "door": door,
+    "evidence": partial(evidence, name="imdb", tier="1", twins=False),
+    "twins": partial(evidence, name="imdb", tier="1", twins=True),
+    "articles": partial(evidence, name="imdb", tier="2", whole=True),
+    "sst2": partial(evidence, name="imdb", tier="sst2", whole=True),
+    "listops": partial(evidence, name="imdb", tier="listops", whole=True),
+    "claims": partial(claims, name="imdb", tier="1"),
+    "starts": partial(starts, name="imdb", tier="1"),
+    "query-keys": partial(query_keys, name="imdb"),
+    "noise": partial(noise, name="imdb"),
+    "images-fashion_mnist": partial(evidence, name="images", tier="fashion_mnist", whole=True),
+    "images-cifar10": partial(evidence, name="images", tier="cifar10", whole=True),
+    "images-shapes": partial(evidence, name="images", tier="shapes", whole=True),
+    "images-pixels": partial(evidence, name="images", tier="pixels", whole=True),
+    "padding": partial(padding, name="padding-imdb"),
+    "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
+    "speed-mixers": lambda r: speed(
+        r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "mixers-methods-cpu", "dense-cpu"
+    ),
+    "speed-ops": lambda r: speed(r, "peer-ops-cpu"),
+    "speed-torch": lambda r: speed(r, "mixers-torch-cpu"),
+    "speed-encoder": lambda r: speed(r, "encoder-depth-cpu", "encoder-growth-cpu"),
+    "speed-optics": lambda r: speed(
+        r, "optics-ideal-cpu", "optics-chip-cpu", "optics-parts-cpu", "optics-train-cpu"
+    ),
+    "speed-images": lambda r: speed(r, "images-cpu"),
+    "speed-loop": lambda r: values(r, "loop-cpu", "startup-cpu"),
+    "speed-allocator": partial(kept, name="allocator-cpu"),
+    "speed-predictor": lambda r: speed(r, "predictor-cpu"),
+    "growth": partial(growth, name="growth-cpu"),
+    "peer": lambda r: speed(r, "peer-huggingface-cpu", "peer-crossbar-cpu"),
+    "aot-mixers": compiled_mixers,
+    "aot-lengths": compiled_lengths,
+    "aot-training": compiled_training,
+    "aot-methods": compiled_methods,
+    "engine-parameters": parameters,
+    "engine-kinds": kinds,
+    "engine-presets": presets,
+    "plans": partial(compared, name="plans-chip"),
+    "robustness": partial(robustness, name="robustness-imdb"),
+    "speedup": partial(speedup, name="speedup-fnet"),
+    "frames": partial(frames, name="speedup-fnet"),
+    "components": parts,
+    "pareto-fnet": partial(over_joules, name="pareto-fnet"),
+    "pareto-circular": partial(over_joules, name="pareto-circular"),
+    "calibration": partial(recovered, name="calibrate"),
+    "calibration-reviews": partial(tuned, name="calibrate-reviews"),
+    "examination": partial(beside, name="examination"),
+    "drift": partial(over_ages, name="drift-reviews"),
+    "photons": partial(over_photons, name="photons-reviews"),
+    "attended": partial(attended, name="attended"),
+    "matrices": partial(matrix_table, name="matrices"),
+    "properties": partial(property_table, name="matrices"),
+}
+
+
+def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
+    """A page with its blocks filled, and the names of those that were different.
+
+    Raises: ValueError for a block that is not closed, an unknown name, or a file of results that is missing.
+    """
+    if len(OPENING.findall(text)) != len(BLOCK.findall(text)):
+        raise ValueError(
+            f"{where} has a table that is not closed; write <!-- table: NAME --> and <!-- /table --> "
+            "on lines of their own"
+        )
+    changed = []
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in TABLES:
+            raise ValueError(f"{where}: table {name!r} is unknown; choose one of {', '.join(TABLES)}")
+        body = TABLES[name](results)
+        if body != match["body"]:
+            changed.append(name)
+        return f"<!-- table: {name} -->\n{body}<!-- /table -->"
+
+    def number(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in VALUES:
+            raise ValueError(f"{where}: value {name!r} is unknown; choose one of {', '.join(VALUES)}")
+        body = VALUES[name](results)
+        if body != match["body"]:
+            changed.append(name)
+        return f"<!-- value: {name} -->{body}<!-- /value -->"
+
+    if text.count("<!-- value: ") != len(VALUE.findall(text)):
+        raise ValueError(f"{where} has a value that is not closed; write <!-- value: NAME --><!-- /value -->")
+    return VALUE.sub(number, BLOCK.sub(replace, text)), changed
+
+
+def define_flags() -> None:
+    flags.DEFINE_bool("check", False, "change nothing; fail where a block differs from the results")
+    flags.DEFINE_string("root", ".", "directory with README.md, docs, configs and results")
+
+
+def main() -> None:
+    root = paths.given(flags.FLAGS.root)
+    pages = [path for glob in PAGES for path in sorted(root.glob(glob))]
+    if not pages:
+        raise ValueError(f"--root={root} has neither README.md nor docs/*.md; name the root of the sources")
+    results, filled = Results(root), []
+    for path in pages:
+        where = str(path.relative_to(root))
+        text, changed = fill(path.read_text(), results, where)
+        filled += [(path, where, text, changed)] if changed else []
+    if flags.FLAGS.check:
+        if filled:
+            named = "; ".join(f"{where}: {', '.join(changed)}" for _, where, _, changed in filled)
+            raise RuntimeError(f"these tables are not what results say: {named}; run without --check")
+        return
+    for path, where, text, changed in filled:
+        atomic.write(path, text)
+        print(f"{where}: {', '.join(changed)}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

@@ -1,0 +1,108 @@
+"""What became of the sources' claims: tables of results/imdb/findings.md, from cells and sweeps alone."""
+
+from collections.abc import Iterator
+from statistics import mean
+from typing import Any
+
+from evidence.report.comparisons import COMPARISONS, Verdict, judge
+from evidence.report.write import answers
+from evidence.suite import cells
+from evidence.suite.ledger import Ledger, validation
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
+
+# By claim: what the sources say. Their accuracies are of one network each, on 5,000 validation reviews.
+SOURCES = {
+    1: "circular attention reads at least as well as attention: 84 against 83 % (articles)",
+    2: "in two dimensions, 16 x 8 and 11 x 11, it reads as in one (articles)",
+    3: "3 x 3 kernels on the engine read as well as any without it: above 84 % (articles)",
+    4: "the transforms of FNet can be left to light (article on FNet)",
+    5: "lambda layers on the engine read as well: above 84 % (articles)",
+    6: "lambda layers can replace attention (articles)",
+    7: "some layers of attention make FNet better (FNet's paper)",
+}
+PARTLY = "not all seeds yet"
+HOLDS = {
+    "better": "holds (better)",
+    "not worse": "holds (not worse)",
+    "worse": "does not hold (worse)",
+    "undecided": "undecided",
+}
+
+
+def claims(results: Results, name: str, tier: str) -> str:
+    """A line for each comparison of a tier whose cells are all there, and what follows for its claim."""
+    seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
+    groups = Ledger(results.root / "results" / name).grouped(tier)
+    whole = {model: found for model, found in groups.items() if len(found) == seeds[model]}
+    found = {verdict.comparison.name: verdict for verdict in judge(COMPARISONS[tier], answers(whole))}
+    lines = []
+    for comparison in COMPARISONS[tier]:
+        asked = [str(comparison.claim), SOURCES[comparison.claim], str(comparison)]
+        verdict = found.get(comparison.name)
+        begun = groups.keys() & {comparison.model, comparison.against}
+        lines.append(asked + (measured(verdict) if verdict else [PARTLY if begun else NOT_RUN, "", ""]))
+    return table(["claim", "of the sources", "asked here", "difference, points", "95 %", "so it"], lines)
+
+
+def measured(verdict: Verdict) -> list[str]:
+    difference = verdict.difference
+    interval = f"{100 * difference.low:+.2f} to {100 * difference.high:+.2f}"
+    return [f"{100 * difference.mean:+.2f}", interval, HOLDS[verdict.words]]
+
+
+def starts(results: Results, name: str, tier: str) -> str:
+    """A line for each model of a tier: validation accuracy after every epoch, in the mean over seeds."""
+    groups = Ledger(results.root / "results" / name).grouped(tier)
+    curves = {
+        model: [100 * mean(values) for values in validation(found)[1]] for model, found in groups.items()
+    }
+    epochs = max(map(len, curves.values()), default=0)
+    lines = [
+        [f"`{model}`", *(f"{value:.2f}" for value in curve), *[""] * (epochs - len(curve))]
+        for model, curve in sorted(curves.items(), key=lambda item: item[1], reverse=True)
+    ]
+    return table(["model", *(f"epoch {i + 1}, %" for i in range(epochs))], lines)
+
+
+def query_keys(results: Results, name: str) -> str:
+    """A line for each trained run whose query-key products were looked at; means over its heads."""
+    documents = sweeps(results, name, "query_keys")
+    lines = []
+    for document in documents.values():
+        rows = document["rows"]
+        facts = [
+            f"{mean(row[fact] for row in rows):,.0f}" for fact in ("parameters", "freedom", "effective_rank")
+        ]
+        lines.append([document["setting"], *facts])
+    head = ["run", "parameters of queries and keys, a head", "degrees of freedom of their products"]
+    return table([*head, "effective rank"], lines or [[NOT_RUN, "", "", ""]]) + notes(documents)
+
+
+def noise(results: Results, name: str) -> str:
+    """A line for each sweep: the twins, trained exactly and through the engine, as its noise grows.
+
+    Means over the devices, and over numbers of bits from 4 on.
+    """
+    documents = sweeps(results, name, "robustness")
+    lines = [line for document in documents.values() for line in noise_lines(document["rows"])]
+    head = ["run", "computed exactly, %", "engine without noise", "with its noise", "with four times as much"]
+    return table(head, lines or [[NOT_RUN, *[""] * 4]]) + notes(documents)
+
+
+def noise_lines(rows: list[Row]) -> Iterator[list[str]]:
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if row["run"] == run]
+
+        def accuracy(factor: float | None, mine: list[Row] = mine) -> str:
+            chosen = [r["accuracy"] for r in mine if r.get("noise") == factor and r.get("bits", 4) >= 4]
+            return f"{100 * mean(chosen):.2f}" if chosen else NOT_RUN
+
+        yield [run, *map(accuracy, (None, 0.0, 1.0, 4.0))]
+
+
+def sweeps(results: Results, name: str, kind: str) -> dict[str, dict[str, Any]]:
+    """The files results/NAME/KIND-*.json, by their paths below results."""
+    files = (
+        f"{name}/{path.stem}" for path in sorted((results.root / "results" / name).glob(f"{kind}-*.json"))
+    )
+    return {file: results.document(file) for file in files}

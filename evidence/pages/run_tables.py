@@ -1,0 +1,170 @@
+"""Tables of trained runs, and of what was asked of them."""
+
+import math
+import re
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from evidence.suite import cells as suite
+from evidence.suite.ledger import Finding, Ledger, examples_per_s, least_core_hours, number, score
+from fourier_attn.layers.fourier import OPTIONS, FourierMixing
+from fourier_attn.studies.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
+
+
+def runs(results: Results, name: str, task: str) -> str:
+    """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
+    documents = results.runs(name)
+    groups = grouped(rows_of(documents), partial(label, results))
+    lines = [run_line(title, rows) for title, rows in groups.items()]
+    trained = {results.complete(row["config"]) for row in rows_of(documents)}
+    lines += [
+        [f"`{config}`", NOT_RUN, *[""] * 5] for config in results.configs(task) if config not in trained
+    ]
+    head = ["`python -m fourier_attn.main --config=`", "test accuracy of each seed, %", "mean, %", "SD"]
+    head += ["without texts that are also in train, %", "epochs", "seconds"]
+    return table(head, sorted(lines)) + notes(documents)
+
+
+def evidence(results: Results, name: str, tier: str, whole: bool = False, twins: bool | None = None) -> str:
+    """One line for each model of a tier of the suite, the best first: its score, and what it took.
+
+    Args:
+      whole: with parameters and memory, too.
+      twins: only those on engines and their exact twins, which have sizes of their own; or only the others.
+    """
+    every = [model.name for model in suite.MODELS[tier]]
+    groups = Ledger(results.root / "results" / name).grouped(tier)
+    chosen = [model for model in every if twins is None or model.endswith(suite.TWINS) == twins]
+    found = {model: groups.get(model, []) for model in chosen}
+
+    def mean(model: str) -> float:
+        kept = [value for value in map(score, found[model]) if not math.isnan(value)]
+        return statistics.mean(kept) if kept else -math.inf
+
+    lines = []
+    for model in sorted(found, key=mean, reverse=True):
+        hours, speed = least_core_hours(found[model]), examples_per_s(found[model])
+        cost = ["" if hours is None else f"{hours:.2f}", f"{speed:,.0f}" if speed and whole else ""]
+        size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
+        memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
+        taken = [*cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
+        scores = mean_cell([100 * score(each) for each in found[model]])
+        lines.append([f"`{model}`", scores, further(found[model]), *taken])
+    metric = "test score, %" if whole else "test accuracy, %"
+    head = ["model", metric, "on further splits, %", "core-hours of a seed, at least"]
+    head += ["examples a second in training, at best", "parameters", "peak memory, MiB, mean of seeds"]
+    return table(head, lines)
+
+
+def further(findings: list[Finding]) -> str:
+    """The scores on further splits, such as CIFAR-10's fifth batch."""
+    splits = findings[0].get("extra_evals", {}) if findings else {}
+    metric = findings[0]["metric"] if findings else ""
+    scores = {name: [100 * number(each["extra_evals"][name][metric]) for each in findings] for name in splits}
+    return ", ".join(f"`{name}` {mean_cell(values)}" for name, values in scores.items())
+
+
+def padding(results: Results, name: str) -> str:
+    """One line for each way in which Fourier mixing takes padding; other knobs that differ are named."""
+    documents, knob = results.runs(name), "model.mixer.padding"
+    rows = rows_of(documents)
+
+    def differs(key: str, value: Any) -> bool:
+        return any(row["knobs"].get(key) != value for row in rows)
+
+    def title(row: Row) -> str:
+        others = [
+            f"{key}={value}" for key, value in row["knobs"].items() if key != knob and differs(key, value)
+        ]
+        return ", ".join([row["knobs"].get(knob, FourierMixing.padding), *others])
+
+    groups = {choice: [] for choice in OPTIONS["padding"]} | grouped(rows, title)
+    lines = [padding_line(choice, found) for choice, found in groups.items()]
+    head = ["padding", "validation of the best epoch, mean, %", "test of each seed, %", "mean, %", "SD"]
+    return table(head, lines) + notes(documents)
+
+
+def padding_line(choice: str, rows: list[Row]) -> list[str]:
+    if not rows:
+        return [choice, NOT_RUN, "", "", ""]
+    validation = statistics.mean(100 * max(row["validation"]) for row in rows)
+    title, each, mean, deviation, *_ = run_line(choice, rows)
+    return [title, f"{validation:.2f}", each, mean, deviation]
+
+
+def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
+    return [row for document in documents.values() for row in document["rows"]]
+
+
+def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def label(results: Results, row: Row) -> str:
+    """The configuration as one gives it to `--config`, or where the command is not known, what it sets.
+
+    Where the file says something else today, its name is followed by what the row's run had.
+    """
+    if row["config"] is None:
+        knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
+        return f"{row['mixer']}: {knobs or 'as by default'}"
+    words = re.findall(r"--config\.\S+", row["command"] or "")
+    apart = ("--config.seed=", "--config.data.split_seed=", "--config.data.dir=")
+    words = [word for word in words if not word.startswith(apart)]
+    title = f"`{' '.join([row['config'], *words])}`"
+    if words or row["knobs"] == results.knobs(row["config"]):
+        return title
+    return f"{title} as it was: {', '.join(f'{name}={value}' for name, value in row['knobs'].items())}"
+
+
+def run_line(title: str, rows: list[Row]) -> list[str]:
+    rows = sorted(rows, key=lambda row: (row["seed"], row["split_seed"]))
+    values = [100 * value for row in rows for value in accuracies(row)]
+    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    epochs = sorted({round(row["epochs"]) for row in rows})
+    seconds = [row["seconds"] for row in rows if row["seconds"] is not None]
+    key = "accuracy_without_in_train"
+    unseen = [100 * row["test"][key] for row in rows if key in row["test"]]
+    return [
+        title,
+        ", ".join(f"{value:.2f}" for value in values),
+        f"{statistics.mean(values):.2f}",
+        deviation,
+        f"{statistics.mean(unseen):.2f}" if unseen else "",
+        " to ".join(str(n) for n in dict.fromkeys((epochs[0], epochs[-1]))),
+        f"{statistics.mean(seconds):,.0f}" if seconds else "not recorded",
+    ]
+
+
+def accuracies(row: Row) -> list[float]:
+    """Of all networks of the run."""
+    return row["test"].get("accuracy_seeds") or [row["test"]["accuracy"]]
+
+
+def robustness(results: Results, name: str) -> str:
+    """Mean accuracy over devices by bits, for each run and strength of noise."""
+    document = results.document(name)
+    return by_bits(document["rows"]) + notes({name: document})
+
+
+def by_bits(rows: list[Row]) -> str:
+    """The same, of the rows of one sweep."""
+    bits = sorted({row["bits"] for row in rows if "bits" in row})
+    lines = []
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if row["run"] == run]
+        exact = next((f"{100 * row['accuracy']:.2f}" for row in mine if "bits" not in row), NOT_RUN)
+        lines.append([run, "none: exact transform", *[""] * len(bits), exact])
+        for noise in sorted({row["noise"] for row in mine if "noise" in row}):
+            cells = []
+            for b in bits:
+                found = [r["accuracy"] for r in mine if (r.get("bits"), r.get("noise")) == (b, noise)]
+                cells.append(f"{100 * statistics.mean(found):.2f}" if found else NOT_RUN)
+            lines.append([run, f"{noise:g} times the engine's", *cells, ""])
+    head = ["run", "noise", *(f"{b} bit" for b in bits), "exact"]
+    return table(head, lines)

@@ -1,0 +1,94 @@
+"""Measured numbers inside of sentences, by the names under which pages have them; see studies/tables.py."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from evidence.report.comparisons import COMPARISONS, judge
+from evidence.report.write import answers, tiers
+from evidence.suite.ledger import Finding, Ledger, core_hours, least_core_hours, score, without_failures
+from fourier_attn.studies.markdown import Results
+
+
+def _imdb(results: Results) -> Ledger:
+    return Ledger(results.root / "results" / "imdb")
+
+
+def other_days(results: Results) -> str:
+    """How many times the CPU seconds of one training differ between the seeds of a model, at most."""
+    ledger, ratios = _imdb(results), [1.0]
+    for tier in tiers(ledger):
+        for findings in ledger.grouped(tier).values():
+            hours = without_failures([core_hours(found) for found in findings])
+            ratios += [max(hours) / min(hours)] if hours else []
+    return f"{max(ratios):.1f}"
+
+
+def sst2_error(results: Results) -> str:
+    """One standard error of the best model's accuracy on SST-2's test sentences, in points."""
+    findings = [found for group in _imdb(results).grouped("sst2").values() for found in group]
+    best = max(findings, key=score)
+    return f"{100 * math.sqrt(score(best) * (1 - score(best)) / best['test']['examples']):.1f}"
+
+
+def first_p(results: Results) -> str:
+    """Holm's p-value of the first comparison, convolutional attention against attention."""
+    verdicts = judge(COMPARISONS["1"], answers(_imdb(results).grouped("1")))
+    return f"{verdicts[0].adjusted:.3f}"
+
+
+def apart_at_first(results: Results) -> str:
+    """By how many points the seeds of a model differ on validation after one epoch, at most."""
+    groups = _imdb(results).grouped("1").values()
+    return f"{max(100 * np.ptp([found['validation'][0] for found in findings]) for findings in groups):.1f}"
+
+
+def circular_parameters(results: Results) -> str:
+    """Parameters of the articles' network with circular attention, in percent of those with attention."""
+    groups = _imdb(results).grouped("2")
+    circular, attention = (groups[name][0]["parameters"] for name in ("circular-1d", "attention"))
+    return f"{100 * circular / attention:.0f}"
+
+
+def attention_hours(results: Results) -> str:
+    """Core-hours of the articles' network with attention over those with lambda layers."""
+    groups = _imdb(results).grouped("2")
+    attention, other = (least_core_hours(groups[name]) or math.nan for name in ("attention", "lambda"))
+    return f"{attention / other:.1f}"
+
+
+def batch_5(name: str, sign: int) -> Callable[[Results], str]:
+    """By how many points a model lies above (sign 1) or below `identity` on CIFAR-10's fifth batch."""
+
+    def difference(results: Results) -> str:
+        groups = Ledger(results.root / "results" / "images").grouped("cifar10")
+        pairs = zip(groups[name], groups["identity"], strict=True)
+        points = [100 * sign * (_fifth(a) - _fifth(b)) for a, b in pairs]
+        return f"{min(points):.1f} to {max(points):.1f}"
+
+    return difference
+
+
+def _fifth(found: Finding) -> float:
+    return found["extra_evals"]["batch_5"]["accuracy"]
+
+
+def pointing(results: Results) -> str:
+    """How many times as often as by chance the largest weight lies on the shape that is asked about."""
+    rows = results.document("attended")["rows"]
+    mine = [row for row in rows if row["network"].endswith("attention")]
+    return f"{np.mean([row['pointing'] for row in mine]) / np.mean([row['chance'] for row in mine]):.1f}"
+
+
+VALUES: dict[str, Callable[[Results], str]] = {
+    "other-days": other_days,
+    "sst2-error": sst2_error,
+    "first-p": first_p,
+    "apart-at-first": apart_at_first,
+    "circular-parameters": circular_parameters,
+    "attention-hours": attention_hours,
+    "batch-5-above": batch_5("global_filter", 1),
+    "batch-5-below": batch_5("fourier", -1),
+    "pointing": pointing,
+}

@@ -1,0 +1,39 @@
+"""GLUE as FNet's table has it: a score for each task, and the mean over tasks without failures."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evidence.suite.ledger import Finding, number
+from fourier_attn.studies.markdown import mean_cell, table
+
+# What a task's score is the mean of; all others: accuracy, as CoLA's is there, too.
+MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearman",)}
+
+
+def score(found: Finding) -> float:
+    """Returns the score on validation after the last epoch.
+
+    NaN for a failure, as where all answers are the same number.
+    """
+    line = found["epochs"][-1]["validation"]
+    return float(np.mean([number(line[name]) for name in MEANS.get(found["task"], ("accuracy",))]))
+
+
+def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """A line for each kind of network: mean and deviation over seeds of each task, and the mean of the tasks.
+
+    Args:
+      groups: by "TASK-KIND".
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, findings in groups.items():
+        task, _, kind = name.partition("-")
+        found.setdefault(kind, {})[task] = [100 * score(each) for each in findings]
+    tasks = list(dict.fromkeys(task for scores in found.values() for task in scores))
+    lines = []
+    for kind, scores in found.items():
+        means = [float(np.nanmean(values)) for values in scores.values() if not np.isnan(values).all()]
+        whole = f"{np.mean(means):.1f} ({len(means)} tasks)" if means else ""
+        lines.append([kind, *(mean_cell(scores.get(task, []), digits=1) for task in tasks), whole])
+    return table(["network", *tasks, "mean without failures"], lines)

@@ -1,0 +1,187 @@
+"""The tables of the report on finished cells."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from evidence.pages.run_tables import by_bits
+from evidence.report.comparisons import Verdict
+from evidence.suite import cells, statistics
+from evidence.suite.ledger import (
+    Finding,
+    best,
+    core_hours,
+    examples_per_s,
+    interval,
+    least_core_hours,
+    number,
+    score,
+    scored,
+    validation_examples,
+    without_failures,
+)
+from fourier_attn.studies.engine.projection import Options, example_joules
+from fourier_attn.studies.markdown import machine, read_document, table
+
+# What the articles give, of their own network and recipe: validation accuracy, one network each.
+PUBLISHED = {
+    "attention": "83",
+    "circular-1d": "84",
+    "circular-16x8": "very close to 1-D",
+    "circular-11x11": "very close to 16 x 8",
+    "circular-16x4": "16 x 8: very close to 1-D",
+    "circular-8x8": "11 x 11: very close to 16 x 8",
+    "circular-3x3": "a bit above 84, on their engine",
+    "circular-3x3-engine": "a bit above 84",
+    "lambda": "a bit above 84, on their engine",
+    "lambda-engine": "a bit above 84",
+}
+# By tier, what each of the articles' five figures compares; 16 x 4 and 8 x 8 stand for 16 x 8 and 11 x 11.
+PAIRS = {
+    "1": (
+        ("attention", "circular-1d"),
+        ("attention", "circular-16x4"),
+        ("circular-16x4", "circular-8x8"),
+        ("circular-3x3-exact", "circular-3x3-engine"),
+        ("lambda-exact", "lambda-engine"),
+    ),
+    "2": (
+        ("attention", "circular-1d"),
+        ("attention", "circular-16x8"),
+        ("circular-16x8", "circular-11x11"),
+    ),
+}
+
+
+def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """A line for each model, the best first."""
+    metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
+    lines = []
+    scores = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
+    for name in sorted(groups, key=lambda name: -np.mean(without_failures(scores[name]) or [-math.inf])):
+        findings, values, (low, high) = groups[name], scores[name], interval(groups[name])
+        kept = without_failures(values)
+        tests = [found["test"] for found in findings]
+        lines.append(
+            [
+                f"`{name}`" + (f", {scored(findings[0])}" if len(metrics) > 1 else ""),
+                ", ".join("failed" if math.isnan(value) else f"{value:.2f}" for value in values),
+                averaged(kept, "{:.2f}") or "failed",
+                f"{statistics.spread(kept):.2f}" if len(kept) > 1 else "",
+                "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}",
+                averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
+                averaged([best(found) for found in findings], "{:.2f}", 100.0),
+                averaged([number(found["validation"][-1]) for found in findings], "{:.2f}", 100.0),
+                PUBLISHED.get(name, "") if findings[0]["tier"] in PAIRS else "",
+            ]
+        )
+    metric = next(iter(metrics)) if len(metrics) == 1 else "score"
+    head = ["model", f"{metric} of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
+    head += ["validation, best epoch", "last epoch", "the articles' own network (validation)"]
+    return table(head, lines)
+
+
+def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """What each model takes."""
+    lines = []
+    for name, findings in groups.items():
+        hours, speed, spent = least_core_hours(findings), examples_per_s(findings), joules(findings[0])
+        lines.append(
+            [
+                f"`{name}`",
+                f"{findings[0]['parameters']:,}",
+                "not known" if hours is None else f"{hours:.2f}",
+                f"{speed:,.0f}" if speed else "",
+                averaged([found["peak_memory_mib"] for found in findings], "{:,.0f}"),
+                f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else "",
+            ]
+        )
+    head = ["model", "parameters", "core-hours of a seed, at least"]
+    head += ["examples a second in training, at best", "peak memory, MiB, mean of seeds"]
+    return table([*head, "engine, J an example (low to high)"], lines)
+
+
+def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0) -> str:
+    """Returns the mean of `without_failures`, in words."""
+    known = without_failures(values)
+    return form.format(scale * np.mean(known)) if known else ""
+
+
+def swept(directory: Path) -> Iterator[str]:
+    """What sweeps over bits, noise and devices have found, where there are files of studies.robustness."""
+    for path in sorted(directory.glob("robustness-*.json")):
+        document = read_document(path)
+        whose = [document] if "command" in document else document["rows"]
+        commands = dict.fromkeys(f"`{each['command']}`" for each in whose)
+        yield f"\n### Accuracy over bits and noise: {path.stem.removeprefix('robustness-')}\n"
+        yield f"Mean over devices, by {', '.join(commands)}:\n"
+        yield by_bits(document["rows"])
+        yield f"\n![accuracy over bits and noise]({path.stem}.png)\n"
+
+
+def joules(found: Finding) -> dict[str, float] | None:
+    """What the engine takes for an example, typically and with parts at their best and worst: an estimate."""
+    return example_joules(cells.EVERY[found["cell"]].read(), Options())
+
+
+def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+    """The trials, and what can be said of them."""
+    yield settings_table(groups)
+    tried = {name.partition("-rate-")[0] for name in groups}
+    others = [model.name for model in cells.MODELS["1"] if model.name not in tried]
+    yield "\nAll models have the rate and the dropout that FNet's trials chose; others may prefer others."
+    yield f"Without trials: {', '.join(f'`{name}`' for name in others)}.\n"
+    yield "![expected best validation accuracy over hours](expected-best.png)\n"
+    found = next(iter(groups.values()))[0]
+    examples = validation_examples(found)
+    accuracy = best(found)
+    error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
+    yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"
+
+
+def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    lines = [
+        [
+            f"`{name}`",
+            f"{100 * best(found):.2f}",
+            f"{100 * number(found['validation'][-1]):.2f}",
+            hours(found),
+        ]
+        for name, findings in groups.items()
+        for found in findings
+    ]
+    return table(["trial", "validation, best epoch, %", "last epoch, %", "core-hours"], lines)
+
+
+def hours(found: Finding) -> str:
+    taken = core_hours(found)
+    return f"{taken:.2f}" if taken else ""
+
+
+def comparison_table(verdicts: Sequence[Verdict]) -> str:
+    lines = [
+        [
+            str(v.comparison.claim),
+            str(v.comparison),
+            f"{100 * v.difference.mean:+.2f}",
+            f"{100 * v.difference.low:+.2f} to {100 * v.difference.high:+.2f}",
+            f"{v.p:.4f}",
+            f"{v.adjusted:.4f}",
+            v.words,
+        ]
+        for v in verdicts
+    ]
+    head = ["claim", "hypothesis, written down beforehand", "difference, points", "95 %"]
+    return table([*head, "p", "p (Holm)", "verdict"], lines)
+
+
+def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """Where the cells were trained, in small print."""
+    origins = {
+        f"{machine(found['hardware'])}; commit {(found['commit'] or 'unknown')[:9]}; {found['date'][:10]}"
+        for findings in groups.values()
+        for found in findings
+    }
+    return "".join(f"\n<sub>{origin}</sub>\n" for origin in sorted(origins))

@@ -1,0 +1,63 @@
+"""What makes the accuracies of networks differ: seeds, splits, devices; a section of the report."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from evidence.suite import cells, statistics
+from evidence.suite.ledger import Ledger, score
+from fourier_attn.studies.markdown import Row, read_document, table
+
+
+def components(ledger: Ledger, tier: str) -> Iterator[str]:
+    """Standard deviations over seeds and splits, together and apart, and over the devices of engines."""
+    if tier not in cells.APART:
+        return
+    model, _ = cells.APART[tier]
+    every = [found for found in ledger.findings.values() if (found["tier"], found["model"]) == (tier, model)]
+    kinds = {
+        "seed and split together": [f for f in every if f["seed"] == f["split_seed"]],
+        "seed alone (split 0)": [f for f in every if f["split_seed"] == 0],
+        "split alone (seed 0)": [f for f in every if f["seed"] == 0],
+    }
+    found = {f"`{model}`: {kind}": [100 * score(f) for f in chosen] for kind, chosen in kinds.items()}
+    for path in sorted(ledger.directory.glob("robustness-*.json")):
+        document = read_document(path)
+        for run, values in devices(document["rows"]).items():
+            if run in ledger.findings and ledger.findings[run]["model"].endswith("-engine"):
+                found[f"`{run}`: its engine's device and noise ([sweep](#{anchor(path)}))"] = values
+    lines = [[what, *varied(values)] for what, values in found.items() if len(values) > 1]
+    if not every or not lines:
+        return
+    examples, accuracy = every[0]["test"]["examples"], np.mean([score(found) for found in every])
+    error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
+    yield "\n### What varies\n"
+    yield table(["what differs", "degrees of freedom", "SD of test accuracy, points", "its 95 %"], lines)
+    yield f"\nOne standard error of {examples:,} test reviews, the same for all, is {error:.2f} points."
+    yield "A device counts with its mean over numbers of bits. So few networks and devices do not tell one"
+    yield "share from another.\n"
+
+
+def varied(values: Sequence[float]) -> list[str]:
+    """Degrees of freedom, the standard deviation, and its 95 % interval (normal values)."""
+    deviation, (low, high) = statistics.spread(values), statistics.spread_interval(values)
+    return [str(len(values) - 1), f"{deviation:.2f}", f"{low:.2f} to {high:.2f}"]
+
+
+def devices(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Of each run with the engine's noise, the accuracy of every device (%), the mean over bits.
+
+    The same device at several numbers of bits is one device.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        if row.get("noise") == 1.0:
+            found.setdefault(row["run"], {}).setdefault(row["device"], []).append(100 * row["accuracy"])
+    return {run: [float(np.mean(each)) for each in mine.values()] for run, mine in found.items()}
+
+
+def anchor(path: Path) -> str:
+    """Of a sweep's section in the report."""
+    return f"accuracy-over-bits-and-noise-{path.stem.removeprefix('robustness-')}"

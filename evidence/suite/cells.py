@@ -1,0 +1,298 @@
+"""Which networks the evidence consists of: cells, each a configuration and a seed, in tiers."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fourier_attn import command
+from fourier_attn.config import ENGINES, Config, read_engine
+from fourier_attn.studies import collect
+from fourier_attn.studies.checkout import grid
+from fourier_attn.train import init_from
+
+SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
+FITTED = {"model.mixer.grid", "model.mixer.length"}  # to images, by their runs
+SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
+TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One network to train: a model of a tier, a seed, and what it is expected to cost.
+
+    Args:
+      model: its name in reports.
+      config: file with its argument, as --config takes it.
+      seed: of weights, dropout and order; `split_seed`, which validation reviews are held out.
+      core_hours: an estimate, before anything was measured.
+      knobs: further ones that are set.
+      task: of the configuration.
+      start: the cell whose weights it goes on from; "": from scratch.
+    """
+
+    tier: str
+    model: str
+    config: str
+    seed: int
+    split_seed: int
+    core_hours: float
+    knobs: tuple[tuple[str, str], ...] = ()
+    task: str = "imdb"
+    start: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its directory and its file; the split is named where it is not the seed's."""
+        split = "" if self.split_seed == self.seed else f"-split{self.split_seed}"
+        return f"{self.tier}-{self.model}-{self.seed}{split}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of the training command."""
+        knobs = {"seed": str(self.seed), "data.split_seed": str(self.split_seed), **dict(self.knobs)}
+        return (f"--config={self.config}", *(f"--config.{name}={value}" for name, value in knobs.items()))
+
+    def __str__(self) -> str:
+        return shlex.join(("python", "-m", "fourier_attn.main", *self.words))
+
+    def read(self) -> Config:
+        """Its configuration as the file has it today."""
+        return _read(self.config, self.knobs)
+
+    def differing(self, knobs: Mapping[str, Any]) -> str:
+        """Returns the knobs whose value in today's configuration differs from that in the run; "" for none.
+
+        What the run fits to its images, and what weights bring that it goes on from, is not looked at;
+        these are to be of today's cell. What it has set and is the default today is the same; a parameter of
+        engines that there was not yet had its default.
+        """
+        whole = collect.plain(self.read())
+        for engine in ENGINES:
+            prefix = f"model.mixer.{engine}."
+            if any(key.startswith(prefix) for key in knobs):
+                knobs = {prefix + key: value for key, value in _usual_engine().items()} | dict(knobs)
+        today = collect.differing(whole)
+        if "init_from" in knobs:
+            knobs = {**knobs, "init_from": Path(knobs["init_from"]).name}
+        keys = sorted(today.keys() | knobs.keys() - (FITTED - today.keys()))
+        if self.start:
+            today["init_from"] = self.start
+            keys = sorted({key for key in keys if not _brought(key)} | {"init_from"})
+        now = {key: whole[key] for key in knobs.keys() & whole.keys()} | today
+        unlike = [key for key in keys if knobs.get(key) != now.get(key)]
+        return "; ".join(
+            f"{key} {_said(knobs, key)} there, {_said(today, key)} in {self.config}" for key in unlike[:3]
+        ) + (f" and {len(unlike) - 3} more" if len(unlike) > 3 else "")
+
+
+@cache
+def _usual_engine() -> dict[str, Any]:
+    """The parameters of an engine where nothing is set."""
+    return collect.plain(read_engine({}))
+
+
+# What says how one is fitted; weights bring theirs.
+TOKENIZER = ("data.tokenizer", "data.vocab", "data.fit_examples")
+
+
+@cache
+def _read(config: str, knobs: tuple[tuple[str, str], ...]) -> Config:
+    file, colon, argument = config.partition(":")
+    path = f"{command.configs() / Path(file).name}{colon}{argument}"
+    return grid.read((f"--config={path}", *(f"--config.{name}={value}" for name, value in knobs)))
+
+
+def _said(knobs: Mapping[str, Any], key: str) -> str:
+    return repr(knobs[key]) if key in knobs else "as by default"
+
+
+def _brought(key: str) -> bool:
+    """Whether weights bring a knob: their architecture, but for how it is computed, and their tokenizer."""
+    part, *others = key.split(".")
+    own = (*init_from.COMPUTE_KEYS, *init_from.ENGINES) if len(others) > 1 else init_from.TASK_KEYS
+    return key in TOKENIZER or (part == "model" and not set(others) & set(own))
+
+
+@dataclass(frozen=True)
+class Model:
+    """Cells that differ in seeds alone. Args: as `Cell` has them; `core_hours` of one seed."""
+
+    name: str
+    core_hours: float
+    config: str
+    seeds: int = 3
+    knobs: tuple[tuple[str, str], ...] = ()
+    task: str = "imdb"
+    start: str = ""
+
+
+def small(name: str, core_hours: float, seeds: int = 3) -> Model:
+    return Model(name, core_hours, f"{SMALL}:{name}", seeds)
+
+
+def article(name: str, core_hours: float, seeds: int = 1) -> Model:
+    return Model(name, core_hours, f"{ARTICLES}:{name}", seeds)
+
+
+def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
+    """A trial of settings, which is judged on validation; of the test set it reads one review."""
+    rates = ("dropout", "mixer_dropout", "token_dropout")
+    knobs = (
+        ("optim.learning_rate", rate),
+        *((f"model.{knob}", dropout) for knob in rates),
+        ("data.test_examples", "1"),
+    )
+    return Model(f"{name}-rate-{rate}-dropout-{dropout}", core_hours, f"{SMALL}:{name}", 1, knobs)
+
+
+def toy(name: str) -> Model:
+    """A rehearsal on synthetic reviews, which says nothing about the models."""
+    knobs = {"data.train_examples": "640", "data.eval_examples": "200", "data.test_examples": "200"}
+    knobs |= {"model.depth": "1", "train.epochs": "2"}
+    return Model(name, 0.005, f"configs/{name}.py", 2, tuple(knobs.items()), "reviews")
+
+
+MODELS: dict[str, tuple[Model, ...]] = {
+    "toy": (toy("identity"), toy("fnet")),
+    "settings": (
+        *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
+        *(trial("lambda", 0.15, rate, "0.3") for rate in ("5e-4", "1e-3")),
+    ),
+    "1": (
+        small("identity", 0.10, 5),
+        small("fnet", 0.11, 5),
+        small("random", 0.11, 5),
+        small("linear", 0.13, 5),
+        small("lambda", 0.15, 5),
+        small("circular-3x3-exact", 0.01),
+        small("lambda-exact", 0.03),
+        small("fnet-exact", 0.14),
+        small("circular-3x3-engine", 0.26),
+        small("circular-8x8", 0.34),
+        small("circular-16x4", 0.34),
+        small("circular-1d", 0.34),
+        small("hybrid", 0.34),
+        small("fnet-engine", 0.35),
+        small("lambda-engine", 0.37),
+        small("circular-3x3", 0.41),
+        small("attention", 0.56),
+    ),
+    "2": (
+        article("fnet", 1.3, 3),
+        article("lambda", 1.5, 3),
+        article("circular-1d", 6.2),
+        article("attention", 6.0),
+        article("circular-11x11", 5.1),
+        article("circular-16x8", 5.9),
+        article("circular-3x3", 7.0),
+    ),
+}
+# The articles' own recipe, for a machine that can pay for it.
+MODELS["listing"] = tuple(Model(name, 8.0, f"{ARTICLES}:{name}-listing", 1) for name in ("lambda", "fnet"))
+MODELS["sst2"] = tuple(
+    Model(name, core_hours, f"configs/sst2_small.py:{name}", task="sst2")
+    for name, core_hours in {
+        "identity": 0.05,
+        "fnet": 0.06,
+        "lambda": 0.08,
+        "circular-1d": 0.2,
+        "attention": 0.2,
+    }.items()
+)
+MODELS["pretrain"] = (Model("fnet-mini", 4.0, "configs/pretrain.py:fnet-mini", 1, task="pretraining"),)
+PRETRAINED = "pretrain-fnet-mini-0"
+# Tasks of GLUE, the same network pre-trained and from scratch. Score: see `evidence.report.glue`.
+MODELS["glue"] = tuple(
+    Model(f"{task}-{kind}", core_hours, f"configs/finetune.py:{task}", task=task, start=start)
+    for task, core_hours in {"rte": 0.1, "mrpc": 0.1, "stsb": 0.15, "cola": 0.2, "sst2": 0.9}.items()
+    for kind, start in (("pretrained", PRETRAINED), ("scratch", ""))
+)
+MODELS["bytes"] = tuple(
+    Model(name, core_hours, f"configs/imdb_bytes.py:{name}", 1)
+    for name, core_hours in {
+        "fnet": 3.0,
+        "linear": 3.7,
+        "lambda": 4.0,
+        "long_conv": 4.0,
+        "attention": 8.0,
+    }.items()
+)
+MODELS["listops"] = tuple(
+    Model(name, core_hours, f"configs/listops.py:{name}", task="listops")
+    for name, core_hours in {
+        "identity": 0.3,
+        "fnet": 0.35,
+        "linear": 0.45,
+        "lambda": 0.5,
+        "attention": 1.5,
+    }.items()
+)
+# Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
+IMAGE_KNOBS = {
+    "fashion_mnist": (("train.epochs", "5"), ("data.crop", "0")),
+    "cifar10": (("train.epochs", "10"),),
+}
+IMAGES = {
+    "identity": ("identity.py:{task}", 0.2),
+    "fourier": ("fnet_vit.py:{task}-all", 0.25),
+    "token_conv": ("token_conv.py:{task}", 0.3),
+    "global_filter": ("gfnet.py:{task}", 0.3),
+    "lambda-3": ("lambda_vit.py:{task}-3", 0.3),
+    "lambda-7": ("lambda_vit.py:{task}-7", 0.35),
+    "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
+    "attention": ("vit.py:{task}", 0.45),
+}
+for _task, _knobs in IMAGE_KNOBS.items():
+    MODELS[_task] = tuple(
+        Model(name, core_hours, f"configs/{file.format(task=_task)}", knobs=_knobs, task=_task)
+        for name, (file, core_hours) in IMAGES.items()
+    )
+MODELS["shapes"] = tuple(
+    Model(name, 0.1, f"configs/shapes.py:{name}", task=task)
+    for name, task in {"answers": "shapes", "separate": "shapes", "segmentation": "shapes_patches"}.items()
+)
+MODELS["pixels"] = tuple(
+    Model(name, core_hours, f"configs/pixels.py:{name}", 1, task="pixels")
+    for name, core_hours in {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}.items()
+)
+# Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
+APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
+    "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))
+}
+
+
+def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
+    """Those of tiers, tier by tier: the cheapest first, the first seed of all before the second of any.
+
+    Args:
+      only: names of models; none: all.
+    Raises: ValueError for a name that is unknown.
+    """
+    if unknown := [tier for tier in tiers if tier not in MODELS]:
+        raise ValueError(f"tier={unknown[0]!r} is unknown; choose one of {', '.join(MODELS)}")
+    known, chosen = dict.fromkeys(model.name for tier in tiers for model in MODELS[tier]), list(only)
+    if unknown := [name for name in chosen if name not in known]:
+        raise ValueError(
+            f"only={unknown[0]!r} is no model of tier {', '.join(tiers)}; it has {', '.join(known)}"
+        )
+    return [cell for tier in tiers for cell in _ordered(tier) if not chosen or cell.model in chosen]
+
+
+def _ordered(tier: str) -> list[Cell]:
+    return sorted(_every(tier), key=lambda cell: (cell.seed != cell.split_seed, cell.seed, cell.core_hours))
+
+
+def _every(tier: str) -> Iterator[Cell]:
+    for model in MODELS[tier]:
+        first = SETTINGS_SEED if tier == "settings" else 0
+        pairs = [(seed, seed) for seed in range(first, first + model.seeds)]
+        name, apart = APART.get(tier, ("", ()))
+        for seed, split in (*pairs, *(apart if model.name == name else ())):
+            facts = (model.core_hours, model.knobs, model.task, model.start)
+            yield Cell(tier, model.name, model.config, seed, split, *facts)
+
+
+EVERY: Mapping[str, Cell] = {cell.name: cell for tier in MODELS for cell in _every(tier)}

@@ -1,0 +1,260 @@
+"""What finished cells have found: one JSON file each, with a hash, so that nothing is trained twice."""
+
+import base64
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evidence.suite import cells, start_weights, statistics
+from evidence.suite.cells import Cell
+from fourier_attn import atomic, provenance
+from fourier_attn.studies import collect
+from fourier_attn.studies.bands import band
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
+
+Finding = dict[str, Any]
+HOUR = 3600.0
+NAMES = {"mean_iou": "mean IoU", "mlm_accuracy": "accuracy on masked tokens"}  # of metrics, in words
+# What every file of a cell says. Later ones say more, which is asked for by `get`.
+FACTS = (
+    *("cell", "tier", "model", "config", "task", "metric", "mixer", "knobs", "seed", "split_seed"),
+    *("parameters", "seconds", "test", "validation", "epochs", "right"),
+    *("processes", "counted", "cpu_seconds", "peak_memory_mib"),
+    *("command", "commit", "hardware", "versions", "date", "allowed_drift", "fingerprints"),
+)
+RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
+
+
+def finding(cell: Cell, directory: Path) -> Finding:
+    """What a finished run has found, as its cell's file says it.
+
+    Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
+      the answer to each test example is right, packed, or None where that is not public, or the metric is
+      no accuracy; `weights`, a digest of those that the run began with, or None where there were none, or
+      it was not noted; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as
+      they could tell (`counted` of `processes`).
+    Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
+    """
+    row, lines = collect.row(directory), read_lines(directory)
+    if (row["seed"], row["split_seed"]) != (cell.seed, cell.split_seed):
+        raise ValueError(f"{directory} has other seeds than {cell.name}; move it away")
+    if unlike := cell.differing(row["knobs"]):
+        raise ValueError(f"{directory} was trained with other knobs ({unlike}); move it away")
+    if start := row["knobs"].get("init_from"):  # a path means nothing on another machine
+        row["knobs"] = row["knobs"] | {"init_from": Path(start).name}
+    facts = workdir.record(directory)
+    epochs: dict[int, dict[str, Any]] = {}
+    for line in lines:
+        if line["split"] in ("train", "validation") and line["epoch"] == int(line["epoch"]):
+            values = {name: value for name, value in line.items() if name not in (*RUN_OWN, "split", "epoch")}
+            epochs.setdefault(int(line["epoch"]), {})[line["split"]] = values
+    known = row["metric"] == "accuracy" and "accuracy" in row["test"]
+    return {
+        "cell": cell.name,
+        "tier": cell.tier,
+        "model": cell.model,
+        **{key: row[key] for key in ("config", "task", "metric", "mixer", "knobs", "seed", "split_seed")},
+        **{key: row[key] for key in ("parameters", "seconds", "test", "extra_evals", "validation")},
+        "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
+        "right": pack(answered_right(directory)) if known else None,
+        "weights": start_weights.noted(directory) if cell.start else None,
+        **usage(directory),
+        **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
+        "fingerprints": facts["fingerprints"],
+    }
+
+
+def score(found: Finding) -> float:
+    """The metric on test, or where its labels are not public, on validation after the last epoch.
+
+    NaN for a failure: a correlation of answers that are all the same number.
+    """
+    test, metric = found["test"], found["metric"]
+    return number(test[metric] if metric in test else found["validation"][-1])
+
+
+def number(value: float | None) -> float:
+    """A metric as a file has it, where null is a score that is not defined: a failure."""
+    return math.nan if value is None else value
+
+
+def best(found: Finding) -> float:
+    """The best score on validation; NaN where none is defined."""
+    return max(without_failures(found["validation"]), default=math.nan)
+
+
+def without_failures(values: Sequence[float | int | None]) -> list[float]:
+    """Returns the values that are numbers: those that are known, and of scores those that are defined."""
+    return [float(value) for value in values if value is not None and not math.isnan(value)]
+
+
+def scored(found: Finding) -> str:
+    """What `score` is, in words, like "test accuracy"."""
+    split = "test" if found["metric"] in found["test"] else "validation"
+    return f"{split} {NAMES.get(found['metric'], found['metric'])}"
+
+
+def interval(findings: Sequence[Finding]) -> tuple[float, float]:
+    """95 % interval of a model's score, over seeds, and examples where single answers are known.
+
+    NaN for one seed, which tells nothing of the others, and where a seed has failed.
+    """
+    scores = [score(found) for found in findings]
+    if len(findings) == 1 or np.isnan(scores).any():
+        return math.nan, math.nan
+    if findings[0]["right"]:
+        return statistics.mean_interval(np.array([unpack(found["right"]) for found in findings]))
+    mean, half = band(scores)
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[float]]]:
+    """Epochs that all seeds have had, and after each the metric on validation of all of them."""
+    length = min(len(found["validation"]) for found in findings)
+    epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
+    return epochs, [[number(found["validation"][epoch]) for found in findings] for epoch in range(length)]
+
+
+def validation_examples(found: Finding) -> int:
+    """Returns how many examples its validation has."""
+    return int(found["fingerprints"]["data"]["validation"].split()[0])
+
+
+def answered_right(directory: Path) -> np.ndarray:
+    """Of each test example, in the order of the data set, whether the answer is right."""
+    lines = (directory / "predictions.jsonl").read_text().splitlines()
+    return np.array([line["label"] == line["prediction"] for line in map(json.loads, lines)])
+
+
+def usage(directory: Path) -> dict[str, Any]:
+    """What the processes of a run took, from the files beside it that their launcher wrote."""
+    folder = directory.with_name(f"{directory.name}.launch")
+    taken = [json.loads(path.read_text()) for path in sorted(folder.glob("*_usage.json"))]
+    return {
+        "processes": len(list(folder.glob("*_lock"))),
+        "counted": len(taken),
+        "cpu_seconds": round(sum(each["cpu_seconds"] for each in taken), 1) if taken else None,
+        "peak_memory_mib": round(max(each["peak_memory_mib"] for each in taken)) if taken else None,
+    }
+
+
+def core_hours(found: Finding) -> float | None:
+    """What a cell took; None where a process of its was killed, which could not tell what it had taken."""
+    if not found["cpu_seconds"] or found["counted"] < found["processes"]:
+        return None
+    return found["cpu_seconds"] / HOUR
+
+
+def least_core_hours(findings: Sequence[Finding]) -> float | None:
+    """What the seed took that took the least.
+
+    The same training takes several times as many CPU seconds where the machine has other work, or is
+    another one of its kind: a mean would compare days, not models.
+    """
+    return min((hours for found in findings if (hours := core_hours(found))), default=None)
+
+
+def examples_per_s(findings: Sequence[Finding]) -> float | None:
+    """Of the epoch of training that was the fastest, for the same reason."""
+    speeds = (entry["train"].get("examples_per_s") for found in findings for entry in found["epochs"])
+    return max((speed for speed in speeds if speed), default=None)
+
+
+def pack(bits: np.ndarray) -> dict[str, Any]:
+    """Booleans as text, eight to a byte."""
+    return {"examples": len(bits), "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}
+
+
+def unpack(packed: Mapping[str, Any]) -> np.ndarray:
+    octets = np.frombuffer(base64.b64decode(packed["bits"]), np.uint8)
+    return np.unpackbits(octets, count=packed["examples"]).astype(bool)
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """Of all that a file says but for the digest itself."""
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+class Ledger:
+    """The files of finished cells in a directory.
+
+    What is half-written, edited by hand, or no file of a cell of the suite, is left out and named in `aside`.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.findings: dict[str, Finding] = {}
+        self.aside: dict[Path, str] = {}
+        for path in sorted((directory / "cells").glob("*.json")):
+            try:
+                found = read(path)
+            except ValueError as error:
+                self.aside[path] = str(error)
+                continue
+            self.findings[found["cell"]] = found
+
+    def path(self, cell: str) -> Path:
+        """Of a cell's file."""
+        return self.directory / "cells" / f"{cell}.json"
+
+    def unlike(self) -> dict[str, str]:
+        """The cells whose configuration says something else today than when they were trained, and what."""
+        there = ((name, cells.EVERY[name].differing(found["knobs"])) for name, found in self.findings.items())
+        return {name: what for name, what in there if what}
+
+    def grouped(self, tier: str) -> dict[str, list[Finding]]:
+        """The findings of a tier whose seeds vary together, by model, in the order of the suite."""
+        found = {model.name: [] for model in cells.MODELS[tier]}
+        for cell in cells.cells(tier):
+            if cell.seed == cell.split_seed and cell.name in self.findings:
+                found[cell.model].append(self.findings[cell.name])
+        return {model: findings for model, findings in found.items() if findings}
+
+    def put_aside(self) -> list[str]:
+        """Renames the files that cannot be used, so that their cells can be trained; says what it did."""
+        said = []
+        for path, why in self.aside.items():
+            names = (path.with_name(f"{path.name}.aside{i or ''}") for i in itertools.count())
+            kept = next(name for name in names if not name.exists())
+            path.replace(kept)
+            atomic.sync(path.parent)
+            said.append(f"{path} {why}; it is now {kept.name}")
+        self.aside = {}
+        return said
+
+    def write(self, found: Finding) -> Path:
+        """Keeps what a cell has found. Raises: ValueError where its file says something else."""
+        path, found = self.path(found["cell"]), json.loads(json.dumps(found))
+        if path.exists() and read(path)["sha256"] != digest(found):
+            raise ValueError(f"{path} is of another run; move one of them away")
+        provenance.write(path, found | {"sha256": digest(found)})
+        self.findings[found["cell"]] = found
+        return path
+
+
+def read(path: Path) -> Finding:
+    """A cell's file. Raises: ValueError that says what is wrong with it."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot be read ({error})") from error
+    if not isinstance(found, dict):
+        raise ValueError("is no file of a finished cell")
+    if lacking := [key for key in FACTS if key not in found]:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise ValueError(f"is no file of a finished cell (it has no {', '.join(lacking[:3])}{more})")
+    if found.get("sha256") != digest(found):
+        raise ValueError("was changed after it was written (its hash is another)")
+    if found["cell"] != path.stem:
+        raise ValueError(f"belongs to the cell {found['cell']}")
+    if found["cell"] not in cells.EVERY:
+        raise ValueError("is of no cell of the suite")
+    return found

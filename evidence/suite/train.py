@@ -1,0 +1,278 @@
+"""The evidence: networks that are alike in all but their mixer, with seeds, each trained once.
+
+    python -m evidence.suite.train --tier=1 --list
+    python -m evidence.suite.train --tier=1 --budget_hours=2
+    python -m evidence.report.write --results=results/imdb
+
+A cell is a model of the tier with a seed; its run has a directory of its own in --runs, where it goes on
+after an interruption, and leaves one file in --results when it is done. Cells that have their file are not
+trained again, on whatever machine it was written.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from absl import flags
+
+from evidence.suite import cells as suite
+from evidence.suite import start_weights
+from evidence.suite.cells import Cell
+from evidence.suite.ledger import Finding, Ledger, core_hours, finding, score, scored
+from fourier_attn import command, data, paths
+from fourier_attn.config import Config
+from fourier_attn.data.corpus import check_corpora, dataset_of
+from fourier_attn.data.tfds import check_split, prepared
+from fourier_attn.train.finished import finished
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir.metrics_log import read_lines
+from launch import cluster, sweep
+from launch.devices import shares
+from launch.program import TRAINING, Program
+
+
+def define_flags() -> None:
+    define_suite_flags()
+    flags.DEFINE_enum("tier", "1", list(suite.MODELS), "which cells")
+
+
+def define_suite_flags() -> None:
+    """Those of every suite."""
+    cluster.define_flags()
+    flags.adopt_module_key_flags(cluster)
+    flags.DEFINE_list("only", [], "models; all if none is named")
+    flags.DEFINE_float("budget_hours", None, "core-hours; no cell is begun that is expected to exceed them")
+    flags.DEFINE_string("results", "results/imdb", "directory for what is found")
+    flags.DEFINE_string("runs", "runs/imdb", "directory of the runs")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
+    flags.DEFINE_bool("list", False, "say what is done, what is left and what it will cost; train nothing")
+    flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each cell")
+    flags.DEFINE_integer(
+        "jobs", None, "cells at once; default 1 on this machine, all on SLURM", lower_bound=1
+    )
+
+
+class CellRun(sweep.Run):
+    """A cell's run; what it has found is kept as soon as it is done.
+
+    Args:
+      start: the digest of the weights it goes on from, if there are any.
+    """
+
+    def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str], start: str = ""):
+        directory = runs / cell.name
+        source = (f"--config.init_from={runs / cell.start}",) if cell.start else ()
+        line = (sys.executable, "-m", TRAINING, *cell.words, *source, *words, f"--workdir={directory}")
+        super().__init__(Program(line, directory))
+        self.cell, self.ledger, self.start = cell, ledger, start
+
+    def announce(self) -> None:
+        if not self.code:
+            try:
+                self.collect()
+            except ValueError as error:
+                self.code, self.error = 2, str(error)
+        if self.code:
+            print(f"{self.cell.name}: exit code {self.code}: {self.error}", flush=True)
+
+    def collect(self) -> None:
+        """Keeps what a finished run has found."""
+        found = finding(self.cell, self.program.workdir)
+        path = self.ledger.write(found)
+        print(f"{self.cell.name}: {in_words(found)}, {path}", flush=True)
+
+
+def main() -> int:
+    return train(flags.FLAGS.tier)
+
+
+def train(*tiers: str) -> int:
+    """Trains the cells of tiers that are not done; returns the exit code."""
+    options = flags.FLAGS
+    chosen = suite.cells(*tiers, only=options.only)
+    ledger, runs = Ledger(paths.given(options.results)), paths.given(options.runs)
+    scale = pace(chosen, ledger)
+    if options.list:
+        print("\n".join(listed(chosen, ledger, runs, scale)))
+        return 0
+    check_knobs(chosen, ledger)
+    left = [cell for cell in chosen if cell.name not in ledger.findings]
+    check_budget(left, scale, options.budget_hours)
+    check_data(left, options.data_dir)
+    digests = check_starts(left, runs, ledger)
+    for line in ledger.put_aside():
+        print(f"aside       {line}", flush=True)
+    words = [f"--config.data.dir={options.data_dir}"] if options.data_dir else []
+    cell_runs = [CellRun(cell, runs, ledger, words, digests.get(cell.start, "")) for cell in left]
+    waiting = affordable([run for run in cell_runs if not collected(run)], scale, options.budget_hours)
+    if options.executor == "slurm":
+        cluster.check()
+        received = sweep.run_on_slurm(list(waiting), cluster.parameters(), options.jobs)
+    else:
+        received = sweep.run_here(waiting, shares(options.jobs or 1))
+    print("\n".join(listed(chosen, ledger, runs, pace(chosen, ledger))))
+    if received:
+        return 128 + received
+    return int(any(run.code for run in cell_runs))
+
+
+def check_knobs(cells: Sequence[Cell], ledger: Ledger) -> None:
+    """Checks that what cells have found is of the configurations of today. Raises: ValueError."""
+    unlike = ledger.unlike()
+    for cell in cells:
+        if cell.name in unlike:
+            raise ValueError(
+                f"{ledger.path(cell.name)} was trained with other knobs ({unlike[cell.name]}); restore the "
+                "configuration, or move the file and its run away"
+            )
+
+
+def check_data(cells: Sequence[Cell], data_dir: str | None) -> None:
+    """Checks that the data of cells are there, or downloads them. Raises: ValueError."""
+    for row in {cell.task: data.TASKS[cell.task] for cell in cells}.values():
+        if row.dataset:
+            prepared(row.dataset, data_dir, row.builder)
+    for cell in cells:
+        if not data.TASKS[cell.task].dataset:  # pre-training, which has several
+            check_texts(cell.read().data, data_dir)
+
+
+def check_texts(part: Config, data_dir: str | None) -> None:
+    """Checks that the data sets of pre-training, and those kept out of it, are there.
+
+    Args:
+      part: the `data` part of a configuration, which names TFDS data sets alone.
+    Raises: ValueError.
+    """
+    check_corpora(part)
+    for entry in (*part.corpora, *part.exclude):
+        builder, split = dataset_of(entry, data_dir)
+        check_split(builder, split or "train", ("text",), "texts")
+
+
+def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str, str]:
+    """Digests of the weights that cells go on from, by the names of the cells that have them.
+
+    Raises: ValueError where they are not there, or a cell's run has begun with others.
+    """
+    needed = sorted({cell.start for cell in cells if cell.start})
+    for start in needed:
+        check_start(runs / start, ledger)
+    digests = {start: start_weights.digest(runs / start) for start in needed}
+    for cell in cells:
+        if cell.start:
+            start_weights.check(runs / cell.name, digests[cell.start])
+    return digests
+
+
+def check_start(directory: Path, ledger: Ledger) -> None:
+    """Checks that the run from which others go on is finished. Raises: ValueError."""
+    if (directory / "config.json").exists() and finished(directory) is not None:
+        return
+    tier = directory.name.partition("-")[0]
+    if directory.name in ledger.findings:  # so that its tier would not train it
+        raise ValueError(
+            f"{ledger.path(directory.name)} says that these weights are trained, but they are not in "
+            f"{directory}; bring the directory of that run there, or move the file away so that "
+            f"--tier={tier} trains it again"
+        )
+    raise ValueError(
+        f"{directory} is not finished, from whose weights these cells go on; run --tier={tier} first, "
+        "with the same --runs"
+    )
+
+
+def collected(run: CellRun) -> bool:
+    """Whether a cell's run had been finished before, so that only its file was missing."""
+    if not (run.program.workdir / "config.json").exists() or finished(run.program.workdir) is None:
+        return False
+    run.collect()
+    return True
+
+
+def pace(cells: Sequence[Cell], ledger: Ledger) -> float:
+    """How many times longer finished cells took than was expected of them; 1 where there is none."""
+    known = [(core_hours(ledger.findings[c.name]), c) for c in cells if c.name in ledger.findings]
+    taken = [(hours, cell.core_hours) for hours, cell in known if hours]
+    return sum(hours for hours, _ in taken) / sum(expected for _, expected in taken) if taken else 1.0
+
+
+def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> None:
+    """Checks that the budget is a number, and enough for one cell. Raises: ValueError."""
+    if budget is None:
+        return
+    if math.isnan(budget):  # which nothing would exceed
+        raise ValueError("budget_hours=nan is no number of hours; give one, or leave it out for no limit")
+    if not left:
+        return
+    cheapest = min(left, key=lambda cell: cell.core_hours)
+    needed = scale * cheapest.core_hours
+    if needed > budget:
+        raise ValueError(
+            f"budget_hours={budget:g} is less than the cheapest cell left needs: {cheapest.name}, some "
+            f"{math.ceil(100 * needed) / 100:.2f} core-hours; give at least that"
+        )
+
+
+def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> Iterator[CellRun]:
+    """Those that the budget is expected to suffice for, one after the other.
+
+    Cells that another process has finished by then are passed over.
+    """
+    spent = 0.0
+    for run in runs:
+        if run.ledger.path(run.cell.name).exists():
+            continue
+        cost = scale * run.cell.core_hours
+        if budget is not None and spent + cost > budget:
+            continue
+        spent += cost
+        print(f"cell        {run.cell}", flush=True)
+        if run.start:
+            start_weights.note(run.program.workdir, run.start)
+        yield run
+
+
+def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> Iterator[str]:
+    """A line for each cell, with what it cost or will cost, and the sums."""
+    spent = left = 0.0
+    for cell in cells:
+        found = ledger.findings.get(cell.name)
+        if found:
+            hours = core_hours(found)  # None where a process was killed, which could not tell
+            spent += hours or 0.0
+            taken = "     ?" if hours is None else f"{hours:6.2f}"
+            yield f"done     {taken} core-h   {cell.name:<36}{in_words(found)}"
+        else:
+            hours = scale * cell.core_hours
+            left += hours
+            yield f"{state(runs / cell.name):<9}{hours:6.2f} core-h   {cell.name}"
+    for path, why in ledger.aside.items():
+        yield f"aside    {path} {why}"
+    for name, what in ledger.unlike().items():
+        yield f"unlike   {ledger.path(name)} was trained with other knobs: {what}"
+    done = sum(cell.name in ledger.findings for cell in cells)
+    yield (
+        f"{done} of {len(cells)} cells done in {spent:.1f} core-hours; the others take some {left:.1f}, "
+        f"at {scale:.2f} times the estimates"
+    )
+
+
+def in_words(found: Finding) -> str:
+    """The score of a cell."""
+    value = score(found)
+    return f"{scored(found)} {'failed' if math.isnan(value) else f'{value:.4f}'}"
+
+
+def state(directory: Path) -> str:
+    """Of a cell without a file: "left", or how far its run has come."""
+    if not (directory / "config.json").exists():
+        return "left"
+    steps = max((line["step"] for line in read_lines(directory)), default=0)
+    return f"{100 * steps / workdir.load(directory).optim.steps:.0f} %"
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

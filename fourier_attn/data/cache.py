@@ -1,0 +1,245 @@
+"""What has been read and encoded once, kept for the next start: in `.fourier_attn` of the data directory.
+
+That of the user's own tables is the folder of `data.train`, unless `data.dir` names another one. Files are
+named by fingerprints of all that they are made from, hold arrays and text only, and end with their own hash.
+One that is not whole is made again; a data directory that cannot be written to is left as it is.
+"""
+
+import hashlib
+import io
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import tokenizers
+from numpy.lib.format import read_array, write_array
+from tensorflow_datasets.core import constants
+
+from fourier_attn import atomic, paths
+from fourier_attn.data.packed import Rows
+from fourier_attn.data.tables.user_tables import SPLITS
+from fourier_attn.data.tasks import TASKS
+from fourier_attn.data.text import tokenizer_file
+from fourier_attn.data.tfds import prepared
+
+FOLDER = ".fourier_attn"
+MOST = 8  # files of each kind; the oldest are removed
+LARGEST = 2**31  # bytes of one
+SUM = 32  # bytes of the hash at its end
+# Knobs of the data that examples depend on, in their order, and those of a tokenizer that is fitted.
+DRAWN = ("holdout", "split_seed", "train_examples", "eval_examples", "test_examples")
+COLUMNS = ("text", "text_pair", "label")
+FITTED = ("tokenizer", "vocab", "fit_examples")
+
+
+class Part(NamedTuple):
+    """A split: token ids of each example, and the columns of `tfds.Examples`."""
+
+    rows: Rows
+    labels: np.ndarray
+    in_train: np.ndarray
+    idx: np.ndarray
+
+
+class Found(NamedTuple):
+    """The splits, and what is known of them besides, as JSON has it."""
+
+    parts: dict[str, Part]
+    facts: dict[str, Any]
+
+
+class Kept:
+    """The kept files of one task.
+
+    Args:
+      folder: the data directory.
+      examples: what the examples and their order depend on.
+      config: the configuration's `data` part.
+      mode: who may read and write the files.
+    """
+
+    def __init__(self, folder: Path, examples: Sequence[Any], config: Any, mode: int = 0o644):
+        self.folder, self.mode = folder / FOLDER, mode
+        self.usable = _usable(self.folder)
+        self.examples = _hash(_code(), examples)
+        self.fitted = _hash(self.examples, tokenizers.__version__, [config[name] for name in FITTED])
+        self.length = config["length"]
+
+    def give_tokenizer(self, directory: Path) -> None:
+        """Writes the tokenizer that was fitted to these examples into a run's directory that has none."""
+        if not tokenizer_file(directory).exists():
+            file = self._opened(f"tokenizer-{self.fitted}")
+            if file is not None:
+                with file:
+                    atomic.write(directory / "tokenizer.json", file.read()[:-SUM])
+
+    def keep_tokenizer(self, directory: Path) -> None:
+        contents = (directory / "tokenizer.json").read_bytes()
+        self._write(f"tokenizer-{self.fitted}", lambda file: file.write(contents))
+
+    def find(self, directory: Path) -> Found | None:
+        """What the tokenizer in a run's directory has encoded; None if it is not there."""
+        if not tokenizer_file(directory).exists():
+            return None
+        file = self._opened(self._rows(directory))
+        if file is None:
+            return None
+        with file:
+            try:
+                names, facts = json.loads(file.readline())
+                arrays = {name: read_array(file, allow_pickle=False) for name in names}
+                return Found(_parts(arrays), facts)
+            except (ValueError, KeyError, TypeError):  # of another form
+                return None
+
+    def keep(self, directory: Path, found: Found) -> None:
+        arrays = _arrays(found.parts)
+
+        def fill(file: Any) -> None:
+            file.write(json.dumps([[*arrays], found.facts]).encode() + b"\n")
+            for array in arrays.values():
+                write_array(file, array, allow_pickle=False)
+
+        if sum(array.nbytes for array in arrays.values()) < LARGEST:
+            self._write(self._rows(directory), fill)
+
+    def _rows(self, directory: Path) -> str:
+        tokenizer = hashlib.sha256(tokenizer_file(directory).read_bytes()).hexdigest()
+        return f"rows-{_hash(self.examples, tokenizer, tokenizers.__version__, self.length)}"
+
+    def _opened(self, name: str) -> BinaryIO | None:
+        return _whole(self.folder / name) if self.usable else None
+
+    def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
+        if not self.usable:
+            return
+        mine = self.folder / f"{name}-{os.getpid()}"  # several processes may write at once
+        try:
+            self.folder.mkdir(mode=0o755, exist_ok=True)
+            with atomic.writing(mine, self.mode) as file:
+                summed = _Summed(file)
+                fill(summed)
+                file.write(summed.digest.digest())
+            mine.replace(self.folder / name)
+            atomic.sync(self.folder)
+            kind = name.partition("-")[0]
+            for old in sorted(self.folder.glob(f"{kind}-*"), key=_age)[:-MOST]:
+                old.unlink(missing_ok=True)
+        except OSError:  # read only, or full: there is nothing to be kept then
+            pass
+
+
+def of_tfds(config: Any) -> Kept:
+    """The kept files of texts that TFDS reads."""
+    task = TASKS[config["task"]]
+    builder = prepared(task.dataset or config["dataset"], config["dir"] or None, task.builder)
+    depth = len(builder.info.full_name.split("/"))
+    place = Path(builder.data_path)
+    files = sorted(path for path in place.iterdir() if path.is_file())
+    there = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    knobs = [config[name] for name in ("task", *DRAWN, "dataset", *SPLITS, *COLUMNS, "labels")]
+    return Kept(place.parents[depth - 1], [str(place), there, knobs], config)
+
+
+def of_tables(config: Any, files: Mapping[str, str]) -> Kept:
+    """The kept files of the user's own tables, by their fingerprints; for the user alone, as texts may be."""
+    knobs = [config[name] for name in (*DRAWN, *COLUMNS)]
+    return Kept(root(config), [files, knobs], config, mode=0o600)
+
+
+def root(config: Any) -> Path:
+    """The data directory of a configuration's `data` part."""
+    if config["dir"]:
+        return paths.given(config["dir"])
+    if config["task"] == "files":
+        return paths.given(config["train"]).absolute().parent
+    return Path(constants.DATA_DIR).expanduser()
+
+
+def _usable(folder: Path) -> bool:
+    """Whether a folder of kept files is missing, or is a real one of somebody whose data are used anyway.
+
+    A link is not followed. The owner is this user, root, or the owner of the data directory.
+    """
+    try:
+        found, above = folder.lstat(), folder.parent.stat()
+    except OSError:
+        return True
+    known = found.st_uid in (0, os.geteuid(), above.st_uid)
+    foreign = found.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_IWOTH
+    return stat.S_ISDIR(found.st_mode) and known and not foreign
+
+
+def _age(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # another process has removed it
+        return 0
+
+
+def _hash(*values: Any) -> str:
+    text = json.dumps(values, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _code() -> str:
+    """Of the source that reads and encodes."""
+    digest, room = hashlib.sha256(), Path(__file__).parent
+    for path in sorted(room.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _whole(path: Path) -> BinaryIO | None:
+    """Opens a kept file, if there is one that is whole."""
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    except OSError:
+        return None
+    found, digest = os.fstat(file.fileno()), hashlib.sha256()
+    left = found.st_size - SUM
+    if not stat.S_ISREG(found.st_mode) or not 0 <= left <= LARGEST:
+        file.close()
+        return None
+    while left and (piece := file.read(min(left, 2**20))):
+        digest.update(piece)
+        left -= len(piece)
+    if file.read() != digest.digest():
+        file.close()
+        return None
+    file.seek(0)
+    return file
+
+
+class _Summed(io.RawIOBase):
+    """Writes to `file`, and knows the hash of what it has written."""
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.digest = file, hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        self.digest.update(piece)
+        return self.file.write(piece)
+
+
+def _arrays(parts: Mapping[str, Part]) -> dict[str, np.ndarray]:
+    found = {}
+    for name, part in parts.items():
+        found |= {f"{name}/tokens": part.rows.tokens, f"{name}/lengths": part.rows.lengths}
+        found |= {f"{name}/{column}": getattr(part, column) for column in Part._fields[1:]}
+    return found
+
+
+def _parts(arrays: Mapping[str, np.ndarray]) -> dict[str, Part]:
+    parts = {}
+    for name in dict.fromkeys(key.partition("/")[0] for key in arrays):
+        rows = Rows(arrays[f"{name}/tokens"], arrays[f"{name}/lengths"])
+        parts[name] = Part(rows, *(arrays[f"{name}/{column}"] for column in Part._fields[1:]))
+    return parts

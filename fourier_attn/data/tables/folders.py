@@ -1,0 +1,121 @@
+"""Images of the user's own: a folder with a folder of images for each class."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourier_attn import paths
+from fourier_attn.data.images import read_image
+from fourier_attn.data.tables.columns import LIMITS, describe_classes, unseen_classes
+from fourier_attn.data.tables.files import ending
+from fourier_attn.data.tfds import Pictures
+
+# A file with another ending lies beside the images: a list, a checksum, what a file manager keeps.
+ENDS = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".jpe",
+    ".bmp",
+    ".ppm",
+    ".pgm",
+    ".pbm",
+    ".pnm",
+    ".webp",
+    ".gif",
+    ".tif",
+    ".tiff",
+)
+
+
+def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
+    """The splits, the knob `labels`, and notes; what has no folder is a share `holdout` of train.
+
+    A test folder without folders of classes has images whose classes are not known.
+
+    Raises: ValueError that names folder or file and the cure.
+    """
+    root, notes = paths.given(config["train"]), []
+    names = tuple(config["labels"]) or classes(root)
+    if empty := [name for name in _folders(root) if name not in names and not config["labels"]]:
+        notes.append(f"folders without images are not used as classes: {', '.join(empty)[:200]}")
+    found = {}
+    for split in LIMITS:
+        if config[split]:
+            found[split] = _images(paths.given(config[split]), names, config["image_size"], split)
+            notes += _left_out(paths.given(config[split]), found[split].ids)
+    train, missing = found["train"], [split for split in LIMITS if split not in found]
+    order, count = np.random.default_rng(config["split_seed"]).permutation(len(train)), 0
+    for split in missing:
+        count = round(config["holdout"] * len(train))
+        if not count or count * len(missing) >= len(train):
+            raise ValueError(
+                f"{config['train']} has {len(train)} images, of which data.holdout={config['holdout']} "
+                f"cannot be kept for each of {' and '.join(missing)}; add images, or name folders of these"
+            )
+        found[split], order = train.take(order[:count]), order[count:]
+    found["train"] = train.take(order)
+    for split in ("validation", "test"):
+        found[split] = found[split].seen_in(found["train"])
+        if same := int(found[split].in_train.sum()):
+            notes.append(f"{split}: {same:,} of {len(found[split]):,} images are in train, too")
+    limited = {split: found[split].first(config[knob]) for split, knob in LIMITS.items()}
+    if (limited["test"].labels == -1).all():
+        count = len(limited["test"])
+        notes.append(f"test has no labels: the run will predict its {count:,} images but not score them")
+    counts = np.bincount(limited["train"].labels, minlength=len(names)).tolist()
+    notes = [describe_classes(names, counts), *notes, *unseen_classes(names, found["train"].labels)]
+    return limited, {"labels": names}, tuple(notes)
+
+
+def _folders(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."))
+
+
+def _is_image(path: Path) -> bool:
+    return path.name[0] != "." and ending(path) in ("", *ENDS)
+
+
+def classes(folder: Path) -> tuple[str, ...]:
+    """Returns the sorted names of the folders with images in a folder. Raises: ValueError for one or none."""
+    if not folder.is_dir():
+        raise ValueError(f"data.train={folder} is not a folder; name one that has a folder for each class")
+    names = tuple(name for name in _folders(folder) if any(map(_is_image, (folder / name).iterdir())))
+    if len(names) < 2:
+        raise ValueError(
+            f"data.train={folder} must have at least two folders with images, one per class; it has "
+            f"{', '.join(names) or 'none'}"
+        )
+    return names
+
+
+def _images(folder: Path, names: tuple[str, ...], size: int, split: str) -> Pictures:
+    if not folder.is_dir():
+        raise ValueError(f"data.{split}={folder} is not a folder; name one that has a folder for each class")
+    found = [path for path in sorted(folder.glob("*/*")) if path.parent.name[0] != "." and _is_image(path)]
+    if unknown := next((path for path in found if path.parent.name not in names), None):
+        raise ValueError(f"{unknown} is of no class of train ({', '.join(names)[:200]}); move it away")
+    labels = np.array([names.index(path.parent.name) for path in found])
+    if not found and split == "test":
+        found = [path for path in sorted(folder.iterdir()) if _is_image(path)]
+        labels = np.full(len(found), -1)
+    if not found:
+        raise ValueError(f"data.{split}={folder} has no images in folders of classes; put some there")
+    images = np.empty((len(found), size, size, 3), np.uint8)
+    for image, path in zip(images, found, strict=True):
+        image[:] = read_image(path, (size, size, 3))
+    ids = np.array([str(path.relative_to(folder)) for path in found])
+    return Pictures(images, labels, ids, np.zeros(len(found), bool), np.full(len(found), ""))
+
+
+def _left_out(folder: Path, ids: Iterable[str]) -> list[str]:
+    """Returns a note on the files in a folder of images that were not taken."""
+    taken = set(ids)
+    there = [path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)) if not path.is_dir()]
+    names = [str(path.relative_to(folder)) for path in there if "/." not in f"/{path.relative_to(folder)}"]
+    left = [name for name in names if name not in taken]
+    if not left:
+        return []
+    return [f"{folder}: {len(left):,} files are not images of a class and are skipped, such as {left[0]}"]

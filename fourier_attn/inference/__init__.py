@@ -1,0 +1,1 @@
+"""A trained run in use: predictions, streams of inputs, exports."""

@@ -1,0 +1,204 @@
+"""A trained run for elsewhere: python -m fourier_attn.inference.export --workdir=DIR --to=DIR [--format=...].
+
+stablehlo: programs with the weights inside, for each padded length, and classify.py, which runs them without
+this package. safetensors: the weights and the tokenizer. huggingface: these with config.json and model card.
+Each folder also gets SHA256SUMS, with which it is compared when it is loaded, all but the model card.
+"""
+
+import contextlib
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from fourier_attn import atomic, command, paths, pretrained
+from fourier_attn.data import padded_lengths
+from fourier_attn.data.text import special, tokenizer_file
+from fourier_attn.inference import classify
+from fourier_attn.inference.predictor import Predictor
+from fourier_attn.ops.platforms import PLATFORMS
+from fourier_attn.pretrained import folder
+from fourier_attn.train.init_from import is_run
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.rundir import metrics_log, workdir
+
+FORMATS = ("stablehlo", "safetensors", "huggingface")
+
+
+def answers(predictor: Predictor) -> Callable[..., jax.Array]:
+    """The function of tokens, mask and types, or of images, that the network with its weights is.
+
+    Its answers are class probabilities (b, c) or scores (b), means over seeds.
+    """
+    task, seeds = predictor.task, predictor.config.train.seeds
+    if task.head == "pretraining":
+        raise ValueError("a run of pre-training answers no text; fine-tune it first (init_from)")
+    params = jax.tree.map(jnp.asarray, predictor.params)
+
+    def one(params: Any, *given: jax.Array) -> jax.Array:
+        named = dict(zip(("mask", "types"), given[1:], strict=False))
+        draws = {"noise": jax.random.key(0)}
+        outputs = predictor.network.apply({"params": params}, given[0], **named, rngs=draws)
+        return OBJECTIVES[task.head].answers(outputs)
+
+    def all_seeds(*given: jax.Array) -> jax.Array:
+        if seeds == 1:
+            return one(params, *given)
+        return jnp.mean(jax.vmap(lambda p: one(p, *given))(params), axis=0)
+
+    return all_seeds
+
+
+def programs(predictor: Predictor, platforms: Sequence[str]) -> tuple[dict[int, bytes], int | None]:
+    """The program for each padded length (0: images), and the number of rows they take; None: any."""
+    try:
+        return _programs(predictor, platforms, jax.export.symbolic_shape("b")[0]), None
+    except jax.errors.InconclusiveDimensionOperation:  # which mixers choose by the number of rows, it shows
+        return _programs(predictor, platforms, predictor.batch), predictor.batch
+
+
+def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[int, bytes]:
+    config, function, found = predictor.config, jax.jit(answers(predictor)), {}
+    if predictor.task.images:
+        shapes = {0: [((b, *config.model.image), np.uint8)]}
+    else:
+        kinds = (np.int32, np.bool_, np.int32)
+        shapes = {t: [((b, t), kind) for kind in kinds] for t in padded_lengths(config.data)}
+    for length, given in shapes.items():
+        arguments = [jax.ShapeDtypeStruct(shape, kind) for shape, kind in given]
+        found[length] = bytes(jax.export.export(function, platforms=platforms)(*arguments).serialize())
+    return found
+
+
+def check_programs(predictor: Predictor) -> None:
+    """Raises: ValueError for a task whose inputs programs do not take."""
+    task, inputs = predictor.config.data.task, predictor.config.model.inputs
+    cure = "use --format=safetensors, the weights alone"
+    if predictor.task.question:
+        raise ValueError(f"the task {task!r} asks questions about images, which programs do not take; {cure}")
+    if predictor.task.images and inputs != "patches":
+        raise ValueError(f"the task {task!r} has images as {inputs}, which programs do not take; {cure}")
+
+
+def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequence[str]) -> None:
+    """Writes programs, tokenizer, manifest.json and classify.py into the empty folder `to`."""
+    texts = not predictor.task.images
+    check_programs(predictor)
+    if texts and tokenizer_file(source).suffix == ".model":
+        raise ValueError(
+            "its tokenizer is a SentencePiece model, which classify.py cannot read; use --format=huggingface"
+        )
+    made, batch = programs(predictor, platforms)
+    for length, program in made.items():
+        (to / f"{length}.stablehlo").write_bytes(program)
+    facts: dict[str, Any] = {
+        "inputs": predictor.config.model.inputs,
+        "labels": list(predictor.task.labels),
+        "programs": {str(length): f"{length}.stablehlo" for length in made},
+        "batch": batch,
+        "platforms": list(platforms),
+    }
+    if texts:
+        facts |= special(predictor.tokenizer)._asdict() | {"length": predictor.config.data.length}
+        facts["pairs"] = len(predictor.task.texts) == 2
+        shutil.copy(tokenizer_file(source), to / "tokenizer.json")
+    (to / "manifest.json").write_text(json.dumps(facts, indent=2) + "\n")
+    shutil.copy(classify.__file__, to / "classify.py")
+
+
+def write_weights(predictor: Predictor, to: Path) -> str:
+    """Writes the weights, of several networks those of the first; returns the style of their names."""
+    params = predictor.params
+    if predictor.config.train.seeds > 1:
+        params = jax.tree.map(lambda p: p[0], params)
+    return pretrained.save(to / "model.safetensors", predictor.config.model, jax.device_get(params))
+
+
+def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequence[str] = ("cpu",)) -> str:
+    """Writes a run, or an exported folder, in one of `FORMATS` into the new folder `to`, whole or not at all.
+
+    Returns: what people should know about the folder; "" if there is nothing.
+    Raises: ValueError for a run that cannot be used, a folder that exists, and an unknown platform.
+    """
+    if unknown := set(platforms) - set(PLATFORMS):
+        raise ValueError(f"platforms={', '.join(unknown)} is unknown; choose of {', '.join(PLATFORMS)}")
+    with _new(to) as part:
+        predictor = Predictor.load(directory)
+        if format == "stablehlo":
+            write_programs(predictor, directory, part, platforms)
+            return ""
+        style, tokenizer = write_weights(predictor, part), tokenizer_file(directory)
+        if format == "safetensors":
+            if predictor.tokenizer is not None:
+                shutil.copy(tokenizer, part / tokenizer.name)
+            return ""
+        folder.describe(part, predictor.config, style, tokenizer, metrics_log.read_lines(directory))
+        if not is_run(directory) and (directory / folder.CARD).is_file():
+            shutil.copy(directory / folder.CARD, part / folder.CARD)  # with what was measured
+        return "" if style == "huggingface" else folder.unlike_theirs(predictor.config.model)
+
+
+@contextlib.contextmanager
+def _new(to: Path) -> Iterator[Path]:
+    """A folder that gets the name `to`, with the sums of its files, when the context ends well."""
+    to = to.absolute()
+    if to.exists() or to.is_symlink():
+        raise ValueError(f"to={to} exists and is not overwritten; name a new folder")
+    try:
+        atomic.make_folder(to.parent)
+    except OSError as error:
+        raise ValueError(f"to={to} cannot be written ({error.strerror}); name another folder") from error
+    with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}") as part:
+        made = Path(part) / "made"
+        made.mkdir()
+        yield made
+        files = [path for path in sorted(made.iterdir()) if path.name != folder.CARD]
+        lines = [f"{classify.checksum(path)}  {path.name}\n" for path in files]
+        (made / classify.SUMS).write_text("".join(lines))
+        atomic.sync_tree(made)
+        made.rename(to)
+        atomic.sync(to.parent)
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("workdir", None, "directory of the run")
+    flags.DEFINE_string("to", None, "the folder to write, which must not exist")
+    flags.DEFINE_enum("format", "stablehlo", FORMATS, "what to write")
+    flags.DEFINE_boolean("allow_code", False, "run the files again that have registered a run's own mixer")
+    flags.DEFINE_list("platforms", ["cpu"], f"of the programs: {', '.join(PLATFORMS)}")
+
+
+def main() -> None:
+    given = flags.FLAGS
+    if not given.workdir or not given.to:
+        raise ValueError("--workdir and --to are needed, for example --workdir=runs/NAME --to=exported")
+    if given.format == "stablehlo":
+        needs_flatbuffers()
+    if given.allow_code:
+        workdir.allow_code(paths.given(given.workdir))
+    note = export(paths.given(given.workdir), paths.given(given.to), given.format, given.platforms)
+    for path in sorted(paths.given(given.to).iterdir()):
+        print(f"written: {path} ({path.stat().st_size:,} bytes)")
+    if note:
+        print(f"note: {note}")
+
+
+def needs_flatbuffers() -> None:
+    """Raises: ValueError where jax.export's files cannot be written."""
+    if not importlib.util.find_spec("flatbuffers"):
+        raise ValueError("programs need the package flatbuffers; install it: pip install flatbuffers")
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

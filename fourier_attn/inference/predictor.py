@@ -1,0 +1,419 @@
+"""A trained run put to use: its answers to texts and images, and its metrics on a split."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fourier_attn import data, paths
+from fourier_attn.config import Config
+from fourier_attn.data.batches import Batches
+from fourier_attn.data.images import ImageBatches, read_image
+from fourier_attn.data.text import (
+    check_known,
+    encode_questions,
+    encode_with_cut,
+    load_tokenizer,
+    special,
+    tokenizer_file,
+)
+from fourier_attn.model import Model, build, grid
+from fourier_attn.pretrained import folder
+from fourier_attn.train import metrics
+from fourier_attn.train.evaluate import compute_metrics, evaluate_split, reasons
+from fourier_attn.train.init_from import is_run, restore
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.step import make_eval_step, make_forward
+
+PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
+BEST = 5  # tokens that are told for a [MASK]
+Answer = dict[str, Any]
+
+
+class Predictor:
+    """A trained network that answers texts, pairs of texts, or images, in the order given.
+
+        predictor = Predictor.load("runs/fnet-imdb")
+        predictor(["a fine film", "a dull one"])[0]["label"]
+
+    Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
+    of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
+    on patches: `patches`, rows of dicts with the classes of each. Of texts also `unknown`, the share of its
+    tokens that the tokenizer does not know, and `cut`, the share of its tokens that were not read because the
+    text is longer than `data.length`. Probabilities are means over seeds. A program is compiled once for each
+    padded length.
+
+    Args:
+      config: of the run.
+      params: its weights.
+      tokenizer: None for images.
+      batch: rows that are computed at once; 0: as in training. One text alone is quickest with 1.
+    """
+
+    def __init__(self, config: Config, network: Model, params: Any, tokenizer: Any = None, batch: int = 0):
+        _check_parts(config, tokenizer)
+        self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
+        self.task, self.batch = data.task_of(config.data), batch or config.data.batch
+        self.eval_step = make_eval_step(network, OBJECTIVES[self.task.head], config.train.seeds)
+        self.forward = make_forward(network)
+
+    @classmethod
+    def load(
+        cls,
+        directory: str | Path,
+        batch: int = 0,
+        allow_code: bool = False,
+        devices: Mapping[str, str] = MappingProxyType({}),
+    ) -> "Predictor":
+        """Returns the best weights of a run, or those of a folder in Hugging Face's form, ready for use.
+
+        Args:
+          allow_code: whether to execute the files that have registered the run's own mixer or task.
+          devices: files of measured devices that have moved since the training, by their knobs.
+        Raises: ValueError for a directory that cannot be used.
+        """
+        directory = paths.given(directory).resolve()
+        if allow_code:
+            workdir.allow_code(directory)
+        exports = [directory / name for name in ("model.safetensors", "manifest.json")]
+        if not is_run(directory) and any(path.exists() for path in exports):
+            config, params, file = folder.load(directory)
+            network = build(config.model)
+        else:
+            (config, network, params), file = restore(directory, devices), tokenizer_file(directory)
+        tokenizer = load_tokenizer(file) if data.task_of(config.data).fitted else None
+        return cls(config, network, jax.device_put(params), tokenizer, batch)
+
+    def __call__(self, inputs: Any, text_pairs: Any = None) -> list[Answer]:
+        """The answer to each input.
+
+        Args:
+          inputs: texts; or images, as files or as arrays of bytes of the network's size. Anything that can be
+            read one by one: a list, a column of a data frame, an array of strings, a generator.
+          text_pairs: the second text of each, for a task about two; or the question about each image.
+        Raises: ValueError for a text without a character to read, an image that cannot be used, and for
+          inputs that the task is not about.
+        """
+        inputs = as_list("inputs", inputs, axes=4 if self.task.images else 1)
+        text_pairs = None if text_pairs is None else as_list("text_pairs", text_pairs)
+        if not inputs:
+            return []
+        if self.task.images:
+            return self._judge(self.image_batches(inputs, text_pairs))
+        batches, cut = self._encoded(inputs, text_pairs)
+        answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._judge(batches)
+        for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
+            answer["unknown"] = _share(row, special(self.tokenizer))
+            answer["cut"] = round(share, 4)
+        return answers
+
+    def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Batches:
+        """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
+        return self._encoded(texts, text_pairs)[0]
+
+    def _encoded(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> tuple[Batches, np.ndarray]:
+        """Returns texts as the network takes them, and the share of each that was cut. Raises: ValueError."""
+        if self.task.images:
+            raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
+        self._check_texts(texts, text_pairs)
+        masks = self.task.head == "pretraining"
+        rows, cut = encode_with_cut(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
+        ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
+        labels, size = np.zeros(len(rows), np.int32), self.batch
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep), cut
+
+    def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
+        if text_pairs is not None and len(text_pairs) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(text_pairs)} second ones; give as many")
+        if (text_pairs is not None) != (len(self.task.texts) == 2) and self.task.head != "pretraining":
+            raise ValueError(
+                f"the task {self.config.data.task!r} is about {len(self.task.texts)} text(s); give text"
+                + (" and text_pair" if len(self.task.texts) == 2 else " alone")
+            )
+        for name, values in (("text", texts), ("text_pair", text_pairs or ())):
+            for value in values:
+                check_text(name, value)
+
+    def image_batches(self, images: Sequence[Any], questions: Sequence[str] | None = None) -> ImageBatches:
+        """Images, as files or arrays, with a question about each if the task has some. Raises: ValueError."""
+        task = self.config.data.task
+        if self.config.model.inputs != "patches":
+            raise ValueError(f"the task {task!r} reads no patches; name a run that does")
+        if (questions is not None) != bool(self.task.question):
+            cure = "give one with --text" if self.task.question else "leave --text out"
+            raise ValueError(f"an image of task {task!r} and text={questions and questions[0]!r}: {cure}")
+        if questions is not None and len(questions) != len(images):
+            raise ValueError(f"there are {len(images)} images and {len(questions)} questions; give as many")
+        asked = None if questions is None else self.questions(questions)
+        arrays = np.stack([self.image(image) for image in images])
+        places = np.prod(grid(self.config.model)) if self.task.head == "tokens" else ()
+        labels = np.zeros((len(arrays), *np.atleast_1d(places).astype(int)), np.int32)
+        return ImageBatches(arrays, labels, batch=self.batch, questions=asked)
+
+    def questions(self, texts: Sequence[Any]) -> np.ndarray:
+        """Questions about images as the network takes them. Raises: ValueError."""
+        for text in texts:
+            check_text("text", text)
+            check_known(self.tokenizer, text)
+        return encode_questions(self.tokenizer, list(texts), self.config.data.length)
+
+    def image(self, image: Any) -> np.ndarray:
+        """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
+        shape = tuple(self.config.model.image)
+        if isinstance(image, Path | str):
+            return read_image(paths.given(image), shape)
+        if not isinstance(image, np.ndarray):
+            task = self.config.data.task
+            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
+        if (image.shape, image.dtype) != (shape, np.uint8):
+            raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
+        return image
+
+    def _judge(self, batches: Batches | ImageBatches) -> list[Answer]:
+        _, answers = evaluate_split(self.eval_step, self.params, batches)
+        if not self.task.labels:
+            return [{"score": score} for score in answers.reshape(-1, len(batches.labels)).mean(0).tolist()]
+        classes = self.config.model.classes
+        mean = answers.reshape(-1, *batches.labels.shape, classes).mean(axis=0)
+        if self.task.head == "tokens":
+            grids = mean.reshape(-1, *grid(self.config.model), classes)
+            return [{"patches": [[self._named(place) for place in row] for row in one]} for one in grids]
+        return [self._named(row) for row in mean]
+
+    def _named(self, row: np.ndarray) -> Answer:
+        best, values = int(row.argmax()), row.tolist()
+        probabilities = dict(zip(self.task.labels, values, strict=True))
+        return {
+            "label": self.task.labels[best],
+            "probability": values[best],
+            "probabilities": probabilities,
+        }
+
+    def _fill_masks(self, batches: Batches) -> list[Answer]:
+        """The likeliest tokens for each [MASK]. Raises: ValueError for a text without one."""
+        mask, found = special(self.tokenizer).mask, {}
+        for number, row in enumerate(batches.rows):
+            self.check_mask(row, f"text {number + 1}")
+        for i in range(len(batches)):
+            batch = batches[i]
+            places = [np.flatnonzero(row == mask) for row in batch["inputs"]]
+            width = 1 << (max(map(len, places)) - 1).bit_length()  # few programs, whatever the number
+            batch["mlm_positions"] = np.stack([np.resize(place, width) for place in places]).astype(np.int32)
+            probability = self._mlm(batch)
+            for row in np.flatnonzero(batch["weight"]):
+                best = [self._best(p) for p in probability[row][: len(places[row])]]
+                found[int(batch["index"][row])] = {"masks": best}
+        return [found[number] for number in sorted(found)]
+
+    def check_mask(self, row: np.ndarray, name: str) -> None:
+        """Raises: ValueError for the tokens of a text without [MASK]."""
+        if special(self.tokenizer).mask not in row:
+            raise ValueError(
+                f"{name} has no [MASK] among its first {len(row)} tokens; "
+                "put one where a token is to be found"
+            )
+
+    def _mlm(self, batch: Any) -> np.ndarray:
+        """Probabilities (b, p, vocab) of tokens at `mlm_positions`."""
+        seeds, total = self.config.train.seeds, 0.0
+        for seed in range(seeds):
+            one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), self.params)
+            total += np.asarray(jax.nn.softmax(self.forward(one, batch)["mlm"])) / seeds
+        return np.asarray(total)
+
+    def _best(self, probability: np.ndarray) -> list[Answer]:
+        order = np.argsort(-probability, kind="stable")[:BEST].tolist()
+        return [{"token": self.tokenizer.id_to_token(i), "probability": float(probability[i])} for i in order]
+
+
+def _check_parts(config: Config, tokenizer: Any) -> None:
+    """Checks that classes and tokenizer are those of the network. Raises: ValueError."""
+    labels, classes = data.task_of(config.data).labels, config.model.classes
+    if labels and len(labels) != classes:
+        raise ValueError(
+            f"data.labels={labels!r:.80} names {len(labels)} classes, and the network has {classes}; restore "
+            "the config.json that belongs to the weights"
+        )
+    if tokenizer is not None and tokenizer.get_vocab_size() != config.model.vocab:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.get_vocab_size():,} tokens, and the network "
+            f"{config.model.vocab:,}; restore the tokenizer that belongs to the weights"
+        )
+
+
+def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
+    """Returns what can be read one by one as a list.
+
+    Args:
+      axes: of an array of all values.
+    Raises: ValueError for one text, for what has no order, and for tables and arrays of other axes.
+    """
+    if isinstance(values, str | bytes | Path):
+        what = "file" if isinstance(values, Path) else "text"
+        raise ValueError(f"{name}={values!r:.40} is one {what}; give a list of {what}s")
+    if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} must be a list, not a {type(values).__name__}; pass a list")
+    if (found := getattr(values, "ndim", axes)) not in (1, axes):
+        cure = "pass a single column" if axes == 1 else "pass a list, even for a single input"
+        raise ValueError(f"{name} is a {type(values).__name__} with {found} axes; {cure}")
+    # pyarrow's arrays hold objects of their own
+    return getattr(values, "to_pylist", lambda: list(values))()
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raises: ValueError for what is no text, or has no character to read."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}={value!r:.40} is no text")
+    if not value.strip():
+        raise ValueError(f"{name}={value!r} is empty; write a text there")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
+
+
+def _share(row: np.ndarray, ids: Any) -> float:
+    """Of tokens that are unknown, among those of the text."""
+    frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
+    return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
+
+
+def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
+    """The data of the run in `directory`, read with its own tokenizer.
+
+    Raises: ValueError where the tokenizer or the data set cannot be used.
+    """
+    if data_dir is not None:
+        config.data.dir = data_dir
+    if data.task_of(config.data).fitted:
+        load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
+    return data.load(config.data, directory=directory)
+
+
+def evaluate(
+    directory: str | Path,
+    data_dir: str | None = None,
+    places: Mapping[str, Any] = MappingProxyType({}),
+    allow_drift: bool = False,
+    devices: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, dict[str, Any]]:
+    """Metrics of the run's best weights on validation and test; nothing is written into the directory.
+
+    A test split whose labels are not public is left out. The rows must be those that the run was made with,
+    or it would be judged by some that it has learned from; but `places` may name another test.
+
+    Args:
+      data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
+      places: the knobs `PLACES` that are otherwise now, or names of corpora; "" as they were.
+      allow_drift: whether to judge by other rows nevertheless.
+      devices: files of measured devices that have moved since the training, by their knobs.
+    Raises: ValueError where the run or its data set cannot be used.
+    """
+    directory = paths.given(directory).resolve()
+    if folder.is_export(directory) and not is_run(directory):
+        raise ValueError(
+            f"workdir={directory} is an exported folder without a data set; to score a labelled table, use "
+            "--mode=predict --input=FILE.csv"
+        )
+    config, network, params = restore(directory, devices)
+    test = config.data.test
+    config.data.update({name: place for name, place in places.items() if place})
+    data.check(config.data)
+    splits, task = load(config, directory, data_dir), data.task_of(config.data)
+    _check_rows(directory, splits, test, config.data.test, allow_drift)
+    eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
+    found = {}
+    for name, batches in splits.evals.items():
+        if not data.hidden(batches.labels):
+            total, answers = evaluate_split(eval_step, params, batches, title=name, say=_say)
+            judged = compute_metrics(task, total, answers, batches.labels)
+            found[name] = metrics.over_seeds(judged) | reasons(task, judged, answers, batches.labels)
+    return found
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)  # standard output has the metrics alone
+
+
+def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, allow_drift: bool) -> None:
+    """Checks that a run is judged by the rows that it was made with; notes where it is not.
+
+    Args:
+      before, now: what the knob data.test names; a new test need not be the old one, which was a share of
+        train where there was no name.
+    Raises: ValueError.
+    """
+    changes = workdir.data_changes(directory, splits.fingerprints())
+    if now != before:
+        named = {"data.test", "data.files.test", *([] if before else ["data.train"])}
+        if named & changes.keys():
+            print(f"note: test is {now}, not what the run was made with", file=sys.stderr)
+        changes = {name: change for name, change in changes.items() if name not in named}
+    told = ", ".join(f"{name} {change}" for name, change in changes.items())
+    if changes and not allow_drift:
+        raise ValueError(
+            f"workdir={directory} was made with other data ({told}), so that it may have learned what it "
+            "would be judged by; restore them, name where they are, as --config.data.train=FILE, or judge "
+            "nevertheless with --allow_drift=data"
+        )
+    if changes:
+        print(f"note: other data than the run was made with ({told})", file=sys.stderr)
+
+
+def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
+    """The answer of a run to one text or pair of texts, with its probability.
+
+    Of a task with classes the name of the class; of one without, ("score", number); of pre-training the five
+    likeliest tokens for each "[MASK]".
+
+    Args:
+      run: its directory, or its `Predictor`.
+    Raises: ValueError as `Predictor`.
+    """
+    predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
+    if predictor.task.images:
+        how = "as well" if predictor.task.question else "instead of a text"
+        task = predictor.config.data.task
+        raise ValueError(f"the task {task!r} is about images; give --image=FILE {how}")
+    [answer] = predictor([text], None if text_pair is None else [text_pair])
+    if answer["unknown"]:
+        note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
+        print(f"{note}; the others have no influence of their own", file=sys.stderr)
+    if answer["cut"]:
+        note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
+        print(f"{note}={predictor.config.data.length} tokens", file=sys.stderr)
+    if "masks" in answer:
+        return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
+    return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]
+
+
+def predict_image(
+    run: str | Path | Predictor, image: str | Path, question: str | None = None
+) -> list[tuple[str, float]]:
+    """The classes of an image, the likeliest first, with their probabilities.
+
+    Of a task on patches the likeliest class of each, row by row. The image is scaled to the size that the
+    network was made for.
+
+    Args:
+      run: its directory, or its `Predictor`.
+      question: what is asked, of a task with questions.
+    Raises: ValueError as `Predictor`; for a question with words that the task does not know.
+    """
+    predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
+    if not predictor.task.images:
+        task = predictor.config.data.task
+        raise ValueError(f"the task {task!r} is about texts; give --text instead of --image")
+    questions = None if question is None else [question]
+    [answer] = predictor([image], questions)
+    if "patches" in answer:
+        return [
+            (f"{row} {col} {place['label']}", place["probability"])
+            for row, places in enumerate(answer["patches"])
+            for col, place in enumerate(places)
+        ]
+    return sorted(answer["probabilities"].items(), key=lambda item: -item[1])

@@ -1,0 +1,293 @@
+"""Many inputs answered by a trained run: rows of a file in, JSON lines out, in the same order."""
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from fourier_attn import atomic, paths
+from fourier_attn.data import Task
+from fourier_attn.data.inputs import STDIN, Input, read_inputs
+from fourier_attn.data.tables.columns import NUMBER, is_hidden, label_of
+from fourier_attn.data.tables.files import ending
+from fourier_attn.inference.predictor import Predictor, check_text
+from fourier_attn.knobs import HUGE
+from fourier_attn.train import scores
+from fourier_attn.train.evaluate import show
+from fourier_attn.train.rundir.metrics_log import strict_json
+
+CHUNK = 2048  # rows that are answered at a time
+LETTERS = 2**24  # characters of their texts
+WARN = 0.2  # share of unknown tokens from which an answer means little
+MOST = 20  # classes of which a table is printed
+NAMED = 3  # rows without a usable label that a note names
+
+
+class Item(NamedTuple):
+    """What a row asks, and its label; None: it has none, or one that is none of the classes."""
+
+    row: Input
+    values: dict[str, Any]
+    label: float | None
+
+    def letters(self) -> int:
+        return sum(len(value) for value in self.values.values() if isinstance(value, str))
+
+
+def predict_file(
+    directory: str | Path,
+    source: str,
+    target: str,
+    skip_bad: bool = False,
+    devices: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Predicts every row of `source` and returns a summary in words.
+
+    The source is any file that `read_inputs` reads. Its rows have the columns of the run's own data, or
+    `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`. Each line of
+    `target` is an answer of `Predictor` with the file and the line (in Parquet the row) that it answers.
+    Where rows have labels, each answer also has `true`, and scores are returned and written to
+    NAME.metrics.json next to a file NAME.jsonl. A label that is none of the classes is noted and not scored.
+
+    Args:
+      source, target: files; "-" is standard input and output. Of a file, nothing is left after an error.
+      skip_bad: leave out rows that cannot be answered, with a note each, instead of ending.
+      devices: files of measured devices that have moved since the training, by their knobs.
+    Raises: ValueError that names the row, and for a run that cannot be used.
+    """
+    scored = None if target == "-" else _metrics_file(target)
+    for path in () if scored is None else (paths.given(target), scored):
+        if source not in STDIN and _same(paths.given(source), path):
+            what = "" if path == paths.given(target) else f" (its scores, {path.name})"
+            raise ValueError(
+                f"--output={target}{what} would overwrite the file of --input; choose another name"
+            )
+    predictor = Predictor.load(directory, devices=devices)
+    tally = Tally(predictor.task, predictor.config.data.length)
+    with _written(target) as out:
+        for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
+            for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
+                out.write(json.dumps(tally.add(item, answer), ensure_ascii=False) + "\n")
+            out.flush()
+        if not tally.predicted:
+            raise ValueError(f"--input={source} has no valid row; add at least one")
+    if scored is not None and (found := tally.scores()):
+        atomic.write(scored, strict_json(found) + "\n")
+    elif scored is not None and _has_scores(scored):
+        scored.unlink()  # or it would seem to be about these answers
+    return tally.words()
+
+
+class Tally:
+    """Counts what has been answered, and compares the answers with labels.
+
+    Args:
+      length: tokens of a text that are read.
+    """
+
+    def __init__(self, task: Task, length: int):
+        self.task, self.length = task, length
+        self.predicted = self.skipped = self.unknown = self.cut = 0
+        self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
+        self.labels: list[float] = []
+        self.answers: list[float] = []
+
+    def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
+        """Counts an answer; returns it with where its row stands and with the label."""
+        self.predicted += 1
+        self.unknown += answer.get("unknown", 0.0) > WARN
+        self.cut += answer.get("cut", 0.0) > 0
+        names, true = self.task.labels, {}
+        if item.label is not None:
+            self.labels.append(item.label)
+            self.answers.append(names.index(answer["label"]) if names else answer["score"])
+            true = {"true": names[int(item.label)] if names else item.label}
+        elif not is_hidden(value := item.row.values.get("label")):
+            self.unlike += 1
+            self.examples += [f"{item.row.where} ({value!r:.40})"] if self.unlike <= NAMED else []
+        return {"file": item.row.where.rpartition(", ")[0], "line": item.row.number, **true, **answer}
+
+    def scores(self) -> dict[str, Any]:
+        """Returns the scores of the answers to rows with labels; {} where there are none."""
+        if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # as where it is hidden
+            return {}
+        if self.task.labels:
+            answers, labels = (np.array(each, np.int64) for each in (self.answers, self.labels))
+            return scores.per_class(answers, labels, self.task.labels)
+        pair = (self.answers, self.labels)
+        undefined = {name: scores.why_undefined(name, *pair) for name in self.task.metrics}
+        found = {name: scores.SCORES[name](*pair) for name in self.task.metrics}
+        error = float(np.mean(np.abs(np.subtract(*pair))))
+        told = {name: why for name, why in undefined.items() if why}
+        return {"examples": len(self.labels), **found, "mean_absolute_error": error, "undefined": told}
+
+    def words(self) -> str:
+        """Returns what was done: counts, what an answer may lack, and the scores."""
+        said = f"{self.predicted:,} predicted" + (f", {self.skipped:,} skipped" if self.skipped else "")
+        if self.unknown:
+            said += f"; {self.unknown:,} have more than {WARN:.0%} unknown tokens"
+        if self.cut:
+            said += f"; {self.cut:,} were cut at data.length={self.length} tokens"
+        if self.unlike:
+            known = f"one of {', '.join(self.task.labels)}"[:200] if self.task.labels else "a number"
+            more = ", .." if self.unlike > NAMED else ""
+            said += (
+                f"\nnote: {self.unlike:,} rows have a label that is not {known}, and are not scored: "
+                f"{'; '.join(self.examples)}{more}"
+            )
+        return "\n".join([said, *_table(self.scores())])
+
+
+def _table(found: dict[str, Any]) -> Iterator[str]:
+    """Yields the scores, line by line."""
+    if not found:
+        return
+    shown = [name for name in found if name not in ("examples", "classes", "confusion", "undefined")]
+    values = ", ".join(f"{name.replace('_', ' ')} {show(found, name)}" for name in shown)
+    yield f"{values} of {found['examples']:,} rows with labels"
+    classes = found.get("classes", {})
+    if not 0 < len(classes) <= MOST:
+        return
+    width = max(len("class"), *(len(name) for name in classes))
+    counts = [len(f"{count}") for row in found["confusion"] for count in row]
+    column = max(*counts, len(f"{len(classes)}"))
+    head = " ".join(f"{i:>{column}}" for i in range(1, len(classes) + 1))
+    yield f"   {'class':<{width}}  precision  recall      f1  rows  predicted as {head}"
+    for i, (name, each) in enumerate(classes.items()):
+        three = ["-" if each[key] is None else f"{each[key]:.4f}" for key in ("precision", "recall", "f1")]
+        cells = "  ".join(f"{cell:>{size}}" for cell, size in zip(three, (9, 6, 6), strict=True))
+        counted = " ".join(f"{count:>{column}}" for count in found["confusion"][i])
+        yield f"{i + 1:>2} {name:<{width}}  {cells}  {each['examples']:>4}  {'':>12} {counted}"
+
+
+def _same(a: Path, b: Path) -> bool:
+    return a.exists() and b.exists() and a.samefile(b)
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yields items together, at most `CHUNK` and about `LETTERS` characters."""
+    chunk, letters = [], 0
+    for item in items:
+        chunk.append(item)
+        letters += item.letters()
+        if len(chunk) == CHUNK or letters > LETTERS:
+            yield chunk
+            chunk, letters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _answers(predictor: Predictor, chunk: list[Item]) -> list[dict[str, Any]]:
+    inputs, *seconds = [[item.values[name] for item in chunk] for name in _columns(predictor.task)]
+    return predictor(inputs, *seconds)
+
+
+def _columns(task: Task) -> dict[str, tuple[str, ...]]:
+    """Returns what a row has to have, in the order that `Predictor` takes, and how columns may be called."""
+    if task.images:
+        return {"image": ("image",)} | ({"text": ("text", task.question)} if task.question else {})
+    names = ("text", "text_pair")
+    return {name: (*dict.fromkeys((own, name)),) for name, own in zip(names, task.texts, strict=False)}
+
+
+def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> Iterator[Item]:
+    """Yields what each row asks. Raises: ValueError that names the row."""
+    task, wanted = predictor.task, _columns(predictor.task)
+    scored = task.head not in ("pretraining", "tokens")  # where one label says what the answer should be
+    own = predictor.config.data.label or task.label
+    asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
+    for row in read_inputs(source, asked, optional=("label",)):
+        try:
+            if row.error:
+                raise ValueError(row.error)
+            yield Item(row, *_checked(row, predictor, wanted))
+        except (ValueError, RecursionError) as error:
+            if not skip_bad:
+                what = str(error).removesuffix("; fix that line")
+                raise ValueError(
+                    f"{row.where}: {what}; fix that line, or skip invalid lines with --skip_bad"
+                ) from error
+            tally.skipped += 1
+            print(f"note: {row.where} is skipped: {error}", file=sys.stderr)
+
+
+def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[dict[str, Any], float | None]:
+    """Returns what a row asks, and its label. Raises: ValueError."""
+    values = {name: row.values[name] for name in wanted}
+    if predictor.task.images:
+        predictor.image(values["image"])
+    else:
+        for name, value in values.items():
+            check_text(name, value)
+    if predictor.task.question:
+        predictor.questions([values["text"]])
+    if predictor.task.head == "pretraining":
+        [tokens] = predictor.text_batches([values["text"]]).rows
+        predictor.check_mask(tokens, "its text")
+    return values, _label(row, predictor.task.labels)
+
+
+def _label(row: Input, names: tuple[str, ...]) -> float | None:
+    """Returns the number of the class that is a row's label, or the number that it is; None: it is neither.
+
+    Classes may be given by their numbers where no class is called by a number.
+    """
+    value = row.values.get("label")
+    try:
+        label = label_of("", "label", value)
+    except ValueError:  # it is missing, or more than one word
+        return None
+    if not names:
+        return float(label) if NUMBER.fullmatch(label) and abs(float(label)) <= HUGE else None
+    if label not in names and is_hidden(value):
+        return None
+    if NUMBER.fullmatch(label) and label not in names and float(label).is_integer():
+        label = str(int(float(label)))  # 1.0, as data frames write a column with gaps
+    if label in names:
+        return float(names.index(label))
+    numbered = label.isdecimal() and int(label) < len(names) and not any(map(NUMBER.fullmatch, names))
+    return float(label) if numbered else None
+
+
+def _metrics_file(target: str) -> Path:
+    """Returns where the scores of the answers in a file go."""
+    path = paths.given(target)
+    return path.with_name((path.stem if ending(path) == ".jsonl" else path.name) + ".metrics.json")
+
+
+def _has_scores(path: Path) -> bool:
+    """Whether a file has scores that this command wrote."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "examples" in found and bool({"confusion", "undefined"} & found.keys())
+
+
+@contextlib.contextmanager
+def _written(target: str) -> Iterator[TextIO]:
+    """Standard output; or a file that is there once it is whole."""
+    if target == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the terminal shows
+        yield sys.stdout
+        return
+    path = paths.given(target)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"--output={target} is no file; name one, or - for standard output")
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(atomic.writing(path))
+        except OSError as error:
+            raise ValueError(
+                f"--output={target} cannot be written ({error.strerror}); name another"
+            ) from error
+        text = io.TextIOWrapper(file, encoding="utf-8")
+        yield text
+        text.detach()

@@ -1,0 +1,527 @@
+"""The parameters of a Fourier-optical engine, in groups, and where each stands."""
+
+import dataclasses
+import functools
+import math
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, no_type_check
+
+import numpy as np
+
+from fourier_attn import paths
+from fourier_attn.optics import conventions
+from fourier_attn.optics.checks import check, is_number
+from fourier_attn.optics.parameter import (
+    KEY,
+    TINY,
+    Parameter,
+    choice,
+    measured,
+    parameter,
+    parameters,
+    register,
+)
+from fourier_attn.optics.parts import GROUPS, Detection, Device, Laser, Modulator, Receiver
+
+ELECTRON_C = 1.602176634e-19  # exact, SI
+MOST_PIXELS = 4_096  # of a measured device, whose matrix has their square
+
+
+@no_type_check  # transformations put other things than numbers into the leaves
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """A Fourier-optical engine; parameters that are None are ideal, or off. `Engine()` is exact.
+
+    Bits and modes are static; strengths (all floats) and the device's seed are leaves of a pytree, so that
+    one compilation serves a sweep over them. Powers are relative to that of a pixel written with 1 ("unit
+    intensity"), whose photo-electrons in a pass follow from the laser's watts:
+
+        n = responsivity power_w 10^(-insertion_loss_db / 10) / (frame_rate_hz q)
+
+    n counts the light of all diffraction orders. Where pixels are smaller than their pitch, detectors see the
+    zero order only, `zero_order` of the amplitude.
+
+    Raises: ValueError for a parameter that is out of range or unknown, or that its neighbours do not allow.
+    """
+
+    shape: tuple[int, int] = parameter(
+        (11, 11), "(rows, columns) of the aperture", kind="shape", unit="pixel", static=True
+    )
+    lens: str = choice(
+        "2d", ("2d", "1d"), '"2d" is spherical; "1d" is cylindrical and transforms each row (the last axis)'
+    )
+    centered: bool = parameter(
+        False,
+        "optical axis in the middle of the array, fftshift(F(ifftshift(x))), as in free space",
+        kind="flag",
+        static=True,
+    )
+    modulator: Modulator = dataclasses.field(default_factory=Modulator)
+    device: Device = dataclasses.field(default_factory=Device)
+    laser: Laser = dataclasses.field(default_factory=Laser)
+    receiver: Receiver = dataclasses.field(default_factory=Receiver)
+    averages: int = parameter(
+        1, "passes that are averaged", kind="count", unit="pass", least=1, most=1_000_000, static=True
+    )
+    # 64 are more digits than a float32 has bits
+    slices: int = parameter(
+        1,
+        "digits in which an array is written, a pass each: what the modulators' levels left over is written "
+        "next, at full scale. Bits of the modulators add up, those of the detectors do not",
+        kind="count",
+        unit="pass",
+        least=1,
+        most=64,
+        static=True,
+    )
+    max_remainder: int | None = parameter(
+        None,
+        "largest transform of an axis' last points that is left to the digital side; a larger one is done "
+        "optically, with a chirp; None: as many points as a stage has, the aperture's side, and 3 at least",
+        kind="count",
+        least=1,
+        most=10**9,
+        static=True,
+    )
+    frame_rate_hz: float = parameter(1e9, "passes per second", unit="Hz", least=TINY)
+    dc_block: bool = parameter(
+        False,
+        "whether the mean is removed before and added after digitally; not where a factor multiplies",
+        kind="flag",
+        static=True,
+    )
+    backward: str = choice(
+        "model",
+        ("model", "ideal", "optical", "surrogate"),
+        'derivative: "model" goes through the encoding, the static device and the clips, straight through '
+        'the quantisers, with scales as constants; "ideal" is the exact transform\'s; "optical" sends the '
+        'cotangent through the noisy engine (the transform is its own transpose); "surrogate" runs '
+        '`hardware` forward and "model" backward',
+    )
+    hardware: Callable[[Any], Any] | None = dataclasses.field(
+        default=None,
+        metadata={
+            KEY: Parameter(
+                'function of a NumPy array (..., rows, columns) that returns its transform, for "surrogate"',
+                kind="function",
+                static=True,
+            )
+        },
+    )
+    input_factors: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "digital factors of each pixel before it is written, which calibration finds: pre-distortion",
+            "factors",
+        ),
+    )
+    output_factors: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "digital factors of each pixel after it is read, which calibration finds: correction",
+            "factors",
+        ),
+    )
+    monitor: Callable[..., None] | None = dataclasses.field(
+        default=None,
+        metadata={
+            KEY: Parameter(
+                "function that is told what stands before the converters, see `fourier_attn.optics.ranges`",
+                kind="function",
+                static=True,
+            )
+        },
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        for name, group in GROUPS.items():
+            if isinstance(getattr(self, name), Mapping):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be a {group.__name__}, not a mapping")
+        _check_detection(self)
+        _check_writing(self)
+        _check_light(self)
+        _check_measured(self)
+
+    @classmethod
+    def from_measured(
+        cls,
+        transfer_matrix: Any,
+        drive_table: Any = None,
+        *,
+        like: "Engine | None" = None,
+        **parameters: Any,
+    ) -> "Engine":
+        """An engine whose static device, and modulators, are measured ones.
+
+            y = sqrt(eta) E T,   E the row of pixels (row by row) that is written, y the one that is detected
+
+        Args:
+          transfer_matrix: T, complex (pixels, pixels), lens and all.
+          drive_table: complex transmissions at equally spaced drives from 0 to full, amplitudes rising; or
+            None, with which the modulators stay as they are.
+          like: what is not measured: aperture, levels, noise, light, receiver, calibrations; None is
+            `Engine()`, with a square aperture for a matrix of that many pixels.
+          parameters: further ones, each by its own name.
+        Raises: ValueError for a matrix that is not square, not finite, not of the aperture or not passive, or
+          a table that is not monotone.
+        """
+        transfer = _complex_array("transfer", transfer_matrix)
+        return cls._with_transfer(transfer, drive_table, like, parameters)
+
+    @classmethod
+    def with_transfer(
+        cls,
+        transfer_matrix: Any,
+        drive_table: Any = None,
+        *,
+        like: "Engine | None" = None,
+        **parameters: Any,
+    ) -> "Engine":
+        """`from_measured` without the check of passivity, which noise in a matrix may break."""
+        transfer = _complex_array("transfer", transfer_matrix)
+        conventions.trust(transfer)
+        return cls._with_transfer(transfer, drive_table, like, parameters)
+
+    @classmethod
+    def _with_transfer(
+        cls, transfer: np.ndarray, drive_table: Any, like: "Engine | None", parameters: Mapping[str, Any]
+    ) -> "Engine":
+        """Makes the engine of `from_measured` from a complex matrix."""
+        side = math.isqrt(len(np.atleast_1d(transfer)))
+        squared = transfer.shape == (side**2, side**2) and "shape" not in parameters
+        square = cls(shape=(side, side)) if squared and side else cls()
+        like = (like or square).with_orders_as_loss()
+        kept = ("insertion_loss_db", "recalibrate_s", "calibration_probes")
+        device = Device(**{name: getattr(like.device, name) for name in kept}, transfer=transfer)
+        modulator = like.modulator
+        if drive_table is not None:
+            table = _complex_array("drive_table", drive_table)
+            known = {"extinction_db": None, "compensated": False, "v_pi": None, "drive_v": None}
+            modulator = dataclasses.replace(modulator, drive_table=table, **known)
+        return like.replace(**{"device": device, "modulator": modulator, **parameters})
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, like: "Engine | None" = None, **parameters: Any) -> "Engine":
+        """`from_measured` with the arrays `transfer` and `drive_table` of an .npz file, or an .npy one's.
+
+        Without `like`, the file's other entries are parameters by their own names. How well the matrix fits
+        the exact transform is printed once, with the convention that it seems to have.
+
+        Raises: ValueError for a file that cannot be used.
+        """
+        transfer, table, given = read_device(paths.given(path))
+        if like is None:
+            parameters = given | parameters
+        parameters = {**parameters, "file": str(path)}
+        found = cls.with_transfer(transfer, table, like=like, **parameters)
+        said = conventions.report(
+            str(path), conventions.fit(found.device.transfer, found.shape, found.lens, found.centered)
+        )
+        try:
+            made = cls.from_measured(transfer, table, like=like, **parameters)
+        except ValueError as error:
+            raise ValueError(f"{error}\n{said}") from error
+        _say_once(said)
+        return made
+
+    @property
+    def detector(self) -> Detection:
+        """The way to detect."""
+        return self.receiver.detector
+
+    @property
+    def passes(self) -> int:
+        """Passes that one transform of one aperture takes."""
+        return self.detector.passes * self.averages * self.slices
+
+    @property
+    def photons(self) -> Any:
+        """Photo-electrons that unit intensity gives in one pass; None: light without end, no shot noise."""
+        return None if self.laser.power_w is None else self.current / ELECTRON_C / self.frame_rate_hz
+
+    @property
+    def current(self) -> Any:
+        """Photo-current of unit intensity, A; None: light without end."""
+        if self.laser.power_w is None:
+            return None
+        return self.receiver.responsivity * self.device.transmission * self.laser.power_w
+
+    @property
+    def zero_order(self) -> Any:
+        """Amplitude of the zero order on the axis, over that of all of a pixel's light.
+
+        It is sqrt(F) for each axis that the lens transforms, F the fill factor of that axis. Along an axis
+        that the lens leaves as it is, detectors are images of pixels and lose nothing.
+        """
+        fill = self.device.fill_factor
+        if fill is None:
+            return 1.0
+        return fill if self.lens == "2d" else fill**0.5
+
+    @property
+    def capacities(self) -> tuple[float, ...]:
+        """What ends a detector's range in one pass, electrons: a camera's well, a photodiode's saturation."""
+        found = ()
+        if self.receiver.well_depth_e is not None:
+            found += (self.receiver.well_depth_e,)
+        if self.receiver.saturation_w is not None:
+            current = self.receiver.responsivity * self.receiver.saturation_w / ELECTRON_C
+            found += (current / self.frame_rate_hz,)
+        return found
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a pass draws random numbers, so that it needs a key."""
+        modulator, laser, receiver = self.modulator, self.laser, self.receiver
+        written = modulator.dac_bits_amp is not None or modulator.dac_bits_phase is not None
+        if modulator.dac_rounding == "stochastic" and written:
+            return True
+        if receiver.adc_rounding == "stochastic" and receiver.adc_bits is not None:
+            return True
+        strengths = (
+            modulator.phase_noise_rms,
+            modulator.amp_noise_rms,
+            modulator.drive_noise_rms,
+            laser.rin_db_hz,
+            laser.power_drift_rms,
+            laser.power_w,
+            receiver.lo_drift,
+        )
+        return any(strength is not None for strength in strengths)
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether nothing depends on how large the signal is: no levels, no reference, no noise."""
+        modulator, receiver = self.modulator, self.receiver
+        effects = (
+            modulator.dac_bits_amp,
+            modulator.dac_bits_phase,
+            modulator.extinction_db,
+            modulator.drive_v,
+            modulator.drive_table,
+            receiver.cmrr_db,
+            receiver.adc_bits,
+        )
+        if self.noisy or any(value is not None for value in effects):
+            return False
+        if modulator.encode != "complex" or modulator.dac_range != "auto" or receiver.adc_range != "auto":
+            return False
+        # a balanced pair subtracts what the reference adds
+        return self.detector.balanced or not self.detector.referenced
+
+    @property
+    def linear(self) -> bool:
+        """Whether the result is the field, or a part of it, rather than a power."""
+        return self.detector.linear
+
+    def replace(self, **changes: Any) -> "Engine":
+        """This engine with other parameters, each by its own name, or with other groups.
+
+        Raises: ValueError for a name that is unknown, or a value that cannot be.
+        """
+        own = [field.name for field in dataclasses.fields(self)]
+        if unknown := set(changes) - {*own, *PLACES}:
+            raise ValueError(
+                f"an engine has no {', '.join(sorted(unknown))}; it has {', '.join([*own, *PLACES])}"
+            )
+        direct = {name: value for name, value in changes.items() if name in own}
+        for group in GROUPS:
+            inner = {name: value for name, value in changes.items() if PLACES.get(name) == group}
+            if inner:
+                direct[group] = dataclasses.replace(direct.get(group, getattr(self, group)), **inner)
+        return dataclasses.replace(self, **direct)
+
+    def with_photons(self, photons: float | None) -> "Engine":
+        """This engine with the power that gives unit intensity so many photo-electrons in a pass."""
+        if photons is None:
+            return self.replace(power_w=None)
+        share = (self.receiver.responsivity, self.device.transmission)
+        return self.replace(power_w=watts(photons, self.frame_rate_hz, *share))
+
+    def with_orders_as_loss(self) -> "Engine":
+        """This engine without a fill factor, and with the same light in the zero order.
+
+        The light of higher orders becomes insertion loss, and the unit of light shrinks with it; so the
+        reference and full scales, which are relative to it, grow. A measured transfer needs this form, since
+        it holds the shape of the zero order and not its light.
+        """
+        if self.device.fill_factor is None:
+            return self
+        share, receiver = float(self.zero_order), self.receiver
+        loss = (self.device.insertion_loss_db or 0.0) - 20 * math.log10(share)
+        changes: dict[str, Any] = {"fill_factor": None, "insertion_loss_db": loss}
+        changes["lo_ratio"] = receiver.lo_ratio / share**2
+        if is_number(receiver.adc_range):
+            changes["adc_range"] = receiver.adc_range / share
+        if receiver.adc_full_scale is not None:
+            changes["adc_full_scale"] = receiver.adc_full_scale / share
+        return self.replace(**changes)
+
+    def whole_field(self) -> "Engine":
+        """This engine, with "hybrid90" where it would detect the real part alone."""
+        return self.replace(detection="hybrid90") if self.receiver.detection == "homodyne_re" else self
+
+    def ideal(self) -> "Engine":
+        """The exact transform with this engine's aperture, lens and detected quantity."""
+        powers = ("intensity", "amplitude", "homodyne_re")
+        encode, detection = self.modulator.encode, self.receiver.detection
+        return Engine(
+            shape=self.shape,
+            lens=self.lens,
+            centered=self.centered,
+            modulator=Modulator(encode="complex" if encode == "phase" else encode),
+            receiver=Receiver(detection=detection if detection in powers else "field"),
+        )
+
+
+register(Engine)
+
+# The group of each parameter that is in one.
+PLACES = {name: group for group, cls in GROUPS.items() for name, _, _ in parameters(cls)}
+
+
+def every_parameter(engine: Engine) -> Iterator[tuple[str, str, Parameter, Any]]:
+    """Group ("" for none), name, meaning and value of each parameter, group after group."""
+    for row in parameters(engine):
+        yield "", *row
+    for group in GROUPS:
+        for row in parameters(getattr(engine, group)):
+            yield group, *row
+
+
+def watts(photons: Any, frame_rate_hz: Any, responsivity: Any, transmission: Any = 1.0) -> Any:
+    """Watts that give so many photo-electrons in a pass; without a transmission, at the detectors."""
+    return photons * frame_rate_hz * ELECTRON_C / responsivity / transmission
+
+
+def _complex_array(name: str, values: Any) -> np.ndarray:
+    """Numbers in double precision. Raises: ValueError."""
+    try:
+        return np.asarray(values).astype(np.complex128)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers ({error})") from error
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def read_device(path: Path) -> tuple[Any, Any, dict[str, Any]]:
+    """The arrays `transfer` and `drive_table` of a file, None where there is no table, and its parameters.
+
+    Raises: ValueError for a file that cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found, None, {}
+            arrays = {name: found[name] for name in found.files}
+            if "transfer" not in arrays:
+                raise ValueError(f"has the arrays {', '.join(arrays) or 'none'}, and no `transfer`")
+            transfer, table = arrays.pop("transfer"), arrays.pop("drive_table", None)
+            values = {name: value.tolist() for name, value in arrays.items()}
+            return transfer, table, {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError) as error:
+        raise ValueError(f"{path} is no measured device that can be read ({error})") from error
+
+
+def _check_measured(engine: Engine) -> None:
+    """Checks measured arrays against the aperture, as far as they can be looked at."""
+    rows, columns = engine.shape
+    transfer = engine.device.transfer
+    if isinstance(transfer, np.ndarray):
+        if rows * columns > MOST_PIXELS:
+            raise ValueError(
+                f"an aperture {engine.shape} is too large to be measured; at most {MOST_PIXELS} pixels"
+            )
+        if len(transfer) != rows * columns:
+            raise ValueError(
+                f"transfer of shape {transfer.shape} is not of the aperture {engine.shape}, which has "
+                f"{rows * columns} pixels; set shape, or measure that one"
+            )
+    factors = (engine.input_factors, engine.output_factors)
+    for name, values in zip(("input_factors", "output_factors"), factors, strict=True):
+        if isinstance(values, np.ndarray) and values.shape != engine.shape:
+            raise ValueError(f"{name} of shape {values.shape} are not of the aperture {engine.shape}")
+    whole = engine.modulator.encode == "complex" and engine.linear
+    if any(values is not None for values in factors) and not (
+        whole and engine.receiver.detection != "homodyne_re"
+    ):
+        raise ValueError(
+            f"input_factors and output_factors are complex, which encode={engine.modulator.encode!r} or "
+            f"detection={engine.receiver.detection!r} is not; use 'complex' and 'hybrid90'"
+        )
+
+
+def _check_detection(engine: Engine) -> None:
+    receiver = engine.receiver
+    bandwidth, rate = receiver.bandwidth_hz, engine.frame_rate_hz
+    if is_number(bandwidth) and is_number(rate) and bandwidth < rate / 2:
+        raise ValueError(
+            f"bandwidth_hz={bandwidth:g} is below half of frame_rate_hz={rate:g}: such detectors mix a pass "
+            "with the one before, which is not emulated; raise it, or lower frame_rate_hz"
+        )
+    names = ("dark_current", "tia_noise", "load_ohm", "read_noise_e", "well_depth_e", "saturation_w")
+    electrical = [name for name in names if getattr(receiver, name) is not None]
+    if electrical and engine.laser.power_w is None:
+        raise ValueError(f"{electrical[0]} needs power_w, which sets the scale of the electronics")
+    if engine.detector.detectors == 0 and engine.laser.power_w is not None:
+        raise ValueError(
+            f"detection={receiver.detection!r} is no detector, so that power_w={engine.laser.power_w} does "
+            "nothing; choose 'hybrid90'"
+        )
+    if not engine.linear and (engine.dc_block or engine.backward == "optical" or engine.slices > 1):
+        raise ValueError(
+            f"detection={receiver.detection!r} loses the phase, which dc_block, slices and "
+            "backward='optical' need; choose another detection"
+        )
+
+
+def _check_writing(engine: Engine) -> None:
+    modulator = engine.modulator
+    digital = modulator.dac_bits_amp is not None and modulator.dac_range == "auto"
+    if engine.slices > 1 and not (digital and modulator.encode in ("complex", "signed")):
+        raise ValueError(
+            f"slices={engine.slices} needs dac_bits_amp, dac_range='auto' and encode 'complex' or 'signed', "
+            f"not {modulator.dac_bits_amp}, {modulator.dac_range!r} and {modulator.encode!r}"
+        )
+    if engine.dc_block and modulator.encode in ("amplitude", "phase"):
+        raise ValueError(
+            f"encode={modulator.encode!r} writes no negative numbers, which dc_block needs; use another"
+        )
+    if (engine.backward == "surrogate") != (engine.hardware is not None):
+        raise ValueError(
+            f"backward={engine.backward!r}, hardware={engine.hardware}: 'surrogate' needs one, others none"
+        )
+    if is_number(engine.frame_rate_hz) and engine.frame_rate_hz > modulator.speed_hz:
+        raise ValueError(
+            f"frame_rate_hz={engine.frame_rate_hz:g} is above the {modulator.speed_hz:g} Hz that modulators "
+            f"of kind={modulator.kind!r} follow; lower it, or choose another kind"
+        )
+
+
+def _check_light(engine: Engine) -> None:
+    """Refuses a power whose reference and unit intensity alone are more than a detector takes."""
+    laser, receiver = engine.laser, engine.receiver
+    leaves = (laser.power_w, receiver.responsivity, engine.device.insertion_loss_db, engine.frame_rate_hz)
+    leaves += (receiver.lo_ratio, receiver.well_depth_e, receiver.saturation_w)
+    if laser.power_w is None or any(value is not None and not is_number(value) for value in leaves):
+        return
+    reference = receiver.lo_ratio if receiver.detector.referenced else 0.0
+    falling = engine.photons * (1 + reference) / max(receiver.detector.detectors, 1)
+    capacities = engine.capacities
+    if falling > min(capacities, default=math.inf):
+        raise ValueError(
+            f"power_w={engine.laser.power_w:g} puts {falling:.3g} electrons into a detector in a pass, "
+            f"reference and unit intensity, and it takes {min(capacities):.3g}; lower power_w or lo_ratio, "
+            "or raise frame_rate_hz"
+        )

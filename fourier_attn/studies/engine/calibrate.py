@@ -1,0 +1,249 @@
+"""How well a hidden device is known after calibration.
+
+    python -m fourier_attn.studies.engine.calibrate --out=results/calibrate
+
+Hidden devices, the preset --engine with static errors of their own (--phase and --gain, in pairs), are probed
+through their noisy passes, by each way to detect (--detections), with more and more light (--photons). For
+each: what is left of the transfer matrix, and the ratio of signal to error that the measured model predicts,
+beside the one the device has, and the one it has with digital corrections.
+
+With --workdir=DIR, networks are fine-tuned on the synthetic reviews from the weights of --init_from=RUN, an
+exactly trained run: one through the measured model of the first device, with the most photons, one through
+the device, one through the preset without the errors. They, and the network they began with, are then
+evaluated through the hidden device.
+
+Writes OUT.json and OUT.png; files of an earlier study are not overwritten.
+"""
+
+import math
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from absl import flags
+from matplotlib.figure import Figure
+
+from fourier_attn import atomic, command, paths, provenance, style, train
+from fourier_attn.config import Config, default, set_engine
+from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
+from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
+from fourier_attn.studies.bands import interval
+from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
+
+MEASURED = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
+APERTURES = 500  # of random numbers, by which devices are judged
+DRAWS = 3  # of what changes from pass to pass, in which networks are judged
+PIXELS = (8, 8)  # of the networks' engine
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("engine", "chip_11x11", "preset that the hidden device is like")
+    flags.DEFINE_list("photons", ["1e3", "1e4", "1e5"], "photo-electrons of unit intensity in a pass")
+    flags.DEFINE_list("detections", ["hybrid90", "psi4", "linear3"], "ways to detect")
+    flags.DEFINE_integer("probes", 16, "rounds of probing", lower_bound=1)
+    flags.DEFINE_list("phase", ["0.3", "0.02"], "static phases of the hidden devices, rms in rad")
+    flags.DEFINE_list("gain", ["0.1", "0.01"], "static gains of the hidden devices, rms")
+    flags.DEFINE_integer("seed", 1, "of the hidden devices", lower_bound=0)
+    flags.DEFINE_string("workdir", None, "directory for the runs of networks; without it none is trained")
+    flags.DEFINE_string("init_from", None, "an exactly trained run, whose weights the networks begin with")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
+    flags.DEFINE_string("out", "calibrate", "name of the files, without .json, .png")
+
+
+def main() -> None:
+    """Probes, compares, writes."""
+    options, photons = flags.FLAGS, sorted(_numbers("photons"))
+    phases, gains = _numbers("phase"), _numbers("gain")
+    if len(phases) != len(gains):
+        raise ValueError(f"--phase={phases} and --gain={gains} must be pairs, one for each device")
+    if (options.workdir is None) != (options.init_from is None):
+        raise ValueError("--workdir and --init_from go together: where networks go, and what they begin with")
+    report, picture = (paths.given(f"{options.out}{ending}") for ending in (".json", ".png"))
+    for path in (report, picture):
+        if path.exists():
+            raise ValueError(
+                f"{path} is there from an earlier study; move it away, or name this one, --out=..."
+            )
+    given, rows = presets.preset(options.engine), []
+    hidden = [
+        given.replace(static_phase_rms=phase, static_gain_rms=gain, seed=options.seed)
+        for phase, gain in zip(phases, gains, strict=True)
+    ]
+    heads = ("phases, rad", "detection", "photons", "passes", "residual", "predicted", "hidden", "corrected")
+    print("".join(f"{head:>12}" for head in heads) + "   dB")
+    devices = [device.replace(detection=name) for device, name in product(hidden, options.detections)]
+    for device, number in [(device, number) for device in devices for number in photons]:
+        rows.append(compare(device, number, options.probes))
+        cells = list(rows[-1].values())
+        print(f"{cells[0]:>12g}{cells[2]:>12}{cells[3]:>12g}{cells[5]:>12}", end="")
+        print("".join(f"{cell:>12.2f}" for cell in cells[6:]))
+    networks = train_networks(given, hidden[0], photons[-1]) if options.workdir else []
+    for row in networks:
+        print(f"tuned through the {row['tuned_through']}: {100 * row['accuracy']:.2f} % on the hidden device")
+    atomic.make_folder(report.parent)
+    setting = {name: flags.FLAGS[name].value for name in ("engine", "seed", "probes")}
+    document = provenance.record() | {"setting": setting, "rows": rows, "networks": networks}
+    provenance.write(report, document)
+    style.save(draw(document), picture)
+    print(f"written to {report} and {picture.name}")
+
+
+def compare(hidden: Engine, photons: float, probes: int) -> dict[str, Any]:
+    """What calibration with so much light finds."""
+    keys = jax.random.split(jax.random.key(0), 4)
+    measured = calibrate(hidden, keys[0], photons=photons, probes=probes)
+    return {
+        "phase_rms": hidden.device.static_phase_rms,
+        "gain_rms": hidden.device.static_gain_rms,
+        "detection": hidden.receiver.detection,
+        "photons": photons,
+        "probes": probes,
+        "passes": passes(hidden, probes),
+        "residual_db": residual_db(measured, hidden),
+        "predicted_db": signal_to_error(measured, keys[1]),
+        "hidden_db": signal_to_error(hidden, keys[2]),
+        "corrected_db": signal_to_error(corrections(hidden, measured), keys[3]),
+    }
+
+
+def signal_to_error(engine: Engine, key: Any) -> float:
+    """Of random real numbers, against the exact transform, dB."""
+    x = jax.random.normal(jax.random.key(1), (APERTURES, *engine.shape))
+    exact = np.asarray(optical_dft2(x, engine.ideal()))
+    error = np.asarray(optical_dft2(x, engine, key)) - exact
+    return float(10 * np.log10(np.sum(np.abs(exact) ** 2) / np.sum(np.abs(error) ** 2)))
+
+
+def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[str, Any]]:
+    """Accuracies on the hidden device of networks that were fine-tuned through it, and through others."""
+    given, hidden = given.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
+    measured = calibrate(hidden, jax.random.key(0), photons=photons, probes=flags.FLAGS.probes)
+    directory = paths.given(flags.FLAGS.workdir)
+    atomic.make_folder(directory)
+    file = directory / "measured.npz"
+    with atomic.writing(file) as opened:
+        np.savez(opened, transfer=transfer_matrix(measured))
+    model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
+    found = [judged("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
+    engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}
+    for name, engine in engines.items():
+        run = directory / name.replace(" ", "-")
+        train.run(network(engine), run)
+        found.append(judged(name, run, hidden))
+    return found
+
+
+def judged(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
+    """A run's accuracy on test through the hidden device, in some draws of what changes between passes."""
+    judge = Judge(run, flags.FLAGS.data_dir)
+    each = [float(judge.through([hidden], judge.public, noise=draw)[0]) for draw in range(DRAWS)]
+    examples = len(judge.splits[judge.public].labels)
+    return {
+        "tuned_through": name,
+        "split": judge.public,
+        "examples": examples,
+        "accuracy": float(np.mean(each)),
+        "each": each,
+    }
+
+
+def network(engine: Engine) -> Config:
+    """The weights of `--init_from`, which go on for some hundred steps through the engine."""
+    config = default("fourier", "reviews")
+    with config.unlocked():
+        set_engine(config.model.mixer, engine)
+    config.init_from, config.init_padding = str(paths.given(flags.FLAGS.init_from).resolve()), "zero"
+    config.data.length, config.data.buckets, config.model.positions = 64, (), 64
+    config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 30
+    config.train.epochs, config.train.patience = 1, 0
+    if flags.FLAGS.data_dir:
+        config.data.dir = flags.FLAGS.data_dir
+    return config
+
+
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """Over the light of probing: residuals, and how far the model's ratio is from the device's."""
+    figure = style.figure(height=2.8)
+    left, right = figure.subplots(1, 2)
+    rows = document["rows"]
+    phases = list(dict.fromkeys(row["phase_rms"] for row in rows))
+    detections = list(dict.fromkeys(row["detection"] for row in rows))
+    for phase, detection in product(phases, detections):
+        those = [row for row in rows if (row["phase_rms"], row["detection"]) == (phase, detection)]
+        photons, name = [row["photons"] for row in those], f"{detection}, {phase:g} rad"
+        device, kind = phases.index(phase), detections.index(detection)
+        look = {"marker": style.MARKERS[device], "linestyle": ("-", "--", ":")[device % 3]}
+        look["color"] = style.COLOURS[kind]
+        label = detection if device == 0 else None  # the others' residuals are the same
+        left.semilogx(photons, [row["residual_db"] for row in those], label=label, **look)
+        right.loglog(photons, [_apart(row) for row in those], label=name, **look)
+    left.set(title="transfer matrix", ylabel="residual, dB")
+    right.set(title="signal over error: predicted and true", ylabel="apart, dB")
+    right.axhline(0.3, color="black", linewidth=0.6, linestyle=":")
+    for axes in (left, right):
+        axes.set_xlabel("photo-electrons of unit intensity in a pass")
+    style.label_ends(left, right)
+    return figure
+
+
+def recovered(results: Results, name: str) -> str:
+    """A line for each device, detection and light of probing: left over, predicted, there, and corrected."""
+    found = results.runs(name)
+    if not found:
+        return table(["detection"], [[NOT_RUN]])
+    lines = []
+    for row in found[name]["rows"]:
+        numbers = [row[f"{what}_db"] for what in ("residual", "predicted", "hidden")]
+        words = [f"{row['phase_rms']:g} rad, {row['gain_rms']:g}", row["detection"]]
+        words += [f"{row['photons']:,g}", f"{row['passes']:,}", *(f"{number:.1f}" for number in numbers)]
+        lines.append([*words, f"{_apart(row):.2f}", f"{row['corrected_db']:.1f}"])
+    head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "apart"]
+    return table([*head, "with factors"], lines) + notes(_described(found))
+
+
+def tuned(results: Results, name: str) -> str:
+    """A line for each network: its accuracy on the hidden device, with the 95 % interval over examples."""
+    found = results.runs(name)
+    if not found:
+        return table(["tuned through"], [[NOT_RUN]])
+    lines = []
+    for row in found[name]["networks"]:
+        low, high = interval(row["accuracy"], row["examples"])
+        lines.append(
+            [row["tuned_through"], f"{100 * row['accuracy']:.2f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        )
+    return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(found))
+
+
+def _apart(row: dict[str, Any]) -> float:
+    return abs(row["predicted_db"] - row["hidden_db"])
+
+
+def _described(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    documents = {}
+    for name, document in found.items():
+        of = document["setting"]
+        words = f"{of['engine']}, device {of['seed']}, {of['probes']} rounds"
+        documents[name] = document | {"setting": words}
+    return documents
+
+
+def _numbers(option: str) -> list[float]:
+    texts = getattr(flags.FLAGS, option)
+    try:
+        found = [float(text) for text in texts]
+    except ValueError as error:
+        raise ValueError(f"--{option}={','.join(texts)} must be numbers, like 1,2") from error
+    if not found or not all(0 < number < math.inf for number in found):
+        raise ValueError(f"--{option}={','.join(texts)} must be positive, one at least")
+    return found
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

@@ -1,0 +1,205 @@
+"""Accuracy against time: a device drifts, with and without calibrating it again.
+
+    python -m fourier_attn.studies.engine.drift --workdir=RUN [options]
+
+A trained network is evaluated on its test split (validation, where labels of test are not public) through
+--devices devices, seconds after their calibration (--ages), never calibrated again and at intervals
+(--intervals). Devices that are calibrated again stand spread evenly over the last whole interval before the
+age; those younger than it have not been calibrated again yet. The engine is --engine=PRESET, or else the
+run's own, or else chip_11x11, with drift of --phase_drift_rms, --gain_drift_rms and --drift_time_s where it
+has none of its own; these are assumed, not published.
+
+Writes NAME.json, a row for each device, age and interval, and what each interval costs in passes, and
+NAME.png with 95 % bands of the mean over devices, into the run's directory, for --out=NAME.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import flags
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+from tqdm import tqdm
+
+from fourier_attn import command, provenance, style
+from fourier_attn.data import TASKS
+from fourier_attn.optics import Engine
+from fourier_attn.optics.drift import drifts, recalibration
+from fourier_attn.studies import runs
+from fourier_attn.studies.bands import band, draw_band
+from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.robustness import choose_engines, new_files, number
+
+Rows = Sequence[dict[str, Any]]
+NEVER = math.inf  # interval of a device that is not calibrated again
+
+
+def define_flags() -> None:
+    runs.define_flags()
+    flags.DEFINE_list("ages", ["0", "60", "600", "1800", "3600", "36000"], "seconds since calibration")
+    flags.DEFINE_list("intervals", ["60", "600"], "seconds between calibrations")
+    flags.DEFINE_integer("devices", 10, "number of device seeds", lower_bound=2)
+    flags.DEFINE_string("engine", None, "preset instead of the run's own engine")
+    flags.DEFINE_float("phase_drift_rms", 0.2, "drift of phases over a long time, rad", lower_bound=0)
+    flags.DEFINE_float("gain_drift_rms", 0.05, "drift of gains, relative", lower_bound=0)
+    flags.DEFINE_float("drift_time_s", 3600.0, "correlation time of the drift, s", lower_bound=1e-9)
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_string("out", "drift", "name of the files in the run's directory, without .json, .png")
+
+
+def main() -> None:
+    """Evaluates, draws, tells."""
+    options, ages = flags.FLAGS, seconds("ages", least=0.0)
+    intervals = [NEVER, *seconds("intervals", least=1e-9)]
+    [directory] = runs.directories()
+    table, picture = new_files(directory, options.out)
+    judge = Judge(directory, options.data_dir, options.examples)
+    engine = drifting(choose_engines([judge])[0])
+    costs = [cost(engine, interval) for interval in intervals]
+    total = len(intervals) * len(ages)
+    rows = list(tqdm(accuracies(judge, engine, ages, intervals, options.devices), total=1 + total))
+    rows = [row for part in rows for row in part]
+    device = engine.device
+    setting = {
+        "pixels": engine.shape,
+        "detection": engine.receiver.detection,
+        "phase_drift_rms": device.phase_drift_rms,
+        "gain_drift_rms": device.gain_drift_rms,
+        "drift_time_s": device.drift_time_s,
+        "dataset": TASKS[judge.config.data.task].dataset,
+        "examples": len(judge.splits[judge.public].labels),
+    }
+    document = provenance.record() | {"networks": [judge.facts()]}
+    document |= {"setting": setting, "costs": costs, "rows": rows}
+    provenance.write(table, document)
+    style.save(draw(document), picture)
+    print_table(rows, costs)
+    print(f"written to {table} and {picture.name}")
+
+
+def seconds(option: str, least: float) -> list[float]:
+    """Times as given. Raises: ValueError."""
+    found = [number(option, text, float) for text in getattr(flags.FLAGS, option)]
+    if not found or not all(least <= time < math.inf for time in found):
+        raise ValueError(f"--{option}={found} must be seconds, from {least:g} up, and one at least")
+    return sorted(set(found))
+
+
+def drifting(engine: Engine) -> Engine:
+    """The engine with the drift of the flags, where it has none."""
+    names = ("phase_drift_rms", "gain_drift_rms", "drift_time_s")
+    return (
+        engine
+        if drifts(engine.device)
+        else engine.replace(**{name: flags.FLAGS[name].value for name in names})
+    )
+
+
+def cost(engine: Engine, interval: float) -> dict[str, Any]:
+    """What calibrating it again takes: passes for each of work, which are so much more time and energy."""
+    return {
+        "interval_s": told(interval),
+        "passes_for_each_of_work": recalibration(engine.replace(recalibrate_s=interval)),
+    }
+
+
+def told(interval: float) -> float | None:
+    return None if interval == NEVER else interval
+
+
+def moment(age: float, interval: float, share: float) -> float:
+    """When a device is looked at: at its age or, once it has been calibrated again, in the interval before.
+
+    There it is `share` of the interval after a calibration.
+    """
+    return age if age < interval else (math.floor(age / interval) - 1 + share) * interval
+
+
+def accuracies(
+    judge: Judge, engine: Engine, ages: Sequence[float], intervals: Sequence[float], devices: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Rows: the exact transform, then all devices at each age, for each interval; one program."""
+    row = {"run": judge.name, "split": judge.public}
+    yield [row | {"accuracy": judge.exact(judge.public)}]
+    for interval in intervals:
+        for age in ages:
+            moments = [moment(age, interval, (i + 0.5) / devices) for i in range(devices)]
+            engines = [
+                engine.replace(age_s=at, recalibrate_s=interval, seed=seed) for seed, at in enumerate(moments)
+            ]
+            found = judge.through(engines, judge.public)
+            place = row | {"interval_s": told(interval), "age_s": age}
+            yield [
+                place | {"device": seed, "looked_at_s": at, "accuracy": float(accuracy)}
+                for seed, (at, accuracy) in enumerate(zip(moments, found, strict=True))
+            ]
+
+
+def curves(rows: Rows) -> dict[float | None, dict[float, list[float]]]:
+    """Accuracies of the devices by interval and age."""
+    found: dict[float | None, dict[float, list[float]]] = {}
+    for row in rows:
+        if "age_s" in row:
+            ages = found.setdefault(row["interval_s"], {})
+            ages.setdefault(row["age_s"], []).append(row["accuracy"])
+    return found
+
+
+def name(interval: float | None) -> str:
+    return "never calibrated again" if interval is None else f"every {interval:g} s"
+
+
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """Accuracy over time, a curve for each interval."""
+    figure = style.figure(height=3.4)
+    axes, rows, setting = figure.subplots(), document["rows"], document["setting"]
+    ages = sorted({row["age_s"] for row in rows if "age_s" in row})
+    exact = 100 * rows[0]["accuracy"]
+    axes.plot([ages[0], ages[-1]], [exact] * 2, color="black", linewidth=0.8, label="exact transform")
+    for i, (interval, at) in enumerate(curves(rows).items()):
+        marker = style.MARKERS[i % len(style.MARKERS)]
+        draw_band(axes, list(at), list(at.values()), marker=marker, label=name(interval))
+    axes.set_xscale("symlog", linthresh=min((age for age in ages if age > 0), default=1.0))
+    axes.set_xticks(ages, [lasting(age) for age in ages])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.axvline(setting["drift_time_s"], color=style.GREY, linewidth=0.8, linestyle=":")
+    axes.set(
+        xlabel="time since the first calibration; dotted: correlation time of the drift",
+        ylabel=f"{rows[0]['split']} accuracy, %",
+        title=f"{rows[0]['run']} on {setting['dataset']}, drift {setting['phase_drift_rms']:g} rad, "
+        f"gain {setting['gain_drift_rms']:g}: means of devices with 95 % bands",
+    )
+    style.label_ends(axes)
+    return figure
+
+
+def lasting(seconds: float) -> str:
+    """In the largest unit that it is a whole number of."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def print_table(rows: Rows, costs: Rows) -> None:
+    """Mean and half of the 95 % band, in percent."""
+    found = curves(rows)
+    print(f"{rows[0]['run']}: {rows[0]['split']} accuracy, %; exact {100 * rows[0]['accuracy']:.2f}")
+    print(f"{'age, s':<26}" + "".join(f"{age:>14g}" for age in next(iter(found.values()))))
+    for (interval, ages), price in zip(found.items(), costs, strict=True):
+        cells = [band(values) for values in ages.values()]
+        share = price["passes_for_each_of_work"]
+        print(
+            f"{name(interval):<26}"
+            + "".join(f"{100 * mean:8.2f} ±{100 * half:4.2f}" for mean, half in cells)
+            + f"   {share:.2g} more passes"
+        )
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

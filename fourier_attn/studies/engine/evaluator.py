@@ -1,0 +1,125 @@
+"""A trained network judged through engines that it was not necessarily trained on."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evidence.suite.start_weights import digest_of
+from fourier_attn import data, model
+from fourier_attn.config import Config
+from fourier_attn.data.batches import Batch, Split
+from fourier_attn.inference import predictor
+from fourier_attn.optics import Engine, presets
+from fourier_attn.optics.drift import timed
+from fourier_attn.studies.collect import plain
+from fourier_attn.train import metrics
+from fourier_attn.train.evaluate import evaluate_split
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.step import make_eval_step
+
+
+def run_engine(directory: Path, config: Config) -> Engine | None:
+    """The engine that a run was trained on, None for the exact transform.
+
+    Raises: ValueError for a mixer without optical form.
+    """
+    if "engine" not in config.model.mixer:
+        raise ValueError(
+            f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form"
+        )
+    return presets.build(config.model.mixer.engine)
+
+
+class Judge:
+    """The best weights of a run, and the splits on which they are judged.
+
+    Args:
+      directory: of the run.
+      name: the run's in rows and figures; "": that of its directory.
+      data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
+      examples: the first so many of each split; 0 is all.
+    Raises: ValueError for a task without classes, or a mixer without optical form.
+    """
+
+    def __init__(self, directory: Path, data_dir: str | None = None, examples: int = 0, name: str = ""):
+        self.config, _, self.params = predictor.restore(directory)
+        self.name, self.engine = name or directory.name, run_engine(directory, self.config)
+        self.objective = OBJECTIVES[self.config.model.head]
+        if "accuracy" not in self.objective.names:
+            raise ValueError(
+                f"workdir={directory} has the task {self.config.data.task!r}, which has no accuracy; "
+                "name a run on a task with classes"
+            )
+        self.fields = self.config.model.to_dict()
+        padding = self.fields["mixer"].get("padding")
+        if padding == "own":
+            raise ValueError(
+                f"workdir={directory} transforms each example at its own length (padding='own'), which has "
+                "no optical form; name a run with padding='invariant', 'zero' or 'tokens'"
+            )
+        if padding == "invariant":  # each example is padded to its length: the same
+            self.fields["mixer"]["padding"] = "zero"
+        self.splits = _splits(self.config, directory, data_dir, examples)
+        self._exact = jax.jit(self._step)
+        self._engines = jax.jit(self._through, static_argnums=4)
+
+    def facts(self) -> dict[str, str]:
+        """Returns which network it is: its name, a digest of its weights, and one of its configuration."""
+        knobs = json.dumps(plain(self.config), sort_keys=True)
+        return {
+            "run": self.name,
+            "weights": digest_of(self.params),
+            "config": hashlib.sha256(knobs.encode()).hexdigest()[:16],
+        }
+
+    @property
+    def public(self) -> str:
+        """The test split, or the validation split where labels of test are not public."""
+        return "test" if not data.hidden(self.splits["test"].labels) else "validation"
+
+    def exact(self, split: str) -> float:
+        """Accuracy with the exact transform."""
+        total, _ = evaluate_split(
+            lambda *inputs: self._exact(*inputs, None, 0), self.params, self.splits[split]
+        )
+        return metrics.mean(total)["accuracy"]
+
+    def through(
+        self, engines: Sequence[Engine], split: str, noise: int = 0, prefer: str | None = None
+    ) -> np.ndarray:
+        """Accuracies through engines that differ in strengths alone, all in one program.
+
+        Args:
+          noise: seed of what changes from pass to pass.
+          prefer: the plan; None: the one that the run has.
+        """
+        engines = [engine.replace(device=timed(engine.device)) for engine in engines]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *engines)
+        total, _ = evaluate_split(
+            lambda params, batch: self._engines(params, batch, stacked, noise, prefer),
+            self.params,
+            self.splits[split],
+            title=split,
+        )
+        return metrics.each(total)["accuracy"].reshape(len(engines), -1).mean(axis=1)
+
+    def _through(self, params: Any, batch: Batch, engines: Engine, noise: Any, prefer: str | None) -> Any:
+        changes = {} if prefer is None else {"prefer": prefer}
+        return jax.vmap(lambda engine: self._step(params, batch, engine, noise, **changes))(engines)
+
+    def _step(self, params: Any, batch: Batch, engine: Engine | None, noise: Any, **changes: Any) -> Any:
+        mixer = self.fields["mixer"] | {"engine": engine, "eval_engine": None} | changes
+        network = model.build(self.fields | {"mixer": mixer})
+        return make_eval_step(network, self.objective, self.config.train.seeds, noise)(params, batch)
+
+
+def _splits(config: Config, directory: Path, data_dir: str | None, examples: int) -> dict[str, Split]:
+    config.data.eval_examples = config.data.test_examples = examples
+    splits = predictor.load(config, directory, data_dir)
+    return {"validation": splits.validation, "test": splits.test}

@@ -1,0 +1,274 @@
+"""Energy against accuracy: which engine gives a trained network how much accuracy for how many joules.
+
+    python -m fourier_attn.studies.engine.pareto --workdir=RUN [options]
+
+Searched together: bits of all converters, slices, averages, optical power and plan. Every combination judges
+the first --search_examples of the validation split; the best of them, --keep many, then judge the test split,
+on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
+--engine=PRESET, or else the run's own, or else chip_11x11.
+
+Joules are those of an example's transforms in the batches in which they are judged, where two examples may
+share a pass, with the prices of the component library (all low, typical, all high); the same transforms on
+this machine's processor stand beside them, timed, and their watts by RAPL where that can be read, else by
+cited power. All else that the network computes is electronic in either case.
+
+Writes NAME.json and NAME.png into the run's directory, for --out=NAME.
+
+    python -m fourier_attn.studies.engine.pareto --measured=FILE --config=FILE[:task] --out=NAME [options]
+
+computes the joules of an earlier result again, with today's plans and prices. Accuracies and the processor's
+joules stay as they were measured. The configuration is the network's.
+"""
+
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import flags
+from ml_collections import config_flags
+from tqdm import tqdm
+
+from fourier_attn import command, paths, provenance, style
+from fourier_attn.config import Config, fit_grid, tokens
+from fourier_attn.optics import Engine, components, presets
+from fourier_attn.optics.planner import PREFER
+from fourier_attn.studies import runs
+from fourier_attn.studies.engine import frontier
+from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.projection import Options, energy_at_corners
+from fourier_attn.studies.engine.robustness import new_files, number
+from fourier_attn.studies.engine.step_timing import measure
+from fourier_attn.studies.engine.workload import Work, layers, transforms
+
+
+class Choice(NamedTuple):
+    """What is chosen of an engine.
+
+    Args:
+      prefer: the plan with fewer passes, or with less error.
+      bits: of all converters.
+      slices, averages: passes for the digits of a number, and passes whose mean is taken.
+      power: times the engine's optical power.
+    """
+
+    prefer: str
+    bits: int
+    slices: int
+    averages: int
+    power: float
+
+    def engine(self, base: Engine, device: int = 0) -> Engine:
+        """The engine with it, as its device of that number."""
+        changed = presets.scaled(base, self.bits, 1.0, device)
+        changed = changed.replace(slices=self.slices, averages=self.averages)
+        return changed.with_photons(changed.photons * self.power)
+
+
+def define_flags() -> None:
+    runs.define_flags()
+    flags.DEFINE_string(
+        "engine", None, "preset, or file of a measured device, to start from instead of the run's own engine"
+    )
+    flags.DEFINE_list("shape", [], "rows,columns of the aperture, instead of the engine's")
+    flags.DEFINE_list("prefer", list(PREFER), "plans: with fewer passes, with less error")
+    flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters")
+    flags.DEFINE_list("slices", ["1", "2"], "passes for the digits of a number")
+    flags.DEFINE_list("averages", ["1", "4"], "passes whose mean is taken")
+    flags.DEFINE_list("power", ["0.01", "0.1", "1", "10"], "optical power, times the engine's")
+    flags.DEFINE_integer("search_examples", 500, "so many validation examples to search on", lower_bound=1)
+    flags.DEFINE_integer("examples", 2000, "so many test examples for the chosen; 0: all", lower_bound=0)
+    flags.DEFINE_integer("keep", 12, "engines that are judged on the test split", lower_bound=1)
+    flags.DEFINE_integer("devices", 3, "number of device seeds of each", lower_bound=1)
+    flags.DEFINE_float("seconds", 5.0, "how long to time the electronic transforms, s", lower_bound=0)
+    flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
+    config_flags.DEFINE_config_file("config", help_string="with --measured: the network's configuration")
+    flags.DEFINE_string("measured", None, "JSON file of an earlier result, whose joules are computed again")
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_string("out", "pareto", "name of the files in the run's directory, without .json, .png")
+
+
+def main() -> None:
+    """Searches, judges, draws; or computes joules again."""
+    options, choices = flags.FLAGS, grid()
+    own = None if options.components is None else paths.given(options.components)
+    prices = Options(library=components.library(own))
+    if options.measured is not None:
+        if options.config is None:
+            raise ValueError(f"--measured={options.measured} needs the network, --config=FILE[:task]")
+        out = paths.given(options.out)
+        config = fit_grid(options.config)
+        base = base_engine(presets.build(config.model.mixer.to_dict().get("engine")))
+        document = again(paths.given(options.measured), config, base, prices)
+        write(document, out.with_name(f"{out.name}.json"), out.with_name(f"{out.name}.png"))
+        return
+    [directory] = runs.directories()
+    table, picture = new_files(directory, options.out)
+    finder = Judge(directory, options.data_dir, options.search_examples)
+    if finder.public != "test":
+        raise ValueError(
+            f"workdir={directory} has a task whose test labels are not public, so that nothing would be left "
+            "to judge what was chosen; name a run on another task"
+        )
+    base = base_engine(finder.engine)
+    presets.check_variants(base, options.devices)
+    if base.photons is None:
+        raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
+    judge = Judge(directory, options.data_dir, options.examples)
+    here = electronic(judge, options.seconds, prices)
+    rows = [
+        row | {"part": "searched"} for row in search(finder, base, distinct(finder, base, choices), prices)
+    ]
+    chosen = frontier.nearest(rows, options.keep)
+    count = len(judge.splits["test"].labels)
+    exact = judge.exact("test")
+    rows += [{"part": "exact", "accuracy": exact, "examples": count}]
+    for row in tqdm(chosen, unit="engine"):
+        judged = on_devices(judge, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
+        rows.append(row | judged | {"part": "judged", "examples": count})
+    rows.append(here | {"accuracy": exact})
+    config = judge.config
+    setting = (
+        f"{judge.name}: {layers(config)} layers of {config.model.mixer.name}, {tokens(config)} tokens, "
+        f"d = {config.model.d}, on "
+        f"{base.shape[0]} x {base.shape[1]} pixels"
+    )
+    document = provenance.record() | {"setting": setting, "networks": [judge.facts()], "rows": rows}
+    write(document, table, picture)
+
+
+def write(document: dict[str, Any], table: Path, picture: Path) -> None:
+    """Writes the numbers and the figure, and prints the table."""
+    provenance.write(table, document)
+    style.save(frontier.draw(document), picture)
+    print(frontier.table(document["rows"]))
+    print(f"written to {table} and {picture.name}")
+
+
+def base_engine(own: Engine | None) -> Engine:
+    """Returns the engine of --engine, else the run's own or chip_11x11, with the aperture of --shape."""
+    options = flags.FLAGS
+    base = own or presets.preset("chip_11x11")
+    base = base if options.engine is None else presets.preset(options.engine)
+    if options.shape:
+        base = base.replace(shape=tuple(int(number("shape", side, int)) for side in options.shape))
+    return base
+
+
+def again(file: Path, config: Config, base: Engine, prices: Options) -> dict[str, Any]:
+    """Returns an earlier result with joules of today's plans and prices.
+
+    Raises: ValueError for a file that is not such a result, or is one of another network or engine.
+    """
+    try:
+        document = json.loads(file.read_text())
+        measured = document.get("measured") or {
+            k: v for k, v in document.items() if k not in ("setting", "rows")
+        }
+        for row in document["rows"]:
+            if row["part"] in ("searched", "judged"):
+                found = spent(config, base, Choice(*(row[name] for name in Choice._fields)), prices)
+                if not all(
+                    math.isclose(found[name], row[name], rel_tol=1e-6) for name in ("passes", "photons")
+                ):
+                    raise ValueError(f"today {found['passes']:g} passes with {found['photons']:g} photons")
+                row |= found
+        setting = document["setting"].split(";")[0]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--measured={file} is not a result of this network and engine ({error})") from error
+    setting += f"; joules of engines computed again, all else of {measured['date'][:10]}"
+    return document | provenance.record() | {"setting": setting, "measured": measured}
+
+
+def grid() -> list[Choice]:
+    """All combinations of what is given, those that share a program one after the other.
+
+    Raises: ValueError.
+    """
+    options = flags.FLAGS
+    if unknown := set(options.prefer) - set(PREFER):
+        raise ValueError(f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFER)}")
+    ranges = {"bits": (2, 24), "slices": (1, 64), "averages": (1, 1_000_000)}
+    whole = {name: [number(name, text, int) for text in getattr(options, name)] for name in ranges}
+    power = [number("power", text, float) for text in options.power]
+    for name, (least, most) in ranges.items():
+        if not whole[name] or not all(least <= value <= most for value in whole[name]):
+            raise ValueError(f"--{name}={whole[name]} must lie from {least} to {most}, one at least")
+    if not power or not all(0 < factor < math.inf for factor in power) or not options.prefer:
+        raise ValueError(f"--power={power} must be positive, and --prefer={options.prefer} have one at least")
+    return [Choice(*values) for values in itertools.product(options.prefer, *whole.values(), power)]
+
+
+def distinct(judge: Judge, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
+    """Those of the choices that differ: one plan, where fewer passes and less error ask for the same."""
+    plans = {prefer: job_of(judge.config, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
+    first = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
+    return [choice for choice in choices if first[choice.prefer] == choice.prefer]
+
+
+def search(
+    judge: Judge, base: Engine, choices: Sequence[Choice], prices: Options
+) -> Iterator[dict[str, Any]]:
+    """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
+    groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
+    for group in tqdm(groups, unit="program"):
+        prefer = group[0].prefer
+        engines = [choice.engine(base) for choice in group]
+        accuracies = judge.through(engines, "validation", prefer=prefer)
+        for choice, accuracy in zip(group, accuracies, strict=True):
+            found = spent(judge.config, base, choice, prices)
+            yield {**choice._asdict(), **found, "validation_accuracy": float(accuracy)}
+
+
+def spent(config: Config, base: Engine, choice: Choice, prices: Options) -> dict[str, Any]:
+    """Returns the photons, passes and joules of an example's transforms."""
+    blocks, batch, engine = layers(config), config.data.batch, choice.engine(base)
+    plan = job_of(config, prefer=choice.prefer).plan(engine)
+    joules = energy_at_corners(engine, plan.load(blocks), prices)
+    return {
+        "photons": float(engine.photons),
+        "passes": blocks * plan.passes / batch,
+        "joules": {corner: lines["total"] / batch for corner, lines in joules.items()},
+    }
+
+
+def job_of(config: Config, **changes: Any) -> Work:
+    """Returns what a layer of the network leaves to an engine, for a batch."""
+    job = transforms(config, config.data.batch, **changes)
+    assert job is not None  # a mixer with an engine has transforms
+    return job
+
+
+def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
+    """Accuracy on test, the mean over devices, each with draws of its own; and each one's."""
+    each = [
+        judge.through([choice.engine(base, device)], "test", device, choice.prefer)[0]
+        for device in range(devices)
+    ]
+    return {"accuracy": float(sum(each) / devices), "devices": [float(value) for value in each]}
+
+
+def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
+    """Joules of an example's transforms on this machine's processor."""
+    config = judge.config
+    measured = measure(config, job_of(config), seconds, prices.library)
+    if measured.power is None:
+        raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")
+    took = measured.taken["inference"]
+    each = took.transform / config.data.batch
+    joules = {corner: each * getattr(measured.power, corner) for corner in components.CORNERS}
+    return {
+        "part": "electronic",
+        "joules": joules,
+        "power": measured.power.text,
+        "seconds": each,
+        "share": took.share,
+    }
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

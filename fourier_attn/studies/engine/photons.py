@@ -1,0 +1,149 @@
+"""Accuracy against photons: how little light a trained network needs.
+
+    python -m fourier_attn.studies.engine.photons --workdir=RUN --against=OTHER [options]
+
+A trained network is evaluated on its test split (validation, where labels of test are not public) through an
+engine whose laser gives a pixel that is written with 1 so many photo-electrons in a pass (--photons), on
+--devices devices. Electronics are taken off, so that shot noise is what few photons bring; --electronics
+leaves them. The engine is --engine=PRESET, or else the run's own, or else the other run's, or else
+chip_11x11. `--against=OTHER` puts a second run beside the first: one trained exactly beside one that was
+trained, or fine-tuned, through an engine with little light.
+
+Writes NAME.json, a row for each evaluation, and NAME.png with 95 % bands of the mean over devices, into the
+run's directory, for --out=NAME.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import flags
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from fourier_attn import command, provenance, style
+from fourier_attn.data import TASKS
+from fourier_attn.optics import Engine, presets
+from fourier_attn.studies import runs
+from fourier_attn.studies.bands import band, draw_band
+from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.robustness import choose_engines, new_files, number
+
+Rows = Sequence[dict[str, Any]]
+ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")
+
+
+def define_flags() -> None:
+    runs.define_flags(against=True)
+    flags.DEFINE_list("photons", ["0.1", "1", "10", "100", "1000"], "photo-electrons of a pixel in a pass")
+    flags.DEFINE_integer("devices", 10, "number of device seeds; 1 for a measured one", lower_bound=1)
+    flags.DEFINE_bool("electronics", False, "with the noise of the engine's electronics")
+    flags.DEFINE_string(
+        "engine", None, "preset, or file of a measured device, instead of the runs' own engine"
+    )
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_string("out", "photons", "name of the files in the run's directory, without .json, .png")
+
+
+def main() -> None:
+    """Evaluates one run, or two."""
+    options = flags.FLAGS
+    photons = [number("photons", text, float) for text in options.photons]
+    if not photons or not all(0 < n < math.inf for n in photons):
+        raise ValueError(f"--photons={photons} must be positive, and one at least")
+    directories = runs.directories()
+    table, picture = new_files(directories[0], options.out)
+    judges = [
+        Judge(directory, options.data_dir, options.examples, name)
+        for directory, name in zip(directories, runs.labels(directories), strict=True)
+    ]
+    rows, engines = [], choose_engines(judges)
+    for engine in engines:
+        presets.check_variants(engine, options.devices)
+    with tqdm(total=len(judges) * (1 + len(photons))) as bar:
+        for judge, engine in zip(judges, engines, strict=True):
+            for part in accuracies(judge, engine, sorted(set(photons)), options.devices):
+                rows += part
+                bar.update()
+    document = provenance.record() | {"networks": [judge.facts() for judge in judges], "rows": rows}
+    provenance.write(table, document)
+    style.save(draw(document), picture)
+    print_table(rows)
+    print(f"written to {table} and {picture.name}")
+
+
+def starved(engine: Engine, photons: float) -> Engine:
+    """The engine with that little light; without electronics, unless the flag keeps them."""
+    off = {} if flags.FLAGS.electronics else dict.fromkeys(ELECTRONICS)
+    return engine.replace(**off).with_photons(photons)
+
+
+def accuracies(
+    judge: Judge, engine: Engine, photons: Sequence[float], devices: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Rows: the exact transform, then all devices for each number of photons; one program."""
+    row = {"run": judge.name, "split": judge.public, "dataset": TASKS[judge.config.data.task].dataset}
+    row |= {"examples": len(judge.splits[judge.public].labels)}
+    yield [row | {"accuracy": judge.exact(judge.public)}]
+    for n in photons:
+        dim = starved(engine, n)
+        found = judge.through([dim.replace(seed=seed) for seed in range(devices)], judge.public)
+        yield [
+            row | {"photons": n, "device": seed, "accuracy": float(accuracy)}
+            for seed, accuracy in enumerate(found)
+        ]
+
+
+def curves(rows: Rows) -> dict[str, dict[float, list[float]]]:
+    """Accuracies of the devices by run and photons."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for row in rows:
+        if "photons" in row:
+            found.setdefault(row["run"], {}).setdefault(row["photons"], []).append(row["accuracy"])
+    return found
+
+
+def exact(rows: Rows, run: str) -> float:
+    return next(row["accuracy"] for row in rows if row["run"] == run and "photons" not in row)
+
+
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """Accuracy over photons, a curve for each run."""
+    figure = style.figure(height=3.4)
+    axes, rows = figure.subplots(), document["rows"]
+    for i, (run, found) in enumerate(curves(rows).items()):
+        look = {"color": style.COLOURS[i], "marker": style.MARKERS[i]}
+        draw_band(axes, list(found), list(found.values()), label=run, **look)
+        axes.plot(
+            [min(found), max(found)],
+            [100 * exact(rows, run)] * 2,
+            color=style.COLOURS[i],
+            linewidth=0.8,
+            linestyle=":",
+        )
+    axes.set(
+        xscale="log",
+        xlabel="photo-electrons of a pixel written with 1, in a pass",
+        ylabel=f"{rows[0]['split']} accuracy, %",
+        title=f"{rows[0]['dataset']}: means of devices with 95 % bands; dotted: exact transform",
+    )
+    style.label_ends(axes)
+    return figure
+
+
+def print_table(rows: Rows) -> None:
+    """Mean and half of the 95 % band, in percent."""
+    for run, found in curves(rows).items():
+        print(f"{run}: {rows[0]['split']} accuracy, %; exact {100 * exact(rows, run):.2f}")
+        for n, values in found.items():
+            mean, half = band(values)
+            sure = "" if math.isnan(half) else f" ± {100 * half:.2f}"
+            print(f"{n:>10g} photons  {100 * mean:6.2f}{sure}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

@@ -1,0 +1,102 @@
+"""Passes and errors of the plans of a transform: python -m fourier_attn.studies.engine.plans [--out=FILE.json].
+
+Random complex arrays of each size are transformed through a preset by each plan, and compared with the exact
+transform: signal over error in dB, with as many averages of each pass as given.
+"""
+
+import sys
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from fourier_attn import command, paths, provenance
+from fourier_attn.optics import Engine, optical_dft, plan
+from fourier_attn.optics.planner import PREFER
+from fourier_attn.optics.presets import preset
+from fourier_attn.studies.markdown import Results, notes, table
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("engine", "chip_11x11", "preset, or file of a measured device")
+    flags.DEFINE_list("sizes", ["64x64", "100x37", "256x64", "512x128"], "sizes of arrays")
+    flags.DEFINE_list("averages", ["1", "2"], "how often each pass is made, and its results averaged")
+    flags.DEFINE_string("out", None, "file that gets all numbers")
+
+
+def main() -> None:
+    sizes = [_size(text) for text in flags.FLAGS.sizes]
+    averages = [_count(text) for text in flags.FLAGS.averages]
+    rows = []
+    for size in sizes:
+        for average in averages:
+            engine = preset(flags.FLAGS.engine).replace(averages=average)
+            rows += [row(size, engine, prefer) for prefer in PREFER]
+            for found in rows[-len(PREFER) :]:
+                print(
+                    f"{found['size']:>9}, averages {average}, prefer {found['prefer']:>6}: "
+                    f"{found['passes']:6,} passes, {found['stages']} stages, {found['snr_db']:.2f} dB"
+                )
+    if flags.FLAGS.out:
+        document = provenance.record() | {"engine": flags.FLAGS.engine, "rows": rows}
+        provenance.write(paths.given(flags.FLAGS.out), document)
+
+
+def row(size: tuple[int, int], engine: Engine, prefer: str) -> dict[str, Any]:
+    """What a plan takes, and how well it does on one random array."""
+    planned = plan("dft", size, engine, prefer=prefer)
+    light, noise = jax.random.split(jax.random.key(0))
+    real, imag = jax.random.normal(light, (2, *size), jnp.float32)
+    x = jax.lax.complex(real, imag)
+    y = jax.jit(partial(optical_dft, engine=engine, prefer=prefer))(x, key=noise)
+    exact = np.fft.fft2(np.asarray(x, np.complex128), norm="ortho")
+    ratio = np.sum(np.abs(exact) ** 2) / np.sum(np.abs(np.asarray(y) - exact) ** 2)
+    return {
+        "size": " x ".join(map(str, size)),
+        "prefer": prefer,
+        "averages": engine.averages,
+        "passes": planned.passes,
+        "stages": planned.stages,
+        "method": planned.method,
+        "snr_db": float(10 * np.log10(ratio)),
+    }
+
+
+def compared(results: Results, name: str) -> str:
+    """By size and averages, what either plan takes, and its error."""
+    document = results.document(name)
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in document["rows"]:
+        found.setdefault((one["size"], one["averages"]), {})[one["prefer"]] = one
+    head, lines = ["size", "averages"], []
+    for prefer in PREFER:
+        head += [f'prefer "{prefer}": passes', "stages", "dB"]
+    for (size, averages), plans in found.items():
+        cells = [size, str(averages)]
+        for prefer in PREFER:
+            one = plans[prefer]
+            cells += [f"{one['passes']:,}", str(one["stages"]), f"{one['snr_db']:.1f}"]
+        lines.append(cells)
+    return table(head, lines) + notes({name: document})
+
+
+def _size(text: str) -> tuple[int, int]:
+    numbers = text.split("x")
+    if len(numbers) != 2 or not all(number.isdecimal() and 0 < int(number) < 10**4 for number in numbers):
+        raise ValueError(f"--sizes={text} is no size; give some, like --sizes=64x64,100x37")
+    rows, columns = map(int, numbers)
+    return rows, columns
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 10**4:
+        raise ValueError(f"--averages={text} is no number from 1 up; give some, like --averages=1,2")
+    return int(text)
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

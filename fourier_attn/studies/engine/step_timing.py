@@ -1,0 +1,173 @@
+"""How long a network's step takes on the present device, and its transforms alone: medians, in turn."""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fourier_attn import model
+from fourier_attn.config import ENGINES
+from fourier_attn.optics import components
+from fourier_attn.studies.engine.cpu_power import Power, cpu_power
+from fourier_attn.studies.engine.workload import Work, layers
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
+
+MODES = {"inference": 1, "training": 2}  # transforms, over those of a forward pass: the backward has as many
+POWER_S = 1.0  # for so long its watts are measured
+
+
+class Taken(NamedTuple):
+    """Seconds of one step.
+
+    Args:
+      step: the configured network, without an engine.
+      explicit: the network that calls the transform as such.
+      no_mixer: with identity in its place.
+      transform, after: those of all layers, by themselves; what optics leave to be done.
+    """
+
+    step: float
+    explicit: float
+    no_mixer: float
+    transform: float
+    after: float
+
+    @property
+    def share(self) -> float:
+        """Of the transform in the step; alone it may take longer than inside."""
+        return min(self.transform / self.explicit, 1.0)
+
+
+class Measured(NamedTuple):
+    """By mode; how many rounds there were; what the processor drew, where it does the work."""
+
+    taken: dict[str, Taken]
+    rounds: int
+    power: Power | None
+
+
+def measure(config: Any, job: Work | None, budget_s: float, library: components.Library) -> Measured:
+    """Seconds per step on the present device, for each mode, and its watts where that is the processor."""
+    settings = config.model.to_dict()
+    exact = settings["mixer"]
+    for mixer in (exact, *settings["others"].values()):
+        mixer |= {name: None for name in ENGINES if name in mixer}
+    networks = {"step": exact, "no_mixer": {"name": "identity"}}
+    if job and job.explicit:
+        networks["explicit"] = exact | dict(job.explicit)
+    sides = {}
+    for name, fields in networks.items():
+        layout = [fields["name"] if each == exact["name"] else each for each in settings["layout"]]
+        network = model.build(settings | {"mixer": fields, "layout": layout})
+        sides["inference", name], sides["training", name] = step_functions(config, network)
+    if job:
+        sides |= _parts(config, job)
+    median, rounds = interleave(sides, budget_s)
+    taken = {}
+    for mode in MODES:
+        compute = median.get((mode, "compute"), 0.0)
+        without = median.get((mode, "without"), 0.0)
+        taken[mode] = Taken(
+            step=median[mode, "step"],
+            explicit=median.get((mode, "explicit"), median[mode, "step"]),
+            no_mixer=median[mode, "no_mixer"],
+            transform=max(compute - without, 0.0),
+            after=median.get((mode, "after"), 0.0),
+        )
+    power = None
+    if jax.devices()[0].platform == "cpu":
+        step = sides["inference", "step"]
+        duration = min(budget_s, POWER_S)
+        power = cpu_power(lambda: jax.block_until_ready(step()), duration, library=library)
+    return Measured(taken, rounds, power)
+
+
+def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """One step of inference and one of training on random tokens, or on random images."""
+    draw, b, example = np.random.default_rng(config.seed), config.data.batch, model.example(config.model)
+    if config.model.inputs == "tokens":
+        if config.model.vocab < 3:
+            raise ValueError(
+                f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3"
+            )
+        inputs = draw.integers(2, config.model.vocab, (b, config.data.length))
+    else:
+        inputs = draw.integers(0, 256, (b, *example.shape[1:]))
+    batch = {
+        "inputs": jnp.asarray(inputs, example.dtype),
+        "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
+        "weight": jnp.ones(b, jnp.float32),
+    }
+    optimizer = build_optimizer(config.optim)
+    objective = OBJECTIVES["classes"]
+    init_key, key = make_keys(config.seed, 1)
+    state = make_init(network, optimizer, objective, example)(init_key)
+    params = jax.tree.map(jnp.copy, state.params)  # a training step takes its state's memory
+    eval_step = make_eval_step(network, objective)
+    train_step = make_train_step(network, optimizer, objective)
+
+    def train() -> Any:
+        nonlocal state
+        state = train_step(state, batch, key)
+        return state.step
+
+    return partial(eval_step, params, batch), train
+
+
+def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
+    """The transform of all layers by itself, and what is subtracted from it and added to it."""
+    parts = {
+        "compute": (job.compute, job.arrays),
+        "without": (job.without, job.arrays),
+        "after": (job.after, job.after_arrays),
+    }
+    sides = {}
+    for name, (function, shapes) in parts.items():
+        if function is None:
+            continue
+        arrays = [_normal(shape, config.model.dtype, seed) for seed, shape in enumerate(shapes)]
+        forward, both = jax.jit(function), jax.jit(partial(_both, function))
+        sides["inference", name] = partial(_repeat, forward, layers(config), arrays)
+        sides["training", name] = partial(_repeat, both, layers(config), arrays)
+    return sides
+
+
+def _normal(shape: tuple[int, ...], dtype: str, seed: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), dtype)
+
+
+def _repeat(function: Callable[..., Any], times: int, arrays: list[jax.Array]) -> None:
+    for _ in range(times):
+        jax.block_until_ready(function(*arrays))
+
+
+def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
+    """Forward and backward."""
+    y, pull = jax.vjp(function, *arrays)
+    return pull(y)
+
+
+def interleave(sides: dict[Any, Callable[[], Any]], budget_s: float) -> tuple[dict[Any, float], int]:
+    """Median seconds of each side, all in turn, three rounds at least; and the number of rounds.
+
+    A call before the timed one fills the caches, which the others have emptied.
+    """
+    for side in sides.values():  # compiles
+        jax.block_until_ready(side())
+    taken = {name: [] for name in sides}
+    rounds, start = 0, time.perf_counter()
+    while rounds < 3 or time.perf_counter() - start < budget_s:
+        rounds += 1
+        for name, side in sides.items():
+            jax.block_until_ready(side())
+            begin = time.perf_counter()
+            jax.block_until_ready(side())
+            taken[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(values) for name, values in taken.items()}, rounds

@@ -1,0 +1,1 @@
+"""Looks inside trained runs and layers: attention maps, filters, matrices."""

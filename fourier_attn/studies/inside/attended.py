@@ -1,0 +1,153 @@
+"""Where questions look: python -m fourier_attn.studies.inside.attended --workdir=runs/NAME,runs/OTHER
+
+Of runs on the task `shapes`, over the test images: the share of the question token's weights that lies on
+the patches with the shape that is asked about, in the mean over heads and of the head that has most on
+validation, and how often that head's largest weight is on one of them (the pointing game; Zhang et al.,
+arXiv 1608.00507). Beside them the share of those patches in the image, which weights that know nothing would
+have.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from absl import flags
+
+from fourier_attn import command, data, model, paths, provenance
+from fourier_attn.data.batches import Split
+from fourier_attn.data.reading import read_images
+from fourier_attn.data.sources import shapes
+from fourier_attn.data.tfds import prepared, read_pictures
+from fourier_attn.inference import predictor
+from fourier_attn.layers.introspection import attention_maps
+from fourier_attn.studies import runs
+from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
+from fourier_attn.train.evaluate import evaluate_split
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.rundir import workdir
+from fourier_attn.train.step import make_eval_step, model_inputs
+
+
+def define_flags() -> None:
+    runs.define_flags(several=True)
+    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now; default: where the run says")
+    flags.DEFINE_string("out", "results/attended.json", "file that gets the numbers")
+
+
+def main() -> None:
+    directories, rows, commands = runs.directories(), [], []
+    for directory, name in zip(directories, runs.labels(directories), strict=True):
+        rows += look(directory, name)
+        facts = workdir.record(directory)
+        commands.append(f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}")
+    setting = f"synthetic_shapes; the networks by {'; '.join(commands)}"
+    provenance.write(paths.given(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})
+    print(f"written to {flags.FLAGS.out}")
+
+
+def look(directory: Path, name: str) -> list[dict[str, Any]]:
+    """Of one run, a row for each kind of question.
+
+    Raises: ValueError for a run on another task, or with other tokens than the cells of the images.
+    """
+    config, network, params = predictor.restore(directory)
+    task = data.TASKS[config.data.task]
+    if config.data.task != "shapes":
+        raise ValueError(f"workdir={directory} is a run on {config.data.task!r}; name one on shapes")
+    if model.grid(config.model) != (shapes.GRID,) * 2 or config.model.class_token:
+        raise ValueError(
+            f"workdir={directory} has other tokens than the {shapes.GRID} x {shapes.GRID} cells of shapes"
+        )
+    splits = predictor.load(config, directory, flags.FLAGS.data_dir)
+    test, seeds = splits.test, config.train.seeds
+    eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)
+    _, answers = evaluate_split(eval_step, params, test)
+    right = (answers.argmax(axis=-1) == test.labels).reshape(-1, len(test.labels)).mean(axis=0)
+    networks = [params] if seeds == 1 else [jax.tree.map(lambda p, i=i: p[i], params) for i in range(seeds)]
+
+    def seen(split: Split) -> np.ndarray:
+        return np.mean([_weights(network, one, split) for one in networks], axis=0)
+
+    asked_before, colour_before = _asked(config.data, "validation")
+    asked, colour = _asked(config.data, "test")
+    chances, weights = asked.mean(axis=1), seen(test)
+    shares_before = np.sum(seen(splits.validation) * asked_before[:, None], axis=-1)  # (n, h)
+    shares = np.sum(weights * asked[:, None], axis=-1)
+    rows = []
+    for kind, chosen, before in (
+        ("a colour", colour, colour_before),
+        ("a number", ~colour, ~colour_before),
+    ):
+        share, chance, accuracy = (np.mean(x[chosen]) for x in (shares, chances, right))
+        head = shares_before[before].mean(axis=0).argmax()
+        best, largest = shares[chosen, head].mean(), weights[chosen, head].argmax(axis=-1)
+        pointing = np.take_along_axis(asked[chosen], largest[:, None], axis=1).mean()
+        rows.append(
+            {
+                "network": f"{config.model.depth} blocks of {config.model.mixer.name}",
+                "run": name,
+                "asked": kind,
+                "examples": int(chosen.sum()),
+                "share": float(share),
+                "best_head": float(best),
+                "pointing": float(pointing),
+                "chance": float(chance),
+                "accuracy": float(accuracy),
+            }
+        )
+        looks = f"{share:.3f} of the weight on the right patches (best head {best:.3f}, chance {chance:.3f})"
+        print(f"{name}, {kind}: {looks}, largest on one {pointing:.3f}, {accuracy:.2%} right")
+    return rows
+
+
+def _asked(settings: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Of a split, in its order: which patches are asked about (n, t), and whether for a colour (n,)."""
+    task = data.task_of(settings)
+    questions = read_images(settings)[0][split].questions
+    builder = prepared(task.dataset, settings.dir or None, task.builder)
+    labels = read_pictures(builder, split, "patches").labels[: len(questions)]
+    colour = np.array([question.startswith("what colour") for question in questions])
+    return asked_patches(questions, labels), colour
+
+
+def _weights(network: Any, params: Any, test: Split) -> np.ndarray:
+    """(n, h, t): of the question token, for all examples."""
+    batches = [test[i] for i in range(len(test))]
+    maps = [attention_maps(network, params, batch["inputs"], **model_inputs(batch)) for batch in batches]
+    return np.concatenate(maps)[: len(test.labels)]
+
+
+def asked_patches(questions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n, t): which patches show the kind of shape that each question is about, by their labels (n, t)."""
+    kinds = np.array([shapes.QUESTIONS.index(question) % len(shapes.KINDS) for question in questions])
+    return labels == 1 + kinds[:, None]
+
+
+def attended(results: Results, name: str) -> str:
+    """The table of the shares: mean and deviation over the runs of one kind."""
+    documents = results.runs(name)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for document in documents.values():
+        for row in document["rows"]:
+            groups.setdefault((row["network"], row["asked"]), []).append(row)
+    columns = ("accuracy", "share", "best_head", "pointing", "chance")
+    lines = [
+        [*key, str(len(rows)), *(in_percent([row[column] for row in rows]) for column in columns)]
+        for key, rows in groups.items()
+    ]
+    head = ["network", "asked for", "seeds", "right, %", "weight on the asked shape, %", "of the best head"]
+    head += ["its largest weight is there", "patches of that shape, %"]
+    return table(head, lines or [[NOT_RUN, *[""] * 7]]) + notes(documents)
+
+
+def in_percent(values: list[float]) -> str:
+    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.1f}{deviation}"
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

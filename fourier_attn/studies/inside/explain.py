@@ -1,0 +1,234 @@
+"""A look inside a trained run: python -m fourier_attn.main --mode=explain --workdir=runs/NAME --text="..."
+
+Writes explain.json and explain.png into the run's directory, or where --output says: the answer; over an
+image (--image=FILE) where attention, circular attention or lambda layers looked for it; the weights that
+each block gives to tokens (these, and the fixed mixers); and what was learned once for all inputs: merged
+filters of circular attention, position tables of lambda layers, global filters.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fourier_attn import atomic, paths, provenance, style
+from fourier_attn.inference.predictor import Predictor
+from fourier_attn.layers.introspection import Inside, attention_maps, look
+from fourier_attn.model import grid
+from fourier_attn.ops.patches import fold
+from fourier_attn.train.step import model_inputs
+
+MOST = 8  # heads, or filters, in a row of the picture
+NAME = 0.16  # inches that the name of a token needs
+NAMED = 40  # tokens, up to which their names stand at the axes
+
+
+def explain(
+    directory: Path,
+    text: str | None,
+    text_pair: str | None,
+    image: str | None,
+    output: Path | None,
+    predictor: Predictor | None = None,
+) -> list[Path]:
+    """Looks into the run in `directory`, at a text or an image, and writes what it sees; returns the files.
+
+    Of several networks the first one; the answer is that of all.
+
+    Args:
+      predictor: of the run; None: it is loaded.
+    Raises: ValueError for a run, a text or an image that cannot be used.
+    """
+    directory = directory.resolve()
+    stem = output or directory / "explain"
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
+    if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
+        raise ValueError(f"output={stem}: it would be written over the image; choose another name")
+    predictor = predictor or Predictor.load(directory, batch=1)
+    batch, tokens = _batch(predictor, text, text_pair, image)
+    params = predictor.params
+    if predictor.config.train.seeds > 1:
+        params = jax.tree.map(lambda p: p[0], params)
+    blocks = look(predictor.network, params, batch["inputs"], **model_inputs(batch))
+    pictures, maps = _over_image(predictor, params, batch)
+    if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
+        mixers = " and ".join(sorted({block.mixer for block in blocks}))
+        raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
+    atomic.make_folder(stem.parent)
+    document = {
+        "run": directory.name,
+        "answer": _answer(predictor, text, text_pair, image),
+        "tokens": tokens,
+        "question": None if image is None else text,
+        "pictures": [each.tolist() for each in pictures],
+        "map": _digits(maps),
+        "blocks": [_plain(block) for block in blocks],
+    }
+    picture = style.png(draw(document))
+    for path, contents in zip(
+        files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
+    ):
+        atomic.write(path, contents)
+    return files
+
+
+def _batch(
+    predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
+) -> tuple[dict[str, Any], list[str]]:
+    """What is looked at, without padding, and its tokens; of an image, whose patches have no names, none."""
+    task = predictor.config.data.task
+    if not predictor.task.images:
+        if image is not None or text is None:
+            raise ValueError(f"the task {task!r} is about texts; give one, --text='...'")
+        batches = predictor.text_batches([text], None if text_pair is None else [text_pair])
+        return batches[0], [predictor.tokenizer.id_to_token(int(i)) for i in batches.rows[0]]
+    if image is None or text_pair is not None:
+        raise ValueError(f"the task {task!r} is about images; give one, --image=FILE")
+    return predictor.image_batches([image], None if text is None else [text])[0], []
+
+
+def _over_image(
+    predictor: Predictor, params: Any, batch: dict[str, Any]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """An image without and with light, and where each head looks for the answer (h, rows, cols).
+
+    Of a text there is neither.
+    """
+    if not predictor.task.images:
+        return [], np.zeros((0, 0, 0), np.float32)
+    settings = predictor.config.model
+    rows, columns = grid(settings)
+    maps = attention_maps(predictor.network, params, batch["inputs"], **model_inputs(batch))[0]
+    maps = maps[:, -rows * columns :]
+    pictures = lit(batch["inputs"][0], maps.mean(axis=0), settings) if len(maps) else []
+    return pictures, maps.reshape(-1, rows, columns)
+
+
+def lit(pixels: np.ndarray, weights: np.ndarray, settings: Any) -> list[np.ndarray]:
+    """The image in colour, and the same as bright as the weights of its patches.
+
+    Black is 0, or the least weight where some are negative.
+
+    Args:
+      pixels: (rows, cols, channels), bytes.
+      weights: of each patch, row by row.
+      settings: how patches are cut, see `fourier_attn.ops.patches.fold`.
+    """
+    k = settings["patch"]
+    patches = jnp.broadcast_to(jnp.asarray(weights)[:, None, None, None], (len(weights), k, k, 1))
+    light = np.asarray(fold(patches, pixels.shape, k, settings["stride"], settings["pad_image"]))
+    coloured = pixels if pixels.shape[2] == 3 else pixels.repeat(3, axis=2)
+    least = min(float(light.min()), 0.0)
+    span = float(light.max()) - least or 1.0
+    return [coloured, (coloured * ((light - least) / span)).astype(np.uint8)]
+
+
+def _answer(
+    predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
+) -> dict[str, Any] | None:
+    """Of pre-training, which answers for masks alone, none."""
+    if image is not None:
+        return predictor([image], None if text is None else [text])[0]
+    if text is None or predictor.task.head == "pretraining":
+        return None
+    return predictor([text], None if text_pair is None else [text_pair])[0]
+
+
+def _plain(block: Inside) -> dict[str, Any]:
+    """As JSON has it."""
+    arrays = {"weights": block.weights, **block.filters}
+    return {"mixer": block.mixer} | {name: _digits(array) for name, array in arrays.items()}
+
+
+def _digits(array: np.ndarray | None) -> list[Any]:
+    """With six digits."""
+    return [] if array is None else np.round(array.astype(np.float64), 6).tolist()
+
+
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """A row of maps for each block and kind: a map for each head, or filter, the first ones.
+
+    Above them where the heads of the answer look, if they do, and the image; of an image also question and
+    answer.
+    """
+    tokens, maps = document["tokens"], np.array(document.get("map", []))
+    pictures = [np.array(each, np.uint8) for each in document.get("pictures", [])]
+    rows = [
+        (f"block {i}: {block['mixer']}, {kind}", kind, np.array(array))
+        for i, block in enumerate(document["blocks"], 1)
+        for kind, array in block.items()
+        if kind != "mixer" and len(array)
+    ]
+    above, shown = int(len(maps) > 0), maps[:MOST]
+    wide = max([above * (len(shown) + len(pictures)), *(len(array[:MOST]) for _, _, array in rows)])
+    named = 0 < len(tokens) <= NAMED
+    side = max(2.4, NAME * len(tokens) + 0.6) if named else 1.8
+    high = above + len(rows)
+    figure = style.figure(max(side * wide, 5.0) + 1, (side + 0.6) * high)
+    parts = figure.subfigures(high, squeeze=False)[:, 0]
+    if not tokens and (title := _title(document)):
+        figure.suptitle(title)
+    if above:
+        least, most = _range(maps)
+        black = "; black is the least of the mean" if maps.mean(axis=0).min() < 0 else ""
+        parts[0].suptitle(
+            f"where each head looks for the answer, colours from {least:.2g} to {most:.2g}{black}"
+        )
+        _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pictures, maps)
+    for part, (title, kind, array) in zip(parts[above:], rows, strict=True):
+        least, most = _range(array)
+        cut = f", the first {MOST} of {len(array)}" if len(array) > MOST else ""
+        part.suptitle(f"{title}{cut}, colours from {least:.2g} to {most:.2g}")
+        for n, axes in enumerate(part.subplots(1, wide, squeeze=False)[0]):
+            axes.set_axis_off()
+            if n < len(array[:MOST]):
+                _map(axes, array[n], least, most)
+                axes.set_title(f"{'head' if kind == 'weights' else 'number'} {n + 1}")
+            if n == 0 and kind == "weights" and named:
+                axes.set_xticks(range(len(tokens)), tokens, rotation=90)
+                axes.set_yticks(range(len(tokens)), tokens)
+    return figure
+
+
+def _title(document: dict[str, Any]) -> str:
+    """The question about an image, and the answer where it is one class."""
+    answer = document.get("answer") or {}
+    said = f"{answer['label']} ({100 * answer['probability']:.1f} %)" if "label" in answer else ""
+    return " ".join(filter(None, (document.get("question"), said)))
+
+
+def _range(array: np.ndarray) -> tuple[float, float]:
+    """Of the colours: from 0, or around it where there are negative numbers."""
+    most = float(np.abs(array).max())
+    return -most if array.min() < 0 else 0.0, most
+
+
+def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray) -> None:
+    """The pictures, and maps of the first heads."""
+    least, most = _range(maps)
+    colours = style.DIVERGING if least < 0 else style.SEQUENTIAL
+    names = (*("image", "mean of heads")[: len(pictures)], *(f"head {n}" for n in range(1, MOST + 1)))
+    for axes in row:
+        axes.set_axis_off()
+    for axes, image, name in zip(row, (*pictures, *maps[:MOST]), names, strict=False):
+        axes.imshow(image, cmap=colours, vmin=least, vmax=most)  # the pictures' own colours have no range
+        axes.set_title(name)
+
+
+def _map(axes: Axes, values: np.ndarray, least: float, most: float) -> None:
+    """One map, or a curve where there is one axis; columns are the tokens that are looked at."""
+    axes.set_axis_on()
+    if values.ndim == 1:
+        axes.plot(values)
+        axes.set_ylim(least, most)
+        return
+    axes.imshow(values, cmap=style.DIVERGING if least < 0 else style.SEQUENTIAL, vmin=least, vmax=most)
+    axes.grid(False)
+    axes.set(xticks=[], yticks=[])

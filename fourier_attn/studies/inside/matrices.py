@@ -1,0 +1,183 @@
+"""Layers as matrices, and their symmetries: python -m fourier_attn.studies.inside.matrices
+
+    python -m fourier_attn.studies.inside.matrices --layers=lambda,attention --out=few
+
+Every mixer, and layers to compare it with, is linearised at a random input x by `jax.jacobian`,
+
+    J[i, p, j, q] = (d y[i, p]) / (d x[j, q])
+
+with its initial parameters. Of J: a picture, rank, distinct entries, structure. Of the layer: its parameters
+and how they grow, which lengths it takes, whether it commutes with translations and permutations of the
+tokens, whether J depends on x, and the floating-point operations of its compiled program.
+
+Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, section 1.8.
+"""
+
+import itertools
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+from jaxtyping import Array
+
+from fourier_attn import command, paths, provenance, style
+from fourier_attn.layers.attention_weights import attention_weights
+from fourier_attn.studies.inside import structure
+from fourier_attn.studies.inside.matrix_layers import AVERAGING, LAYERS, D, T, example
+from fourier_attn.studies.inside.matrix_views import draw, packed, structures
+
+OUT = "results/matrices"
+EDGE = 4  # tokens that are zero at either end, where translations are to meet no border
+MANY, WIDE = 128, 64  # of the count of operations
+
+
+def define_flags() -> None:
+    flags.DEFINE_list("layers", list(LAYERS), "which of them")
+    flags.DEFINE_string(
+        "out", None, f"files that get the numbers and the picture, no ending; of all layers {OUT}"
+    )
+
+
+def main() -> None:
+    names = list(dict.fromkeys(flags.FLAGS.layers))
+    unknown = [name for name in names if name not in LAYERS]
+    if unknown or not names:
+        raise ValueError(f"layers={','.join(unknown)} is unknown; choose of {', '.join(LAYERS)}")
+    if flags.FLAGS.out is None and names != list(LAYERS):
+        raise ValueError(f"layers={','.join(names)} are not all, which {OUT}.json has; name a file by --out")
+    out, rows = paths.given(flags.FLAGS.out or OUT), []
+    for name in names:
+        make = LAYERS[name]
+        row = measure(name, make)
+        rows.append(row | ({"weights": packed(weights(make))} if name in AVERAGING else {}))
+        print(
+            f"{name:>13}: rank {row['rank']:3}, {row['distinct']:5,} distinct entries, "
+            f"{row['growth'] or 'no'} parameters; {', '.join(structures(row)) or 'no structure'}"
+        )
+    setting = f"t = {T}, d = {D}, initial parameters; operations at t = {MANY}, d = {WIDE}"
+    document = provenance.record() | {"setting": setting, "rows": rows}
+    provenance.write(out.with_suffix(".json"), document)
+    style.save(draw(document), out.with_suffix(".png"))
+    print(f"written to {out}.json and {out}.png")
+
+
+def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
+    """Everything that is told of a layer, and its matrix as it is drawn."""
+    layer, x, other = make(T), example(T, D), example(T, D, seed=1)
+    params = layer.init(jax.random.key(0), x[None])
+    function = of_tokens(layer, params)
+    linearised = jax.jit(jax.jacobian(function))
+    matrix, there = (np.asarray(linearised(at), np.float64) for at in (x, other))
+    return {
+        "layer": name,
+        "rank": structure.rank(structure.square(matrix)),
+        "rows": T * D,
+        "products": structure.products(matrix),
+        "distinct": structure.distinct(matrix),
+        "residuals": {kind: residual(matrix) for kind, residual in structure.STRUCTURES.items()},
+        "depends_on_x": structure.residual(there, matrix, matrix),
+        "lengths": lengths(layer, params),
+        "parameters": count(make, T, D),
+        "growth": growth(make),
+        **symmetries(function, x),
+        **operations(make),
+        "matrix": packed(structure.square(matrix)),
+    }
+
+
+def of_tokens(layer: Any, params: Any) -> Callable[[Array], Array]:
+    """The layer as a function of the tokens (t, d) of one example."""
+    apply = jax.jit(layer.apply)
+    return lambda tokens: apply(params, tokens[None])[0]
+
+
+def lengths(layer: Any, params: Any) -> str:
+    """Which other numbers of tokens the same parameters take."""
+    fits = {}
+    for t in (T // 2, 2 * T):
+        try:
+            layer.apply(params, example(t, D)[None])
+            fits[t] = True
+        except ValueError:
+            fits[t] = False
+    return {(True, True): "any", (True, False): "up to t", (False, False): "t"}[tuple(fits.values())]
+
+
+def count(make: Callable[[int], Any], t: int, d: int) -> int:
+    """Parameters of a layer for t tokens of width d."""
+    shapes = jax.eval_shape(make(t).init, jax.random.key(0), jnp.zeros((1, t, d)))
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+
+POWERS = {"t²": (2, 0), "t d": (1, 1), "d²": (0, 2), "t": (1, 0), "d": (0, 1), "1": (0, 0)}
+
+
+def growth(make: Callable[[int], Any]) -> str:
+    """The parameters as a polynomial of t and d, fitted to counts at nine sizes, which it must meet exactly.
+
+    Raises: ValueError where no polynomial of second degree does.
+    """
+    sizes = list(itertools.product((16, 32, 64), (16, 48, 64)))
+    counts = np.array([count(make, t, d) for t, d in sizes], np.float64)
+    terms = np.array([[t**p * d**q for p, q in POWERS.values()] for t, d in sizes], np.float64)
+    scale = terms.max(axis=0)
+    coefficients = np.round(np.linalg.lstsq(terms / scale, counts)[0] / scale, 4)
+    if not np.array_equal(terms @ coefficients, counts):
+        raise ValueError(f"parameters {counts.tolist()} at sizes {sizes} are no polynomial; fit another law")
+    written = ""
+    for name, c in zip(POWERS, coefficients, strict=True):
+        if c:
+            factor = f"{abs(c):g}" if name == "1" else name if abs(c) == 1 else f"{abs(c):g} {name}"
+            written += (" - " if c < 0 else " + " if written else "") + factor
+    return written.strip() or "0"
+
+
+def symmetries(function: Callable[[Array], Array], x: Array) -> dict[str, float]:
+    """How far y(move(x)) is from move(y(x)), as a share of y, for three ways to move the tokens.
+
+    "translation" moves tokens with zeros at both ends, and compares the places that both results have.
+    """
+    inside, order = x.at[:EDGE].set(0).at[-EDGE:].set(0), np.random.default_rng(2).permutation(len(x))
+    shift = partial(jnp.roll, shift=EDGE - 1, axis=0)
+    moves = {"translation": (shift, inside), "cyclic": (shift, x), "permutation": (lambda a: a[order], x)}
+    found = {}
+    for name, (move, tokens) in moves.items():
+        y = function(tokens)
+        first = EDGE - 1 if name == "translation" else 0
+        found[name] = float(jnp.linalg.norm((function(move(tokens)) - move(y))[first:]) / jnp.linalg.norm(y))
+    return found
+
+
+def operations(make: Callable[[int], Any]) -> dict[str, float]:
+    """Floating-point operations of the compiled program, and the power of t with which they grow.
+
+    Raises: ValueError for a program with a loop, of which only one round would be counted.
+    """
+    found = []
+    for t in (MANY, 2 * MANY):
+        x = jnp.zeros((1, t, WIDE))
+        layer = make(t)
+        params = layer.init(jax.random.key(0), x)
+        compiled = jax.jit(layer.apply).lower(params, x).compile()
+        if " while(" in (compiled.as_text() or ""):
+            raise ValueError(f"the program for t={t} has a loop, whose rounds cannot be counted; make t less")
+        found.append(float((compiled.cost_analysis() or {}).get("flops", 0.0)))
+    power = math.log2(found[1] / found[0]) if found[0] else 0.0
+    return {"operations": found[0], "power_of_t": power}
+
+
+def weights(make: Callable[[int], Any]) -> np.ndarray:
+    """What the layer's one head applies to the values of its tokens, at the same x: (t, t)."""
+    layer, x = make(T), example(T, D)[None]
+    return np.asarray(attention_weights(layer, layer.init(jax.random.key(0), x), x)[0, 0])
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

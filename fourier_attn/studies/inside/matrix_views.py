@@ -1,0 +1,155 @@
+"""What was measured of layers as matrices, as pictures and tables."""
+
+import base64
+import math
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from fourier_attn import style
+from fourier_attn.studies.inside import structure
+from fourier_attn.studies.inside.matrix_layers import D, T
+from fourier_attn.studies.markdown import Results, notes, table
+
+COLUMNS = 5  # of the picture
+NONE = 1e-4  # a relative residual that is float32 rounding, in layers with a softmax, too
+# What the chapter's table says of its three layers.
+CHAPTER = {
+    "fc": "fixed input dim, N² parameters",
+    "token_conv": "variable input dim, k parameters, commutes with translations",
+    "attention": "variable input dim, parameters of query, key and value, commutes with permutations",
+}
+
+
+def packed(matrix: np.ndarray) -> str:
+    """A square matrix in 255 levels; one in a hundred of its entries other than 0 is beyond the last one."""
+    high = np.percentile(np.abs(matrix[matrix != 0]), 99)
+    levels = np.round(127 * np.clip(matrix / high, -1, 1)).astype(np.int8)
+    return base64.b64encode(zlib.compress(levels.tobytes(), 9)).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    """The matrix that was packed, from -1 to 1."""
+    levels = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int8)
+    return levels.reshape(math.isqrt(levels.size), -1) / 127
+
+
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """The matrices, token by token, and weights over tokens: blue below zero, red above.
+
+    Each has its own scale, which ends where one in a hundred of its entries other than 0 is larger.
+    """
+    rows = document["rows"]
+    pictures = [
+        (f"{row['layer']}\nrank {row['rank']}, {row['distinct']:,} distinct", row["matrix"]) for row in rows
+    ]
+    pictures += [(f"{row['layer']}\nweights", row["weights"]) for row in rows if "weights" in row]
+    lines = -(-len(pictures) // COLUMNS)
+    figure = style.figure(height=1.75 * lines + 0.8)
+    panels = figure.subplots(lines, COLUMNS, squeeze=False).ravel()
+    for axes in panels[len(pictures) :]:
+        axes.set_axis_off()
+    for axes, (title, matrix) in zip(panels, pictures, strict=False):
+        _show(axes, matrix, title)
+    _scale(figure, panels[: len(pictures)], location="bottom", shrink=0.4)
+    words = f"input: {T} tokens of {D} features, token by token; of weights: {T} tokens"
+    figure.supxlabel(f"{words}. Distinct: different entries")
+    figure.supylabel("output")
+    return figure
+
+
+@style.styled()
+def draw_layer(document: dict[str, Any], layer: str) -> Figure:
+    """Of one layer its matrix and, where it averages, its weights."""
+    (row,) = [row for row in document["rows"] if row["layer"] == layer]
+    pictures = {f"{T} tokens of {D} features": row["matrix"]}
+    pictures |= {f"weights over {T} tokens": row["weights"]} if "weights" in row else {}
+    figure = style.figure(2.4 * len(pictures) + 1.2, 2.6)
+    for axes, (title, matrix) in zip(
+        figure.subplots(1, len(pictures), squeeze=False)[0], pictures.items(), strict=True
+    ):
+        _show(axes, matrix, title)
+        axes.set(xlabel="input", ylabel="output")
+    _scale(figure, figure.axes)
+    return figure
+
+
+def _scale(figure: Figure, panels: Iterable[Axes], **look: Any) -> None:
+    """The colours, as shares of the scale that each panel has for itself."""
+    bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), style.DIVERGING), ax=list(panels), **look)
+    bar.set_label("entries, as a share of the panel's\n99th percentile of those that are not 0")
+    bar.set_ticks([-1, 0, 1], labels=["-1 or less", "0", "1 or more"])
+
+
+def _show(axes: Axes, matrix: str, title: str) -> None:
+    axes.imshow(unpacked(matrix), cmap=style.DIVERGING, vmin=-1, vmax=1)
+    axes.set_title(title, fontsize=style.SMALL - 0.5)
+    axes.set(xticks=[], yticks=[])
+    axes.grid(False)
+    axes.spines[:].set_visible(True)
+
+
+def structures(row: dict[str, Any]) -> list[str]:
+    """Those that the matrix has, without what follows: a circulant matrix is Toeplitz, too."""
+    held = [name for name, residual in row["residuals"].items() if residual < structure.SAME]
+    return [name for name in held if not (name == "Toeplitz" and "circulant" in held)]
+
+
+def matrix_table(results: Results, name: str) -> str:
+    """Of each layer, what its matrix is like."""
+    document = results.document(name)
+    head = ["layer", "rank", "distinct entries", "products T ⊗ F", "structure", "depends on x"]
+    lines = [
+        [
+            f"`{row['layer']}`",
+            f"{row['rank']} of {row['rows']}",
+            f"{row['distinct']:,}",
+            str(row["products"]),
+            ", ".join(structures(row)) or "none",
+            "yes" if row["depends_on_x"] > NONE else "no",
+        ]
+        for row in document["rows"]
+    ]
+    return table(head, lines) + notes({name: document})
+
+
+def property_table(results: Results, name: str) -> str:
+    """Of each layer, its sizes, symmetries and cost, beside what the chapter says."""
+    document = results.document(name)
+    head = [
+        "layer",
+        "lengths",
+        "parameters",
+        "translation",
+        "cyclic",
+        "permutation",
+        "10⁶ operations",
+        "growth",
+    ]
+    lines = [
+        [
+            f"`{row['layer']}`",
+            row["lengths"],
+            row["growth"] if row["growth"].isdigit() else f"{row['growth']} = {row['parameters']:,}",
+            *(exact(row[kind]) for kind in ("translation", "cyclic", "permutation")),
+            f"{row['operations'] / 1e6:.2g}",
+            f"t^{row['power_of_t']:.1f}" if row["operations"] else "",
+            CHAPTER.get(row["layer"], ""),
+        ]
+        for row in document["rows"]
+    ]
+    return table([*head, "the chapter"], lines) + notes({name: document})
+
+
+def exact(residual: float) -> str:
+    """A residual, and whether it is rounding alone."""
+    if residual < NONE:
+        return f"**yes** ({residual:.0e})" if residual else "**yes** (0)"
+    return f"no ({residual:.2g})"

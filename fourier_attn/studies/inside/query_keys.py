@@ -1,0 +1,104 @@
+"""How free queries and keys are: python -m fourier_attn.studies.inside.query_keys --workdir=runs/NAME
+
+A head sees tokens through q_i . k_j = x_i^T M x_j alone, with one matrix M for each head (the identity at the
+head of ops/circular.py). For every layer and head of a trained run, of attention or circular attention:
+the parameters of queries and keys, the degrees of freedom of M that they reach, and M's effective rank,
+
+    exp(-sum_i p_i log p_i)    with p_i = s_i / sum_j s_j of its singular values s    (Roy, Vetterli 2007)
+
+The file stands in the run's directory, and is called query_keys.json.
+"""
+
+import math
+import sys
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from evidence.suite.start_weights import digest_of
+from fourier_attn import command, paths, provenance
+from fourier_attn.inference import predictor
+from fourier_attn.ops.circular import circular_correlate
+from fourier_attn.studies import runs
+
+FACTS = ("parameters", "freedom", "effective_rank")
+FREE = 1e-5  # of the largest singular value, above which a direction of change counts
+
+
+def define_flags() -> None:
+    runs.define_flags()
+    flags.DEFINE_string("out", "query_keys", "name of the file in the run's directory, without .json")
+
+
+def main() -> None:
+    [directory] = runs.directories()
+    config, _, params = predictor.restore(directory)
+    mixer, d = config.model.mixer.to_dict(), config.model.d
+    if mixer["name"] not in HEADS or config.model.layout or config.train.seeds > 1:
+        raise ValueError(
+            f"workdir={directory} has the mixer {mixer['name']!r}; name a run of one network with "
+            f"{' or '.join(HEADS)} in all blocks"
+        )
+    rows = []
+    for layer in range(config.model.depth):
+        found = HEADS[mixer["name"]](params["encoder"][f"block_{layer}"]["mixer"], mixer, d)
+        rows += [{"layer": layer, "head": head, **facts} for head, facts in enumerate(found)]
+    path = directory / paths.given(f"{flags.FLAGS.out}.json")
+    setting = f"{directory.name}: {mixer['name']}, d = {d}, {config.model.depth} layers"
+    networks = [{"run": directory.name, "weights": digest_of(params)}]
+    provenance.write(path, provenance.record() | {"setting": setting, "networks": networks, "rows": rows})
+    means = [f"{name} {np.mean([row[name] for row in rows]):,.1f}" for name in FACTS]
+    print(f"{setting}; of a head, in the mean: {', '.join(means)}")
+    print(f"written to {path}")
+
+
+def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
+    """M = W_q W_k^T, of rank k at most: such matrices have 2 d k - k^2 degrees of freedom."""
+    query, key = (np.asarray(params[name]["kernel"], np.float64) for name in ("query", "key"))
+    k = query.shape[-1]
+    return [
+        described(query[:, head] @ key[:, head].T, 2 * d * k, 2 * d * k - k**2)
+        for head in range(query.shape[1])
+    ]
+
+
+def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
+    """M = C_q^T C_k; its degrees of freedom are the rank of its derivative by both kernels."""
+    shape = tuple(mixer["shape"] or ()) or None
+    taps = params["query"].shape[1:]
+    units = jnp.eye(math.prod(taps)).reshape(-1, *taps)  # kernels of one tap each
+    correlate = partial(circular_correlate, shape=shape, boundary=mixer["boundary"], method="direct")
+    each = np.asarray(correlate(jnp.eye(d), units), np.float64)  # of each feature: zeros and ones, exact
+
+    found = []
+    for query, key in zip(params["query"], params["key"], strict=True):
+        kernels = [np.asarray(kernel, np.float64).ravel() for kernel in (query, key)]
+        queries, keys = (np.einsum("irf,r->if", each, kernel) for kernel in kernels)
+        by_query, by_key = np.einsum("irf,jf->ijr", each, keys), np.einsum("if,jrf->ijr", queries, each)
+        change = np.concatenate([by_query, by_key], -1).reshape(d * d, -1)
+        squares = np.linalg.eigvalsh(change.T @ change)  # of the singular values
+        freedom = int(np.sum(squares > FREE**2 * squares.max()))
+        found.append(described(queries @ keys.T, 2 * len(units), freedom))
+    return found
+
+
+HEADS = {"attention": attention_heads, "circular": circular_heads}
+
+
+def described(matrix: np.ndarray, parameters: int, freedom: int) -> dict[str, int | float]:
+    return dict(zip(FACTS, (parameters, freedom, effective_rank(matrix)), strict=True))
+
+
+def effective_rank(matrix: np.ndarray) -> float:
+    """The exponential of the entropy of its singular values: n for an identity, 1 for an outer product."""
+    values = np.linalg.svd(matrix, compute_uv=False)
+    shares = values[values > 0] / values.sum()
+    return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

@@ -1,0 +1,248 @@
+"""Several processes that train one network: how they find each other, agree, and notice that one is lost."""
+
+import atexit
+import contextlib
+import itertools
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import jax
+from jax._src import clusters  # which jax.distributed asks, too; there is no public way to it
+
+from fourier_attn import causes, command
+from fourier_attn.train.distributed import coordinator, gpus
+from fourier_attn.train.distributed.signals import Interrupted
+from fourier_attn.train.distributed.watch import Watch, end, table
+
+T = TypeVar("T")
+PATIENCE_S = 50.0  # for the others to come, where `PATIENCE` does not say
+PATIENCE = "FOURIER_ATTN_PATIENCE_S"
+RETRY_S = 1.0  # between questions for the name of process 0's machine
+VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+_questions = itertools.count()
+
+
+def lead() -> bool:
+    """Whether this is the process that writes files and speaks."""
+    return jax.process_index() == 0
+
+
+def neighbours() -> int:
+    """How many processes there are on this machine, or in this container, this one included."""
+    if jax.process_count() == 1:
+        return 1
+    hosts = [_get(f"host/{i}") for i in range(jax.process_count())]
+    return hosts.count(socket.gethostname())
+
+
+@contextlib.contextmanager
+def joined(address: str | None = None, count: int | None = None, index: int | None = None) -> Iterator[None]:
+    """Inside `with`, this process is one of several, if there are any.
+
+    SLURM, Open MPI and TPU slices are found by JAX itself; elsewhere the arguments say it, or the variables
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID. Where another process ends before its time,
+    or is silent for half a minute, this one says so and ends, too, with exit code 2 where that was the
+    other's, and else 1: what they compute together can no longer be finished.
+
+    The caller turns JAX's preemption service off before: it would take SIGTERM, and do nothing.
+
+    Args:
+      address: host:port of process 0.
+      count, index: number of processes, and which one this is.
+    Raises: ValueError where they do not fit each other.
+    """
+    given = _given(address, count, index)
+    if given is None and not _detected():
+        yield
+        return
+    _connect(given)
+    watch = Watch()
+    table().key_value_set(f"host/{jax.process_index()}", socket.gethostname())
+    atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
+    try:
+        yield
+        _part(watch)
+    except Interrupted:  # in all processes at the same step
+        _part(watch)
+        raise
+    except BaseException as error:
+        code = command.exit_code(error)
+        watch.leave(str(error) or type(error).__name__, code)
+        raise
+
+
+def _part(watch: Watch) -> None:
+    """Leaves when all do."""
+    agree(lambda: None)
+    watch.stop()
+    jax.distributed.shutdown()
+
+
+def agree(work: Callable[[], T], same: str = "") -> T:
+    """Does something in every process, and goes on in none before all have done it.
+
+    Where `work` may end early in one of them, it must not itself wait for the others.
+
+    Args:
+      same: a text that must be that of process 0, or nothing has been done together.
+    Raises: ValueError in all processes where the text is another one in one of them, or `work` raised one
+      (OSError if the system was its cause); any other error of `work` in the process where it was raised.
+    """
+    if jax.process_count() == 1:
+        return work()
+    result: Any = None
+    said = {"error": "", "of_the_system": False, "same": same}
+    try:
+        result = work()
+    except ValueError as error:
+        said |= {"error": str(error), "of_the_system": causes.of_the_system(error)}
+    number, client = next(_questions), table()
+    client.key_value_set(f"agree/{number}/{jax.process_index()}", json.dumps(said))
+    answers = [json.loads(_get(f"agree/{number}/{i}")) for i in range(jax.process_count())]
+    for i, answer in enumerate(answers):
+        if answer["error"]:
+            kind = OSError if answer["of_the_system"] else ValueError
+            raise kind(answer["error"] if i == 0 else f"{answer['error']} (process {i})")
+    for i, answer in enumerate(answers):
+        if answer["same"] != answers[0]["same"]:
+            raise ValueError(
+                f"the processes were not given the same: {answers[0]['same']} in process 0, {answer['same']} "
+                f"in process {i}; start all with one command line"
+            )
+    return result
+
+
+def told(work: Callable[[], T]) -> T:
+    """What process 0 finds, as JSON has it, in all processes."""
+    if jax.process_count() == 1:
+        return work()
+    key = f"told/{next(_questions)}"
+    if lead():
+        table().key_value_set(key, json.dumps(work()))
+    return json.loads(_get(key))
+
+
+def first(work: Callable[[], T]) -> T:
+    """Like `agree`; process 0 does it before the others begin."""
+    if lead():
+        result = agree(work)
+        agree(lambda: None)
+        return result
+    agree(lambda: None)
+    return agree(work)
+
+
+def _get(key: str) -> str:
+    """Waits for it; a signal is handled within a second."""
+    while True:
+        try:
+            return table().blocking_key_value_get(key, 1000)
+        except RuntimeError as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+
+
+def _given(address: str | None, count: int | None, index: int | None) -> tuple[str, int, int] | None:
+    """What the arguments and the variables say, None if nothing. Raises: ValueError."""
+    named = [os.environ.get(name) for name in VARIABLES]
+    address = address or named[0]
+    values = []
+    for value, text, name in ((count, named[1], VARIABLES[1]), (index, named[2], VARIABLES[2])):
+        if value is None and text is not None and not text.isdigit():
+            raise ValueError(f"{name}={text!r} must be a number")
+        values.append(int(text) if value is None and text is not None else value)
+    count, index = values
+    if address is None and count is None and index is None:
+        return None
+    if address is None or count is None or index is None:
+        raise ValueError("--coordinator, --num_processes and --process_id belong together; give all three")
+    if not 0 <= index < count:
+        raise ValueError(f"--process_id={index} must lie between 0 and --num_processes={count} less 1")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise ValueError(f"--coordinator={address!r} must be host:port")
+    return address, count, index
+
+
+def _detected() -> bool:
+    """Whether JAX finds that this is one of several: of Open MPI's, of a SLURM step's, of a TPU slice's.
+
+    Pods meet by the variables: what JAX asks Kubernetes needs a package and rights that few pods have.
+    """
+    if os.environ.get("SLURM_STEP_NUM_TASKS") == "1":
+        return False  # a shell within a job of several tasks
+    kinds = vars(clusters.ClusterEnv)["_cluster_types"]
+    asked = [kind for kind in kinds if not (kind.opt_in_only_method or kind.__name__ == "K8sCluster")]
+    try:
+        found = next((kind for kind in asked if kind.is_env_present()), None)
+        return found is not None and found.get_process_count() > 1
+    except OSError:  # a machine with TPUs where nothing answers that knows of slices
+        return False
+
+
+def _patience() -> tuple[float, int]:
+    """In how many seconds all are to come, and the exit code where they do not.
+
+    That is 1, which means that another start may mend it, where the variable says how long: somebody starts
+    processes at different times, as in pods.
+
+    Raises: ValueError.
+    """
+    text = os.environ.get(PATIENCE)
+    if text is None:
+        return PATIENCE_S, 2
+    if not text.isdecimal() or not 0 < int(text) < 10**6:
+        raise ValueError(f"{PATIENCE}={text!r} must be a whole number of seconds from 1 to 999999")
+    return float(text), 1
+
+
+def _connect(given: tuple[str, int, int] | None) -> None:
+    """Meets the others. Where they do not come, JAX would end with a C++ stack, so it is given longer."""
+    (patience, code), begin = _patience(), time.monotonic()
+    if given:
+        _find(given[0], begin + patience, code)
+    where = f"{given[1]} processes at {given[0]}" if given else "processes"
+    message = (
+        f"the {where} did not all come within {patience:.0f} s; see that each runs and reaches process 0"
+    )
+    late = threading.Timer(begin + patience - time.monotonic(), end, (message, code))
+    late.daemon = True
+    late.start()
+    address, count, index = given or (None, None, None)
+    longer = int(patience) + 550
+    try:
+        with coordinator.apart():
+            jax.distributed.initialize(
+                address,
+                count,
+                index,
+                local_device_ids=gpus.share(),
+                initialization_timeout=longer,
+                heartbeat_timeout_seconds=600,
+            )
+    finally:
+        late.cancel()
+
+
+def _find(address: str, deadline: float, code: int) -> None:
+    """Waits for the name of process 0's machine, which a pod has only once it has been started.
+
+    Raises: ValueError, or TimeoutError where the exit code is not to be 2.
+    """
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            socket.getaddrinfo(host.strip("[]"), int(port))
+            return
+        except OSError as error:
+            if time.monotonic() + RETRY_S > deadline:
+                kind = ValueError if code == 2 else TimeoutError
+                raise kind(
+                    f"--coordinator={address} cannot be found ({error.strerror}); name a host"
+                ) from error
+        time.sleep(RETRY_S)

@@ -1,0 +1,112 @@
+"""Compiled programs, kept for the next start: in `.fourier_attn` of the data directory, if that is safe.
+
+A compiled program is code. So it is read only from a folder that nobody but this user and root can change, or
+put another one in the place of: the folders above it are checked as well. Else the user's own cache directory
+is used. The name of the folder tells this machine and the number that its file system gave to the folder
+above: one that came with somebody's data or run has another number, and is not looked at.
+"""
+
+import contextlib
+import hashlib
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fourier_attn import paths, provenance
+from fourier_attn.data import cache as kept
+
+MOST = 2**30  # bytes; the oldest half is removed where there are more
+ZSTD = b"\x28\xb5\x2f\xfd"  # what such a file begins with
+
+
+def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path | None:
+    """Returns where programs are kept, by the `data` part of the configuration; None if nowhere is safe.
+
+    Args:
+      say: is told why it is not the data directory.
+    """
+    data, own = kept.root(config).resolve(), _own_cache()
+    if not data.is_dir():
+        return None
+    if isinstance(place := _private(data / kept.FOLDER), Path):
+        return place
+    with contextlib.suppress(OSError):
+        own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = _private(own)
+    where = f"in {own}" if isinstance(found, Path) else f"nowhere ({found})"
+    say(f"compiled programs are kept {where}, not in the data directory: {place}")
+    return found if isinstance(found, Path) else None
+
+
+def _own_cache() -> Path:
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = given if given.is_absolute() else Path("~/.cache").expanduser()
+    return cache.resolve() / "fourier_attn"
+
+
+def _private(above: Path) -> Path | str:
+    """Returns the folder of this user and machine in the folder `above`, or why that is not safe."""
+    try:
+        if reason := paths.exposed(above.parent):
+            return reason
+        with contextlib.suppress(FileExistsError):
+            above.mkdir(mode=0o755)
+        told = f"{above.lstat().st_ino} {os.geteuid()} {_machine()}"
+        place = above / f"programs-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        if reason := paths.exposed(above):
+            return reason
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        if reason := paths.exposed(place):
+            return reason
+        _tidy(place)
+        return place
+    except OSError as error:
+        return f"{above} cannot be used ({error.strerror})"
+
+
+def _machine() -> str:
+    """What a program that was compiled for its processor is for."""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    kind = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2]
+    return f"{provenance.versions()} {kind}"
+
+
+def _tidy(place: Path) -> None:
+    for path in _files(place):
+        # JAX writes them bit by bit, and never again where there is one: a cut one would stay for ever.
+        if not _whole(path):
+            path.unlink(missing_ok=True)
+    files = [(path, path.stat()) for path in _files(place)]
+    size = sum(found.st_size for _, found in files)
+    if size <= MOST:
+        return
+    for path, found in sorted(files, key=lambda item: item[1].st_mtime_ns):
+        path.unlink(missing_ok=True)
+        size -= found.st_size
+        if size <= MOST / 2:
+            return
+
+
+def _files(place: Path) -> list[Path]:
+    """The programs; on GPUs JAX puts a folder beside them."""
+    return [path for path in place.iterdir() if path.is_file()]
+
+
+def _whole(path: Path) -> bool:
+    """Whether a program, as JAX packs it by zlib, can be unpacked to its end; packed otherwise, it counts."""
+    unpacking = zlib.decompressobj()
+    with path.open("rb") as file:
+        packed = file.read(4)
+        if packed == ZSTD:  # where the package zstandard is installed
+            return True
+        try:
+            while packed:
+                unpacking.decompress(packed)
+                packed = file.read(2**20)
+        except zlib.error:
+            return False
+    return unpacking.eof
