@@ -2,8 +2,8 @@
 
 Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`; no accelerator. Four chips hold a quarter of the batch
 each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and are no times.
-Every row is written to results/aot-v5e.json or results/aot-h100.json as soon as it is known; what is there
-already from the same commit is not compiled again.
+Every row is written to aot-v5e.json or aot-h100.json in results/benchmarks as soon as it is known; rows that
+are there already from the same commit are not compiled again.
 """
 
 import argparse

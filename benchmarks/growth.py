@@ -56,7 +56,7 @@ def main(quick: bool = False) -> None:
     report(name, rows)
     path = RESULTS / f"{name}-{jax.default_backend()}.png"
     style.save(draw_growth({"rows": rows}), path)
-    print(f"drawn in results/{path.name}")
+    print(f"drawn in results/benchmarks/{path.name}")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def main() -> int:
             except Exception:
                 traceback.print_exc()
                 failed.append(run_name(name, seed))
-    print(f"written to results/{path.name}")
+    print(f"written to results/benchmarks/{path.name}")
     if failed:
         print(f"these did not run: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

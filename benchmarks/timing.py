@@ -12,7 +12,7 @@ from fourier_attn import provenance
 from fourier_attn.allocator import keep_memory
 
 keep_memory()  # for all sides, as in the programs; it must come before the first array
-RESULTS = Path(__file__).parent.parent / "results"
+RESULTS = Path(__file__).parent.parent / "results" / "benchmarks"
 COMMIT = provenance.commit()  # now, since the sources may change while this process measures
 
 
@@ -53,7 +53,7 @@ def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
 def report(
     name: str, rows: list[dict[str, Any]], peers: tuple[str, ...] = (), setting: str | None = None
 ) -> None:
-    """Prints the rows as a table and writes them, with where they come from, to results/NAME-BACKEND.json.
+    """Prints the rows as a table and writes them, with their origin, to results/benchmarks/NAME-BACKEND.json.
 
     Args:
       peers: packages that were raced, whose versions belong to the result.
@@ -67,4 +67,4 @@ def report(
     facts = provenance.record(*peers) | {"commit": COMMIT} | ({"setting": setting} if setting else {})
     path = RESULTS / f"{name}-{jax.default_backend()}.json"
     provenance.write(path, facts | {"rows": rows})
-    print(f"written to results/{path.name}")
+    print(f"written to results/benchmarks/{path.name}")

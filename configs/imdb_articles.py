@@ -4,7 +4,7 @@ The string argument is MODEL or MODEL-listing, for example `configs/imdb_article
 
     MODEL           AdamW, batches of 32 in buckets and two epochs, which two CPU cores can pay for. Norms
                     come first and only words are dropped: where norms come last, some networks were seen to
-                    learn nothing (results/imdb/comparisons.md)
+                    learn nothing (results/evidence/imdb/comparisons.md)
     MODEL-listing   as the articles have it, for a GPU: rate 1e-4, a warm-up over 10,000 examples, 20 epochs;
                     words split at white space, PyTorch's initial values, no dropout, and nothing that is told
                     what is padding: the mean is over all positions. Adam, batches of 4, clipping at 1, 50,000
@@ -13,7 +13,7 @@ The string argument is MODEL or MODEL-listing, for example `configs/imdb_article
 They give validation accuracies of 83 % for attention, 84 % for circular attention in 1-D, "very close" ones
 in 2-D, and a bit above 84 % on their engine for 3 x 3 kernels and for lambda layers, one network each.
 
-What is trained so far: results/imdb/findings.md.
+What is trained so far: results/evidence/imdb/findings.md.
 """
 
 from fourier_attn.config import Config, default

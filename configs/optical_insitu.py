@@ -10,8 +10,8 @@ IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (docs/opti
 `--config.model.mixer.engine.laser.power_w=1.5e-7 --config.model.mixer.engine.receiver.tia_noise=0
 --config.model.mixer.engine.receiver.dark_current=0` is thirty photons a pixel, with their shot noise alone.
 
-What it reaches: on IMDb the table of docs/optics.md, from results/robustness-imdb.json; on the synthetic
-reviews results/drift-reviews.json and results/photons-reviews.json.
+What it reaches: on IMDb the table of docs/optics.md, from results/studies/robustness-imdb.json; on the
+synthetic reviews results/studies/drift-reviews.json and results/studies/photons-reviews.json.
 """
 
 from fourier_attn.config import Config, default

@@ -28,7 +28,7 @@ from fourier_attn.knobs import (
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.controls import Identity, Linear, Random, TokenConvolution
+from fourier_attn.layers.controls import Identity, Linear, Random
 from fourier_attn.layers.embed import POSITIONS, PatchEmbedding, TokenEmbedding
 from fourier_attn.layers.encoder import ACTIVATIONS, Encoder
 from fourier_attn.layers.fourier import FourierMixing
@@ -38,6 +38,7 @@ from fourier_attn.layers.initializers import CHOICES as INITIALIZERS
 from fourier_attn.layers.initializers import SMALL
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.long_conv import LongConvolution
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.optics import Engine, presets
 
 MIXERS: dict[str, type[nn.Module]] = {

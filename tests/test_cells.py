@@ -17,6 +17,7 @@ from evidence.report import write
 from evidence.suite import cells, ledger, start_weights, train
 from evidence.suite.ledger import Ledger, digest, pack, unpack
 from fourier_attn.studies import collect
+from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import init_from
 
 # by which ml_collections reads a configuration
@@ -163,10 +164,10 @@ def test_weights_have_a_digest(toy_run: Path, tmp_path: Path) -> None:
     _, _, params = init_from.restore(toy_run)
     found = start_weights.digest(toy_run)
     assert re.fullmatch("[0-9a-f]{16}", found)
-    assert found == start_weights.digest_of(params)
+    assert found == weights_digest(params)
     shutil.copytree(toy_run, tmp_path / "copy")
     assert found == start_weights.digest(tmp_path / "copy")
-    assert found != start_weights.digest_of(jax.tree.map(lambda p: p + 1, params))
+    assert found != weights_digest(jax.tree.map(lambda p: p + 1, params))
 
 
 def test_a_run_keeps_which_weights_it_began_with(tmp_path: Path) -> None:

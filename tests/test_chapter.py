@@ -15,9 +15,10 @@ from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.attention_weights import attention_weights
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.controls import Identity, Linear, TokenConvolution
+from fourier_attn.layers.controls import Identity, Linear
 from fourier_attn.layers.encoder import Block
 from fourier_attn.layers.heads import mean
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.patches import fold, patches
 from fourier_attn.ops.positions import places, sines

@@ -10,10 +10,10 @@ from scipy.signal import convolve2d
 from configs import circular
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
-from fourier_attn.layers.controls import TokenConvolution
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.long_conv import LongConvolution
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.model import MIXERS
 from fourier_attn.ops import positions
 from fourier_attn.ops.fourier import fourier_mix_grid

@@ -14,19 +14,17 @@ PACKAGE = ROOT / "fourier_attn"
 SOURCES = sorted(set(ROOT.glob("[!.]*/**/*.py")) - set(ROOT.glob("build/**/*.py")))
 # What a room imports lies below it: in one of these rooms, or below those.
 RIGHT_BELOW = {
-    "tests": ("benchmarks", "main"),
+    "tests": ("benchmarks", "evidence", "main"),
+    "evidence": ("studies", "launch"),
     "launch": ("train",),
     "benchmarks": ("configs", "studies"),
     "configs": ("family",),
-    "main": ("studies", "stream", "export", "run_config"),
+    "main": ("studies", "run_config"),
     "run_config": ("train",),
-    "stream": ("predict",),
-    "export": ("predict", "exported"),
-    "exported": (),
-    "studies": ("predict", "launch"),
-    "predict": ("train",),
+    "studies": ("inference",),
+    "inference": ("train",),
     "train": ("pretrained", "provenance", "style"),
-    "pretrained": ("config", "exported"),
+    "pretrained": ("config",),
     "family": ("config",),
     "config": ("model", "data"),
     "model": ("layers", "knobs", "plugins"),
@@ -39,16 +37,24 @@ RIGHT_BELOW = {
     "causes": (),
     "knobs": (),
     "plugins": (),
-    "docs": ("studies",),
+    "docs": ("evidence",),
     "provenance": ("atomic",),
     "style": ("atomic",),
     "atomic": (),
     "paths": (),
 }
-COMMANDS = {"main", "run_config", "command", "export", "data/prepare", "pretrained/convert", "studies"}
+COMMANDS = {
+    "main",
+    "run_config",
+    "command",
+    "inference/export",
+    "data/prepare",
+    "pretrained/convert",
+    "studies",
+}
 ONLY_IN = {
     "flax": {"layers", "model", "pretrained"},
-    "orbax": {"train/checkpoint"},
+    "orbax": {"train/rundir/checkpoint"},
     "absl": COMMANDS,
     "ml_collections": {"config", "main", "studies"},
     "tensorflow": set(),
@@ -151,8 +157,11 @@ def test_configs_import_the_defaults_only() -> None:
 def test_jit_stands_at_the_outermost_caller() -> None:
     paths = [*PACKAGE.rglob("*.py"), *ROOT.glob("launch/*.py")]
     files = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
-    studies = [f"studies/{name}" for name in ("examination", "judge", "matrices", "plans", "steps")]
-    names = ("train/step", "optics/engine", "export", *studies)
+    studies = [
+        f"studies/{name}"
+        for name in ("engine/evaluator", "engine/plans", "engine/step_timing", "inside/matrices")
+    ]
+    names = ("train/step", "optics/engine", "inference/export", *studies)
     callers = {f"fourier_attn/{name}.py" for name in names}
     assert {name for name, text in files.items() if "jax.jit" in text} == callers
     assert {name for name, text in files.items() if "jax.config.update" in text} == {"fourier_attn/main.py"}

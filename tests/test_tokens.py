@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.layers.controls import Linear, Random, TokenConvolution
+from fourier_attn.layers.controls import Linear, Random
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.ops.token_conv import token_convolve
 
 

@@ -10,9 +10,10 @@ from conftest import normal
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.attention_weights import WEIGHTS, attention_weights
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.controls import Identity, Linear, Random, TokenConvolution
+from fourier_attn.layers.controls import Identity, Linear, Random
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.optics.presets import preset
 

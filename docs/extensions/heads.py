@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from fourier_attn.studies.markdown import origin
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "studies"
 PAGE = """<div class="attention" id="attention" hidden>
   <p>
     <label>network <select id="attention-run"></select></label>

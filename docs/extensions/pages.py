@@ -16,7 +16,7 @@ from fourier_attn.studies.inside import matrix_layers, matrix_views
 from fourier_attn.studies.inside.matrix_layers import D, T
 
 ROOT = Path(__file__).resolve().parents[2]
-MATRICES = ROOT / "results" / "matrices.json"
+MATRICES = ROOT / "results" / "studies" / "matrices.json"
 ROOMS = {
     "ops": "The mathematics: pure functions of arrays",
     "layers": "Weights: Flax modules",

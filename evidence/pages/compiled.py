@@ -4,7 +4,7 @@ from typing import Any
 
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
 
-TARGETS = {"aot-v5e": "v5e", "aot-h100": "H100"}  # files of results
+TARGETS = {"benchmarks/aot-v5e": "v5e", "benchmarks/aot-h100": "H100"}  # files of results
 
 
 def compiled_mixers(results: Results) -> str:

@@ -24,17 +24,17 @@ from fourier_attn.studies.engine import calibrate, drift, frontier, photons, rob
 from fourier_attn.studies.inside import explain, matrix_views
 
 FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
-    "calibrate": calibrate.draw,
-    "drift-reviews": drift.draw,
-    "explain-attention": explain.draw,
-    "explain-shapes": explain.draw,
-    "growth-cpu": timings.draw_growth,
-    "matrices": matrix_views.draw,
-    "pareto-circular": frontier.draw,
-    "pareto-fnet": frontier.draw,
-    "photons-reviews": photons.draw,
-    "robustness-imdb": robustness_sweep.draw,
-    "speedup-fnet": tornado.draw,
+    "studies/calibrate": calibrate.draw,
+    "studies/drift-reviews": drift.draw,
+    "studies/explain-attention": explain.draw,
+    "studies/explain-shapes": explain.draw,
+    "benchmarks/growth-cpu": timings.draw_growth,
+    "studies/matrices": matrix_views.draw,
+    "studies/pareto-circular": frontier.draw,
+    "studies/pareto-fnet": frontier.draw,
+    "studies/photons-reviews": photons.draw,
+    "studies/robustness-imdb": robustness_sweep.draw,
+    "studies/speedup-fnet": tornado.draw,
 }
 SWEEPS = "robustness-*.json"  # beside the cells of a report
 
@@ -46,12 +46,12 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """
     for name, from_document in FIGURES.items():
         yield name, partial(_drawn, from_document, root / "results" / f"{name}.json")
-    for cells in sorted(root.glob("results/*/cells")):
+    for cells in sorted(root.glob("results/evidence/*/cells")):
         directory = cells.parent
         for name, draw in write.pictures(Ledger(directory)).items():
-            yield f"{directory.name}/{Path(name).stem}", draw
+            yield f"evidence/{directory.name}/{Path(name).stem}", draw
         for path in sorted(directory.glob(SWEEPS)):
-            yield f"{directory.name}/{path.stem}", partial(_drawn, robustness_sweep.draw, path)
+            yield f"evidence/{directory.name}/{path.stem}", partial(_drawn, robustness_sweep.draw, path)
 
 
 def _drawn(draw: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:

@@ -1,4 +1,4 @@
-"""Tables of README.md, docs/*.md and results/*/findings.md, from the files in results.
+"""Tables of README.md, docs/*.md and results/evidence/*/findings.md, from the files in results.
 
     python -m evidence.pages.fill [--check]
 
@@ -11,7 +11,7 @@ where NAME is a key of `TABLES`, and numbers inside of sentences,
 
     <!-- value: NAME --><!-- /value -->
 
-where it is one of `prose.VALUES`; none of them is typed. With --check nothing is written, and a block or
+where it is one of `values.VALUES`; none of them is typed. With --check nothing is written, and a block or
 number that says something else than the results do is an error.
 """
 
@@ -34,7 +34,6 @@ from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
 from fourier_attn.studies.engine.calibrate import recovered, tuned
 from fourier_attn.studies.engine.plans import compared
-from fourier_attn.studies.examination import beside
 from fourier_attn.studies.inside.attended import attended
 from fourier_attn.studies.inside.matrix_views import matrix_table, property_table
 from fourier_attn.studies.markdown import Results
@@ -43,42 +42,56 @@ BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /ta
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
 VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->(?P<body>[^<\n]*)<!-- /value -->")
 
-PAGES = ("README.md", "docs/*.md", "results/*/findings.md")
+PAGES = ("README.md", "docs/*.md", "results/evidence/*/findings.md")
 
 TABLES: dict[str, Callable[[Results], str]] = {
-    "reviews": partial(runs, name="reviews-cpu", task="reviews"),
-    "imdb": partial(runs, name="imdb", task="imdb"),
+    "reviews": partial(runs, name="benchmarks/reviews-cpu", task="reviews"),
+    "imdb": partial(runs, name="studies/imdb", task="imdb"),
     "door": door,
-    "evidence": partial(evidence, name="imdb", tier="1", twins=False),
-    "twins": partial(evidence, name="imdb", tier="1", twins=True),
-    "articles": partial(evidence, name="imdb", tier="2", whole=True),
-    "sst2": partial(evidence, name="imdb", tier="sst2", whole=True),
-    "listops": partial(evidence, name="imdb", tier="listops", whole=True),
-    "claims": partial(claims, name="imdb", tier="1"),
-    "starts": partial(starts, name="imdb", tier="1"),
-    "query-keys": partial(query_keys, name="imdb"),
-    "noise": partial(noise, name="imdb"),
-    "images-fashion_mnist": partial(evidence, name="images", tier="fashion_mnist", whole=True),
-    "images-cifar10": partial(evidence, name="images", tier="cifar10", whole=True),
-    "images-shapes": partial(evidence, name="images", tier="shapes", whole=True),
-    "images-pixels": partial(evidence, name="images", tier="pixels", whole=True),
-    "padding": partial(padding, name="padding-imdb"),
-    "speed-fourier": lambda r: speed(r, "fourier-complex-cpu", "fourier-methods-cpu", "fourier-lengths-cpu"),
+    "evidence": partial(evidence, name="evidence/imdb", tier="1", twins=False),
+    "twins": partial(evidence, name="evidence/imdb", tier="1", twins=True),
+    "articles": partial(evidence, name="evidence/imdb", tier="2", whole=True),
+    "sst2": partial(evidence, name="evidence/imdb", tier="sst2", whole=True),
+    "listops": partial(evidence, name="evidence/imdb", tier="listops", whole=True),
+    "claims": partial(claims, name="evidence/imdb", tier="1"),
+    "starts": partial(starts, name="evidence/imdb", tier="1"),
+    "query-keys": partial(query_keys, name="evidence/imdb"),
+    "noise": partial(noise, name="evidence/imdb"),
+    "images-fashion_mnist": partial(evidence, name="evidence/images", tier="fashion_mnist", whole=True),
+    "images-cifar10": partial(evidence, name="evidence/images", tier="cifar10", whole=True),
+    "images-shapes": partial(evidence, name="evidence/images", tier="shapes", whole=True),
+    "images-pixels": partial(evidence, name="evidence/images", tier="pixels", whole=True),
+    "padding": partial(padding, name="studies/padding-imdb"),
+    "speed-fourier": lambda r: speed(
+        r,
+        "benchmarks/fourier-complex-cpu",
+        "benchmarks/fourier-methods-cpu",
+        "benchmarks/fourier-lengths-cpu",
+    ),
     "speed-mixers": lambda r: speed(
-        r, "mixers-circular-cpu", "mixers-lambda-cpu", "mixers-others-cpu", "mixers-methods-cpu", "dense-cpu"
+        r,
+        "benchmarks/mixers-circular-cpu",
+        "benchmarks/mixers-lambda-cpu",
+        "benchmarks/mixers-others-cpu",
+        "benchmarks/mixers-methods-cpu",
+        "benchmarks/dense-cpu",
     ),
-    "speed-ops": lambda r: speed(r, "peer-ops-cpu"),
-    "speed-torch": lambda r: speed(r, "mixers-torch-cpu"),
-    "speed-encoder": lambda r: speed(r, "encoder-depth-cpu", "encoder-growth-cpu"),
+    "speed-ops": lambda r: speed(r, "benchmarks/peer-ops-cpu"),
+    "speed-torch": lambda r: speed(r, "benchmarks/mixers-torch-cpu"),
+    "speed-encoder": lambda r: speed(r, "benchmarks/encoder-depth-cpu", "benchmarks/encoder-growth-cpu"),
     "speed-optics": lambda r: speed(
-        r, "optics-ideal-cpu", "optics-chip-cpu", "optics-parts-cpu", "optics-train-cpu"
+        r,
+        "benchmarks/optics-ideal-cpu",
+        "benchmarks/optics-chip-cpu",
+        "benchmarks/optics-parts-cpu",
+        "benchmarks/optics-train-cpu",
     ),
-    "speed-images": lambda r: speed(r, "images-cpu"),
-    "speed-loop": lambda r: values(r, "loop-cpu", "startup-cpu"),
-    "speed-allocator": partial(kept, name="allocator-cpu"),
-    "speed-predictor": lambda r: speed(r, "predictor-cpu"),
-    "growth": partial(growth, name="growth-cpu"),
-    "peer": lambda r: speed(r, "peer-huggingface-cpu", "peer-crossbar-cpu"),
+    "speed-images": lambda r: speed(r, "benchmarks/images-cpu"),
+    "speed-loop": lambda r: values(r, "benchmarks/loop-cpu", "benchmarks/startup-cpu"),
+    "speed-allocator": partial(kept, name="benchmarks/allocator-cpu"),
+    "speed-predictor": lambda r: speed(r, "benchmarks/predictor-cpu"),
+    "growth": partial(growth, name="benchmarks/growth-cpu"),
+    "peer": lambda r: speed(r, "benchmarks/peer-huggingface-cpu", "benchmarks/peer-crossbar-cpu"),
     "aot-mixers": compiled_mixers,
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,
@@ -86,21 +99,20 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "engine-parameters": parameters,
     "engine-kinds": kinds,
     "engine-presets": presets,
-    "plans": partial(compared, name="plans-chip"),
-    "robustness": partial(robustness, name="robustness-imdb"),
-    "speedup": partial(speedup, name="speedup-fnet"),
-    "frames": partial(frames, name="speedup-fnet"),
+    "plans": partial(compared, name="studies/plans-chip"),
+    "robustness": partial(robustness, name="studies/robustness-imdb"),
+    "speedup": partial(speedup, name="studies/speedup-fnet"),
+    "frames": partial(frames, name="studies/speedup-fnet"),
     "components": parts,
-    "pareto-fnet": partial(over_joules, name="pareto-fnet"),
-    "pareto-circular": partial(over_joules, name="pareto-circular"),
-    "calibration": partial(recovered, name="calibrate"),
-    "calibration-reviews": partial(tuned, name="calibrate-reviews"),
-    "examination": partial(beside, name="examination"),
-    "drift": partial(over_ages, name="drift-reviews"),
-    "photons": partial(over_photons, name="photons-reviews"),
-    "attended": partial(attended, name="attended"),
-    "matrices": partial(matrix_table, name="matrices"),
-    "properties": partial(property_table, name="matrices"),
+    "pareto-fnet": partial(over_joules, name="studies/pareto-fnet"),
+    "pareto-circular": partial(over_joules, name="studies/pareto-circular"),
+    "calibration": partial(recovered, name="studies/calibrate"),
+    "calibration-reviews": partial(tuned, name="studies/calibrate-reviews"),
+    "drift": partial(over_ages, name="studies/drift-reviews"),
+    "photons": partial(over_photons, name="studies/photons-reviews"),
+    "attended": partial(attended, name="studies/attended"),
+    "matrices": partial(matrix_table, name="studies/matrices"),
+    "properties": partial(property_table, name="studies/matrices"),
 }
 
 

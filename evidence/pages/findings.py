@@ -1,4 +1,4 @@
-"""What became of the sources' claims: tables of results/imdb/findings.md, from cells and sweeps alone."""
+"""Makes the tables of results/evidence/imdb/findings.md, on the sources' claims, from cells and sweeps alone."""
 
 from collections.abc import Iterator
 from statistics import mean

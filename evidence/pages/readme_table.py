@@ -17,27 +17,27 @@ def door(results: Results) -> str:
         [
             f"accuracy of `{FLAGSHIP}` on IMDb's test set, %",
             _flagship(results),
-            "[file](results/imdb.json), [page](docs/mixers.md)",
+            "[file](results/studies/imdb.json), [page](docs/mixers.md)",
         ],
         [
             f"small networks on IMDb, %: {', '.join(f'`{model}`' for model in SMALL)}",
             _small(results),
-            "[report](results/imdb/report.md), [page](docs/evidence.md)",
+            "[report](results/evidence/imdb/report.md), [page](docs/evidence.md)",
         ],
         [
             "attention, forward and backward: times as fast as PyTorch's, over sizes, on a CPU",
             _attention(results),
-            "[file](results/peer-ops-cpu.json), [page](docs/performance.md)",
+            "[file](results/benchmarks/peer-ops-cpu.json), [page](docs/performance.md)",
         ],
         [
             "convolutional attention, emulated 5 x 5 engine, 4 bit: accuracy, %; a review's transforms, J",
             _light(results),
-            "[file](results/pareto-circular.json), [page](docs/optics.md)",
+            "[file](results/studies/pareto-circular.json), [page](docs/optics.md)",
         ],
         [
             "the same computed exactly: accuracy, %; a review's transforms on this processor, J",
             _electronic(results),
-            "[file](results/pareto-circular.json), [page](docs/optics.md)",
+            "[file](results/studies/pareto-circular.json), [page](docs/optics.md)",
         ],
     ]
     return table(["measured", "", "more"], lines)
@@ -45,20 +45,20 @@ def door(results: Results) -> str:
 
 def _flagship(results: Results) -> str:
     """Mean, deviation and number of seeds."""
-    rows = [row for document in results.runs("imdb").values() for row in document["rows"]]
+    rows = [row for document in results.runs("studies/imdb").values() for row in document["rows"]]
     values = [value for row in rows if row["config"] == FLAGSHIP for value in accuracies(row)]
     return mean_cell([100 * value for value in values])
 
 
 def _small(results: Results) -> str:
     """Mean, deviation and number of seeds of models of tier 1."""
-    groups = Ledger(results.root / "results" / "imdb").grouped("1")
+    groups = Ledger(results.root / "results" / "evidence" / "imdb").grouped("1")
     return ", ".join(mean_cell([100 * score(found) for found in groups.get(model, [])]) for model in SMALL)
 
 
 def _attention(results: Results) -> str:
     """Lowest, median and highest of the sizes."""
-    rows = [row for document in results.runs("peer-ops-cpu").values() for row in document["rows"]]
+    rows = [row for document in results.runs("benchmarks/peer-ops-cpu").values() for row in document["rows"]]
     both = [row for row in rows if row["what"].startswith("attention /") and "backward" in row["pass"]]
     ratios = sorted(row["times_faster"] for row in both)
     if not ratios:
@@ -68,13 +68,13 @@ def _attention(results: Results) -> str:
 
 def _light(results: Results) -> str:
     """The most accurate on validation of the engines that were judged with four bits."""
-    rows = [row for document in results.runs("pareto-circular").values() for row in document["rows"]]
+    rows = [row for document in results.runs("studies/pareto-circular").values() for row in document["rows"]]
     judged = [row for row in frontier.part(rows, "judged") if row["bits"] == 4]
     return _joules(max(judged, key=lambda row: row["validation_accuracy"])) if judged else NOT_RUN
 
 
 def _electronic(results: Results) -> str:
-    rows = [row for document in results.runs("pareto-circular").values() for row in document["rows"]]
+    rows = [row for document in results.runs("studies/pareto-circular").values() for row in document["rows"]]
     judged = frontier.part(rows, "electronic")
     return _joules(judged[0]) if judged else NOT_RUN
 

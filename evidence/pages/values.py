@@ -1,4 +1,4 @@
-"""Measured numbers inside of sentences, by the names under which pages have them; see studies/tables.py."""
+"""Measured numbers inside sentences, by the names under which pages have them; see evidence/pages/fill.py."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from fourier_attn.studies.markdown import Results
 
 
 def _imdb(results: Results) -> Ledger:
-    return Ledger(results.root / "results" / "imdb")
+    return Ledger(results.root / "results" / "evidence" / "imdb")
 
 
 def other_days(results: Results) -> str:
@@ -62,7 +62,7 @@ def batch_5(name: str, sign: int) -> Callable[[Results], str]:
     """By how many points a model lies above (sign 1) or below `identity` on CIFAR-10's fifth batch."""
 
     def difference(results: Results) -> str:
-        groups = Ledger(results.root / "results" / "images").grouped("cifar10")
+        groups = Ledger(results.root / "results" / "evidence" / "images").grouped("cifar10")
         pairs = zip(groups[name], groups["identity"], strict=True)
         points = [100 * sign * (_fifth(a) - _fifth(b)) for a, b in pairs]
         return f"{min(points):.1f} to {max(points):.1f}"
@@ -76,7 +76,7 @@ def _fifth(found: Finding) -> float:
 
 def pointing(results: Results) -> str:
     """How many times as often as by chance the largest weight lies on the shape that is asked about."""
-    rows = results.document("attended")["rows"]
+    rows = results.document("studies/attended")["rows"]
     mine = [row for row in rows if row["network"].endswith("attention")]
     return f"{np.mean([row['pointing'] for row in mine]) / np.mean([row['chance'] for row in mine]):.1f}"
 

@@ -1,4 +1,4 @@
-"""The report on the evidence: python -m evidence.report.write --results=results/imdb
+"""The report on the evidence: python -m evidence.report.write --results=results/evidence/imdb
 
 report.md and its figures, from the files of finished cells alone. Cells that are not finished, or were
 trained by different code, are an error unless --partial is given; the report then says so.
@@ -62,7 +62,7 @@ STARTED = {"token_conv": ("2026-11-25T18:00", "a filter of random numbers")}
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("results", "results/imdb", "directory with the files of finished cells")
+    flags.DEFINE_string("results", "results/evidence/imdb", "directory with the files of finished cells")
     flags.DEFINE_bool("partial", False, "report on what there is; the report names what is missing")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from fourier_attn import command
 from fourier_attn.config import ENGINES, Config, read_engine
 from fourier_attn.studies import collect
-from fourier_attn.studies.checkout import grid
 from fourier_attn.train import init_from
+from launch import grid
 
 SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
 FITTED = {"model.mixer.grid", "model.mixer.length"}  # to images, by their runs

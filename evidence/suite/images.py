@@ -2,7 +2,7 @@
 
     python -m evidence.suite.images --list
     python -m evidence.suite.images --tasks=fashion_mnist,cifar10 --data_dir=DIR
-    python -m evidence.report.write --results=results/images
+    python -m evidence.report.write --results=results/evidence/images
 
 What is done stays done; see `evidence.suite.cells` for the networks.
 """
@@ -21,7 +21,7 @@ def define_flags() -> None:
     train.define_suite_flags()
     flags.adopt_module_key_flags(train)
     flags.DEFINE_list("tasks", list(TASKS), "which of them, in this order")
-    flags.FLAGS.set_default("results", "results/images")
+    flags.FLAGS.set_default("results", "results/evidence/images")
     flags.FLAGS.set_default("runs", "runs/images")
 
 

@@ -1,13 +1,9 @@
 """Which weights a cell's run began with: noted beside it, so that it goes on with no others."""
 
-import hashlib
 from pathlib import Path
-from typing import Any
-
-import jax
-import numpy as np
 
 from fourier_attn import atomic
+from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import init_from
 
 FILE = "weights"  # in the folder with the run's output
@@ -16,17 +12,7 @@ FILE = "weights"  # in the folder with the run's output
 def digest(directory: Path) -> str:
     """Of the weights that others get from a run: the same wherever it lies."""
     _, _, _, state = init_from.restore_state(directory, on_device=False)
-    return digest_of(init_from.chosen(state))
-
-
-def digest_of(params: Any) -> str:
-    """Of each parameter's name, form and numbers."""
-    found = hashlib.sha256()
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        array = np.ascontiguousarray(leaf)
-        found.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()[:16]
+    return weights_digest(init_from.chosen(state))
 
 
 def noted(directory: Path) -> str | None:

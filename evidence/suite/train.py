@@ -2,7 +2,7 @@
 
     python -m evidence.suite.train --tier=1 --list
     python -m evidence.suite.train --tier=1 --budget_hours=2
-    python -m evidence.report.write --results=results/imdb
+    python -m evidence.report.write --results=results/evidence/imdb
 
 A cell is a model of the tier with a seed; its run has a directory of its own in --runs, where it goes on
 after an interruption, and leaves one file in --results when it is done. Cells that have their file are not
@@ -43,7 +43,7 @@ def define_suite_flags() -> None:
     flags.adopt_module_key_flags(cluster)
     flags.DEFINE_list("only", [], "models; all if none is named")
     flags.DEFINE_float("budget_hours", None, "core-hours; no cell is begun that is expected to exceed them")
-    flags.DEFINE_string("results", "results/imdb", "directory for what is found")
+    flags.DEFINE_string("results", "results/evidence/imdb", "directory for what is found")
     flags.DEFINE_string("runs", "runs/imdb", "directory of the runs")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
     flags.DEFINE_bool("list", False, "say what is done, what is left and what it will cost; train nothing")

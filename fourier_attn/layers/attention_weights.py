@@ -9,8 +9,9 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.controls import Identity, Linear, Random, TokenConvolution
+from fourier_attn.layers.controls import Identity, Linear, Random
 from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import softmax_weights
 from fourier_attn.ops.circular import circular_correlate

@@ -1,7 +1,6 @@
-"""Controls and simple mixers: what remains without attention or a transform."""
+"""Control mixers: the identity, and maps between tokens that are learned or random."""
 
 import re
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,8 +9,6 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
-from fourier_attn.ops.patches import same_proportions
-from fourier_attn.ops.token_conv import token_convolve
 
 
 def _real(x: Array, mask: Array | None) -> Array:
@@ -171,47 +168,3 @@ class Random(nn.Module):
                 key, _ = jax.random.split(key)
             features, tokens = jax.random.split(jax.random.split(key)[1])
             return draw(tokens, (self.length, self.length)), draw(features, (d, d))
-
-
-def _impulse(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """1 at the centre of a filter, plus small normal numbers."""
-    noise = nn.initializers.normal(0.02)(key, shape, dtype)
-    return noise.at[tuple(r // 2 for r in shape)].add(1)
-
-
-class TokenConvolution(nn.Module):
-    """Convolution over tokens with one learned filter, y[i] = sum_k w[k] x[i - k].
-
-        >>> layer, x = TokenConvolution(), jnp.ones((1, 4, 8))
-        >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
-        (1, 4, 8)
-
-    Parameters: `filter` (taps), or (taps, taps) with a grid. It starts as the identity: 1 at the centre, plus
-    normal numbers of deviation 0.02. All features share these few numbers, so that drawing them at random
-    decides what a whole network gets to see: a centre near -1 cancels the input that a block adds, y + x.
-
-    Args:
-      taps: length of the filter, odd.
-      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence.
-      dtype: of the computation; parameters stay float32.
-    Masking: padded tokens are set to zero first, as what lies outside the sequence is: no influence.
-    Raises: ValueError for an even number of taps.
-    Source: see `fourier_attn.ops.token_conv.token_convolve`; filters that start as an impulse: Xiao et al.,
-      Dynamical Isometry and a Mean Field Theory of CNNs, arXiv 1806.05393.
-    """
-
-    taps: int = 3
-    grid: tuple[int, ...] = ()
-    dtype: jnp.dtype = jnp.dtype("float32")
-
-    @nn.compact
-    @takes_arrays
-    def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
-    ) -> Float[Array, "b t d"]:
-        if self.taps < 1 or self.taps % 2 == 0:
-            raise ValueError(f"taps={self.taps} must be odd and positive")
-        shape = (self.taps,) * (len(self.grid) or 1)
-        taps = self.param("filter", _impulse, shape, jnp.float32)
-        grid = same_proportions(x.shape[-2], self.grid) if self.grid else None
-        return token_convolve(_real(x, mask).astype(self.dtype), taps, grid=grid)

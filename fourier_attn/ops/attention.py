@@ -31,8 +31,8 @@ def attention(
         y[i, a] = sum_j softmax_j(q[i, a] . k[j, a] / sqrt(k)) v[j, a]
 
     Scores and softmax are computed in float32; the result has the input's dtype.
-    Without source tokens (s = 0) it is 0, the sum over none. On CPUs "xla" works in
-    blocks (`fourier_attn.ops.blockwise_attention`): memory grows with t + s, and there is reverse mode only, once.
+    Without source tokens (s = 0) it is 0, the sum over none. On CPUs "xla" works in blocks
+    (`fourier_attn.ops.blockwise_attention`): memory grows with t + s, and there is reverse mode only, once.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)

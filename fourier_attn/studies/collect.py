@@ -1,4 +1,6 @@
-"""Finished runs as rows of results: python -m fourier_attn.studies.collect --out=results/imdb.json runs/*
+"""Collects finished runs as rows of a file of results.
+
+    python -m fourier_attn.studies.collect --out=results/studies/imdb.json runs/*
 
 One row for each run's directory, with everything that its number depends on: configuration, seeds, commit,
 hardware, versions. Rows of the file that have another run's name stay.
@@ -114,12 +116,14 @@ def merge(path: Path, new: list[dict[str, Any]]) -> None:
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("out", None, "file that gets the rows, for example results/imdb.json")
+    flags.DEFINE_string("out", None, "file that gets the rows, for example results/studies/imdb.json")
 
 
 def main(*directories: str) -> None:
     if flags.FLAGS.out is None or not directories:
-        raise ValueError("--out and directories are needed, like --out=results/imdb.json runs/fnet-imdb-0")
+        raise ValueError(
+            "--out and directories are needed, like --out=results/studies/imdb.json runs/fnet-imdb-0"
+        )
     found = [paths.given(name).resolve() for name in dict.fromkeys(directories)]
     named = zip(found, runs.labels(found), strict=True)
     new: list[dict[str, Any]] = [row(directory) | {"run": name} for directory, name in named]

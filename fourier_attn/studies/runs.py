@@ -1,9 +1,13 @@
 """Which trained runs a study asks: its flags --workdir, --against and --allow_code; and their names."""
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import jax
+import numpy as np
 from absl import flags
 
 from fourier_attn import paths
@@ -55,3 +59,13 @@ def labels(directories: Sequence[Path]) -> list[str]:
         return "/".join(next(alone, path))
 
     return [shortest(path) for path in paths]
+
+
+def weights_digest(params: Any) -> str:
+    """Returns a hash of the name, shape, dtype and values of each parameter."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        array = np.ascontiguousarray(leaf)
+        digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:16]

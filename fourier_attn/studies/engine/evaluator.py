@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidence.suite.start_weights import digest_of
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Split
@@ -18,6 +17,7 @@ from fourier_attn.inference import predictor
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.drift import timed
 from fourier_attn.studies.collect import plain
+from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
@@ -74,7 +74,7 @@ class Judge:
         knobs = json.dumps(plain(self.config), sort_keys=True)
         return {
             "run": self.name,
-            "weights": digest_of(self.params),
+            "weights": weights_digest(self.params),
             "config": hashlib.sha256(knobs.encode()).hexdigest()[:16],
         }
 

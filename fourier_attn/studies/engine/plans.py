@@ -1,4 +1,6 @@
-"""Passes and errors of the plans of a transform: python -m fourier_attn.studies.engine.plans [--out=FILE.json].
+"""Measures passes and errors of the plans of a transform.
+
+    python -m fourier_attn.studies.engine.plans [--out=FILE.json]
 
 Random complex arrays of each size are transformed through a preset by each plan, and compared with the exact
 transform: signal over error in dB, with as many averages of each pass as given.

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from evidence.suite.start_weights import digest_of
 from fourier_attn import command, paths, provenance
 from fourier_attn.inference import predictor
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.studies import runs
+from fourier_attn.studies.runs import weights_digest
 
 FACTS = ("parameters", "freedom", "effective_rank")
 FREE = 1e-5  # of the largest singular value, above which a direction of change counts
@@ -48,7 +48,7 @@ def main() -> None:
         rows += [{"layer": layer, "head": head, **facts} for head, facts in enumerate(found)]
     path = directory / paths.given(f"{flags.FLAGS.out}.json")
     setting = f"{directory.name}: {mixer['name']}, d = {d}, {config.model.depth} layers"
-    networks = [{"run": directory.name, "weights": digest_of(params)}]
+    networks = [{"run": directory.name, "weights": weights_digest(params)}]
     provenance.write(path, provenance.record() | {"setting": setting, "networks": networks, "rows": rows})
     means = [f"{name} {np.mean([row[name] for row in rows]):,.1f}" for name in FACTS]
     print(f"{setting}; of a head, in the mean: {', '.join(means)}")
