@@ -3,15 +3,16 @@
 `python -m benchmarks.growth`; part of `python -m benchmarks.mixers`.
 """
 
+import itertools
 import statistics
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from matplotlib.figure import Figure
 
 from benchmarks.timing import RESULTS, interleave, report
-from evidence.pages.timings import draw_growth
 from fourier_attn import style
 from fourier_attn.model import MIXERS
 
@@ -49,13 +50,36 @@ def measure(t: int, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+@style.styled()
+def draw(document: dict[str, Any]) -> Figure:
+    """Time and memory over the number of tokens, of mixers of the commonest width, each named at its end."""
+    rows = [row for row in document["rows"] if "d = " not in row["mixer"]]
+    figure = style.figure(height=5.6)
+    lengths = sorted({row["t"] for row in rows})
+    labels = {"ms": "time, ms", "temporary_mb": "temporary memory, MB"}
+    for axes, (key, label) in zip(figure.subplots(2, 1, sharex=True), labels.items(), strict=True):
+        names = dict.fromkeys(row["mixer"] for row in rows)
+        for marker, name in zip(itertools.cycle(style.MARKERS), names, strict=False):
+            points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
+            axes.loglog(*zip(*points, strict=True), marker=marker, label=name)
+        axes.set(ylabel=label)
+        axes.set_xticks(lengths, [f"{t:,}" for t in lengths])
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    figure.axes[1].set_xlabel("tokens")
+    figure.suptitle("forward and backward of one mixer, one sequence, d = 128")
+    figure.align_ylabels()
+    style.label_ends(*figure.axes)
+    return figure
+
+
 def main(quick: bool = False) -> None:
     lengths = (128, 256) if quick else (128, 256, 512, 1024, 2048, 4096, 8192)
     rows = [row for t in lengths for row in measure(t, 2 if quick else 9 if t <= 1024 else 3)]
     name = "growth-quick" if quick else "growth"
     report(name, rows)
     path = RESULTS / f"{name}-{jax.default_backend()}.png"
-    style.save(draw_growth({"rows": rows}), path)
+    style.save(draw({"rows": rows}), path)
     print(f"drawn in results/benchmarks/{path.name}")
 
 

@@ -16,7 +16,7 @@ from absl import flags
 from matplotlib.figure import Figure
 from PIL import Image
 
-from evidence.pages import timings
+from benchmarks import growth
 from evidence.report import write
 from evidence.suite.ledger import Ledger
 from fourier_attn import atomic, command, paths, style
@@ -28,7 +28,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/drift-reviews": drift.draw,
     "studies/explain-attention": explain.draw,
     "studies/explain-shapes": explain.draw,
-    "benchmarks/growth-cpu": timings.draw_growth,
+    "benchmarks/growth-cpu": growth.draw,
     "studies/matrices": matrix_views.draw,
     "studies/pareto-circular": frontier.draw,
     "studies/pareto-fnet": frontier.draw,

@@ -1,4 +1,4 @@
-"""Makes the tables of results/evidence/imdb/findings.md, on the sources' claims, from cells and sweeps alone."""
+"""Makes the tables of results/evidence/imdb/findings.md, on the sources' claims, from cells and sweeps."""
 
 from collections.abc import Iterator
 from statistics import mean

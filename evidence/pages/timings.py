@@ -1,11 +1,5 @@
-"""Tables of timings, and the figure of growth."""
+"""Tables of timings."""
 
-import itertools
-from typing import Any
-
-from matplotlib.figure import Figure
-
-from fourier_attn import style
 from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
 
 SIDES = ("kept", "given back")
@@ -100,26 +94,3 @@ def growth(results: Results, name: str) -> str:
             lines.append([mixer, unit, *cells, ratio])
     head = ["mixer", "", *(f"{t:,}" for t in lengths), f"{lengths[-1]:,} over {first:,}"]
     return table(head, lines) + notes({name: document})
-
-
-@style.styled()
-def draw_growth(document: dict[str, Any]) -> Figure:
-    """Time and memory over the number of tokens, of mixers of the commonest width, each named at its end."""
-    rows = [row for row in document["rows"] if "d = " not in row["mixer"]]
-    figure = style.figure(height=5.6)
-    lengths = sorted({row["t"] for row in rows})
-    labels = {"ms": "time, ms", "temporary_mb": "temporary memory, MB"}
-    for axes, (key, label) in zip(figure.subplots(2, 1, sharex=True), labels.items(), strict=True):
-        names = dict.fromkeys(row["mixer"] for row in rows)
-        for marker, name in zip(itertools.cycle(style.MARKERS), names, strict=False):
-            points = [(row["t"], row[key]) for row in rows if row["mixer"] == name]
-            axes.loglog(*zip(*points, strict=True), marker=marker, label=name)
-        axes.set(ylabel=label)
-        axes.set_xticks(lengths, [f"{t:,}" for t in lengths])
-        axes.minorticks_off()
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    figure.axes[1].set_xlabel("tokens")
-    figure.suptitle("forward and backward of one mixer, one sequence, d = 128")
-    figure.align_ylabels()
-    style.label_ends(*figure.axes)
-    return figure
