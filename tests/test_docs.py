@@ -290,33 +290,6 @@ def test_each_question_is_answered_within_two_clicks() -> None:
         assert said in source(page), question
 
 
-def test_the_page_on_launching_names_what_a_wheel_cannot_run() -> None:
-    """Studies that import launch, by others or themselves; of these the commands first."""
-    imports = {}
-    for path in (PACKAGE / "studies").glob("*.py"):
-        named = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-        modules = {f"{node.module}.{alias.name}" for node in named for alias in node.names}
-        parts = {tuple(module.split(".")) for module in modules}
-        imports[path.stem] = {p[2] for p in parts if p[:2] == ("fourier_attn", "studies") and len(p) > 2}
-        imports[path.stem] |= {"launch"} & {p[0] for p in parts}
-    lacking = {"launch"}
-    while more := {name for name, needed in imports.items() if needed & lacking} - lacking:
-        lacking |= more
-    page = (ROOT / "docs" / "launch.md").read_text()
-    said = re.search(
-        r"so the commands (.*?) do not run from a wheel\. These modules .*?: (.*?)\.", page, flags=re.DOTALL
-    )
-    assert said
-    commands, others = (set(re.findall(r"`(\w+)`", part)) for part in said.groups())
-    assert commands | others == lacking - {"launch"}
-    runnable = {
-        name
-        for name in lacking - {"launch"}
-        if "__main__" in (PACKAGE / "studies" / f"{name}.py").read_text()
-    }
-    assert commands == runnable
-
-
 def test_configurations_say_what_is_not_yet_run() -> None:
     """As the tables of docs/mixers.md do, of which each line without a number is not yet run."""
     page = (ROOT / "docs" / "mixers.md").read_text()

@@ -94,18 +94,3 @@ def test_the_wheel_trains_and_predicts_in_an_empty_folder(
     said = call(tmp_path, path, "-c", start, "--mode=predict", "--workdir=run", "--text=a dull film")
     assert said.split()[0] in ("negative", "positive")
     assert "optim.learning_rate" in call(tmp_path, path, "-m", "fourier_attn.config")
-
-
-def test_a_command_that_needs_a_checkout_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As from a wheel, which has no `launch`."""
-    monkeypatch.setitem(sys.modules, "launch", None)
-    monkeypatch.delitem(sys.modules, "fourier_attn.studies.checkout", raising=False)
-    with pytest.raises(ModuleNotFoundError, match="needs a checkout of the repository"):
-        importlib.import_module("fourier_attn.studies.checkout")
-    monkeypatch.setattr(sys, "argv", [str(ROOT / "evidence/report/write.py"), "--help"])
-    with pytest.raises(SystemExit) as ended:
-        importlib.import_module("fourier_attn.studies.checkout")
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("error: this needs a checkout of the repository")
