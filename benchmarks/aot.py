@@ -125,7 +125,7 @@ def training(
     batch |= {"mlm_weights": jax.ShapeDtypeStruct((b, p), "float32")}
     run = make_train_step(network, optimizer, objective, placement=placement)
     if placement:
-        state, where = placement.like(state), placement.batch
+        state, where = placement.abstract(state), placement.batch
         batch = {key: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where) for key, a in batch.items()}
     return lambda state, batch: run(state, batch, make_keys(0, 1)[1]), [state, batch]
 

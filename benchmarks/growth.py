@@ -51,7 +51,7 @@ def measure(t: int, rounds: int) -> list[dict[str, Any]]:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """Time and memory over the number of tokens, of mixers of the commonest width, each named at its end."""
     rows = [row for row in document["rows"] if "d = " not in row["mixer"]]
     figure = style.figure(height=5.6)
@@ -79,7 +79,7 @@ def main(quick: bool = False) -> None:
     name = "growth-quick" if quick else "growth"
     report(name, rows)
     path = RESULTS / f"{name}-{jax.default_backend()}.png"
-    style.save(draw({"rows": rows}), path)
+    style.save(plot({"rows": rows}), path)
     print(f"drawn in results/benchmarks/{path.name}")
 
 

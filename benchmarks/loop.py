@@ -25,9 +25,9 @@ from fourier_attn.data.batches import Batches
 from fourier_attn.train import metrics
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.distributed.signals import StopSignals
-from fourier_attn.train.init_from import Start
+from fourier_attn.train.init_from import InitialWeights
 from fourier_attn.train.loop import Run
-from fourier_attn.train.rundir.checkpoint import Name
+from fourier_attn.train.rundir.checkpoint import CheckpointId
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
 
@@ -57,7 +57,7 @@ class Interleaved(Run):
         self.compilations.append(self.compiled)
         self.checkpoints.wait()  # else it would write beside the bare steps
         first = self.step - self.per_epoch
-        batches = [self.placement.put(self.data.train[i]) for i in range(first, self.step)]
+        batches = [self.placement.shard_batch(self.data.train[i]) for i in range(first, self.step)]
         state = jax.tree.map(lambda x: x.copy(), self.state)
         jax.block_until_ready(state)
         begin = time.perf_counter()
@@ -66,10 +66,10 @@ class Interleaved(Run):
         jax.block_until_ready(state)
         self.bare.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        self.checkpoints.save(Name(self.step + 1_000_000), self.state)
+        self.checkpoints.save(CheckpointId(self.step + 1_000_000), self.state)
         self.saves.append(time.perf_counter() - begin)
         self.checkpoints.wait()
-        shutil.rmtree(self.checkpoints.directory / str(Name(self.step + 1_000_000)))
+        shutil.rmtree(self.checkpoints.directory / str(CheckpointId(self.step + 1_000_000)))
         self.clock, self.compiled = Clock(self.step), 0
 
 
@@ -78,7 +78,7 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     config.data.dir, config.data.train_examples = DATA_DIR.value, EXAMPLES.value
     config.train.epochs, config.train.patience = EPOCHS.value, 0
     with tempfile.TemporaryDirectory() as directory:
-        run = Interleaved(Start(config), Path(directory), StopSignals())
+        run = Interleaved(InitialWeights(config), Path(directory), StopSignals())
         run.train()
         run.close()
     ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
@@ -104,7 +104,7 @@ def images(mix: str) -> list[dict[str, Any]]:
     config.data.eval_examples = config.data.test_examples = 128
     config.train.epochs = EPOCHS.value
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(Start(config), Path(directory), StopSignals())
+        run = Run(InitialWeights(config), Path(directory), StopSignals())
         run.train()
         run.close()
         lines = [line for line in read_lines(Path(directory)) if line["split"] == "train"]
@@ -125,7 +125,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
 
     def one_pass(lengths: tuple[int, ...]) -> Callable[[], Any]:
         batches = Batches(train.rows, train.labels, buckets=lengths, batch=config.data.batch, seed=0)
-        ready = [run.placement.put(batches[i]) for i in range(len(batches))]
+        ready = [run.placement.shard_batch(batches[i]) for i in range(len(batches))]
 
         def go() -> Any:
             now = jax.tree.map(lambda x: x.copy(), state)
@@ -146,7 +146,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
 def watch(run: Run) -> list[dict[str, Any]]:
     """The step of the loop against one that does not look whether updates are finite, on the same batch."""
     (init_key, key), objective = make_keys(0, 1), run.objective
-    batch = run.placement.put(run.data.train[0])
+    batch = run.placement.shard_batch(run.data.train[0])
     init = make_init(run.network, run.optimizer, objective, model.example(run.config.model))
 
     def loss(params: Any, batch: Any, key: Any) -> tuple[Any, Any]:

@@ -88,7 +88,7 @@ def main() -> None:
     elif flags.FLAGS.mode == "explain":
         look_inside(directory, devices)
     elif flags.FLAGS.input is not None:
-        judge_file(directory, devices)
+        predict_file(directory, devices)
     else:
         answer_one(directory, devices)
 
@@ -107,7 +107,7 @@ def check_modes() -> None:
         raise ValueError(f"--output={flags.FLAGS.output} is no name for the files of a picture; give one")
 
 
-def judge_file(directory: Path, devices: Mapping[str, str]) -> None:
+def predict_file(directory: Path, devices: Mapping[str, str]) -> None:
     """Answers every line of --input."""
     from fourier_attn.inference import stream
 
@@ -137,8 +137,8 @@ def train(config: Any) -> None:
     jax.config.update("jax_enable_preemption_service", False)
     given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
     with processes.joined(*given):
-        directory = paths.given(flags.FLAGS.workdir or processes.told(new_workdir))
-        with extend.taken_back(directory) if more and processes.lead() else nullcontext():
+        directory = paths.given(flags.FLAGS.workdir or processes.broadcast(new_workdir))
+        with extend.taken_back(directory) if more and processes.is_primary() else nullcontext():
             if more:
                 config = extended(directory, more)
             keep_programs(config)
@@ -163,7 +163,7 @@ def keep_programs(config: Any) -> None:
     from fourier_attn.train.rundir import program_cache
 
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        say = (lambda line: print(f"note        {line}")) if processes.lead() else (lambda line: None)
+        say = (lambda line: print(f"note        {line}")) if processes.is_primary() else (lambda line: None)
         place = program_cache.folder(config.data, say)
         jax.config.update("jax_compilation_cache_dir", place and str(place))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
@@ -175,8 +175,8 @@ def extended(directory: Path, epochs: int) -> Any:
     from fourier_attn.train.distributed import processes
     from fourier_attn.train.rundir import workdir
 
-    said = processes.told(lambda: extend.extend(directory, epochs))
-    if processes.lead():
+    said = processes.broadcast(lambda: extend.extend(directory, epochs))
+    if processes.is_primary():
         print(f"extend      {said}")
     return workdir.load(directory)
 
@@ -214,7 +214,7 @@ def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
     if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
         raise ValueError("--image and --text_pair exclude each other; give one of them")
     predictor = Predictor.load(directory, batch=1, devices=devices)
-    for answer, value in judged(predictor):
+    for answer, value in predictions(predictor):
         print(f"{answer} {value:.4f}")
     if flags.FLAGS.output is not None:
         look_inside(directory, devices, predictor)
@@ -232,7 +232,7 @@ def check_overrides(directory: Path, config: Any) -> None:
     from fourier_attn.train.rundir import workdir
 
     if config.init_from:
-        config = init_from.adopt(config, workdir.load(directory).model.to_dict())
+        config = init_from.with_architecture(config, workdir.load(directory).model.to_dict())
     names = ("data.task", "model.mixer.name", *overridden())
     for knob, (there, now) in workdir.differing(directory, config).items():
         if any(knob == name or knob.startswith(f"{name}.") for name in names):
@@ -268,7 +268,7 @@ def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = No
         print(f"written to {file}")
 
 
-def judged(predictor: Any) -> list[tuple[str, float]]:
+def predictions(predictor: Any) -> list[tuple[str, float]]:
     """The answers to what is to be judged: an image, a question about one, or a text."""
     from fourier_attn.inference import predictor as predict
 

@@ -87,7 +87,7 @@ def remember() -> list[loop.Run]:
 
 def facts(run: loop.Run) -> dict[str, Any]:
     text = program(run)
-    parameters = jax.tree.leaves(sharding.fetch(run.state.params))
+    parameters = jax.tree.leaves(sharding.to_host(run.state.params))
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(p).tobytes() for p in parameters))
     results = [m["result"] for m in aot.COLLECTIVE.finditer(text) if m["kind"] == "all-gather"]
     return {
@@ -106,7 +106,7 @@ def text_of(array: Any) -> str:
 
 def program(run: loop.Run) -> str:
     """The compiled training step."""
-    batch = run.placement.put(run.data.train[0])
+    batch = run.placement.shard_batch(run.data.train[0])
     return run.train_step.lower(run.state, batch, run.keys).compile().as_text()
 
 

@@ -17,7 +17,7 @@ from conftest import run_here
 
 from fourier_attn import causes, command
 from fourier_attn.train.distributed import processes, signals
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -62,7 +62,7 @@ def test_a_checkpoint_that_orbax_cannot_write(tmp_path: Path, monkeypatch: pytes
         raise ValueError("Permission denied")
 
     def save(checkpoints: Checkpoints) -> None:
-        checkpoints.save(Name(1), {"a": np.ones(2)})
+        checkpoints.save(CheckpointId(1), {"a": np.ones(2)})
         checkpoints.wait()
 
     for method in ("save", "wait_until_finished"):
@@ -81,8 +81,8 @@ def test_a_checkpoint_that_cannot_be_read_is_not_damaged(
     """Set aside for a moment's fault of a file system, it would be lost for the run."""
     state = {"a": np.ones(2)}
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(Name(1), state)
-    checkpoints.save(Name(2), state)
+    checkpoints.save(CheckpointId(1), state)
+    checkpoints.save(CheckpointId(2), state)
     checkpoints.wait()
     words = [*map(os.strerror, (errno.EIO, errno.ETIMEDOUT, errno.ENXIO, errno.EROFS, *causes.RIGHTS))]
     errors = [
@@ -100,7 +100,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_damaged(
         assert command.exit_code(found.value) == 1
     found = checkpoints.restore(state)
     assert found is not None
-    assert found[0] == Name(2)
+    assert found[0] == CheckpointId(2)
     checkpoints.close()
 
 
@@ -123,7 +123,7 @@ def test_all_processes_end_by_the_cause_that_one_of_them_had(
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     monkeypatch.setattr(processes, "table", Table)
     with pytest.raises((ValueError, OSError), match=r"t\.csv cannot be read") as found:
-        processes.agree(fail)
+        processes.barrier(fail)
     assert command.exit_code(found.value) == code
 
 

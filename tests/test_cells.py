@@ -145,7 +145,7 @@ def test_one_seed_has_no_interval() -> None:
 
 def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring() -> None:
     cell, weights = cells.EVERY["glue-rte-pretrained-0"], cells.EVERY[cells.PRETRAINED].read()
-    settings = init_from.adopt(cell.read(), weights.model.to_dict())
+    settings = init_from.with_architecture(cell.read(), weights.model.to_dict())
     settings.init_from = f"/elsewhere/runs/{cells.PRETRAINED}"
     knobs = collect.differing(collect.plain(settings))
     assert cell.differing(knobs) == ""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import normal
 
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 
 
 class Pair(NamedTuple):
@@ -24,7 +24,7 @@ def state(seed: int) -> Pair:
 def saved(directory: Path, *steps: int) -> None:
     checkpoints = Checkpoints(directory)
     for step in steps:
-        checkpoints.save(Name(step), state(step))
+        checkpoints.save(CheckpointId(step), state(step))
     checkpoints.close()
 
 
@@ -92,19 +92,19 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     reader = Checkpoints(tmp_path, read_only=True)
     name, found = reader.restore(jax.eval_shape(lambda: state(0)))
     reader.close()
-    assert (name, int(found.step)) == (Name(1), 1)
+    assert (name, int(found.step)) == (CheckpointId(1), 1)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_new_state_of_a_step_stands_beside_the_old_one(tmp_path: Path) -> None:
     """At the end of an epoch: first before its validation, then after it."""
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(Name(3, validated=False), state(30))
-    checkpoints.save(Name(3), state(31))
+    checkpoints.save(CheckpointId(3, validated=False), state(30))
+    checkpoints.save(CheckpointId(3), state(31))
     checkpoints.wait()
-    assert names(tmp_path) == [Name(3), Name(3, validated=False)]
+    assert checkpoint_ids(tmp_path) == [CheckpointId(3), CheckpointId(3, validated=False)]
     checkpoints.close()
-    assert names(tmp_path) == [Name(3)]
+    assert checkpoint_ids(tmp_path) == [CheckpointId(3)]
     assert int(restored(tmp_path).step) == 31
 
 
@@ -113,14 +113,14 @@ def test_two_regular_states_survive_any_number_of_signals(tmp_path: Path) -> Non
     saved(tmp_path, 2, 4)
     checkpoints = Checkpoints(tmp_path)
     for step in (5, 6, 7):
-        checkpoints.save(Name(step, regular=False), state(step))
+        checkpoints.save(CheckpointId(step, regular=False), state(step))
     checkpoints.close()
-    assert names(tmp_path) == [Name(7, regular=False), Name(4), Name(2)]
+    assert checkpoint_ids(tmp_path) == [CheckpointId(7, regular=False), CheckpointId(4), CheckpointId(2)]
     assert (tmp_path / "checkpoints" / "7-stopped").is_dir()
     found = Checkpoints(tmp_path, read_only=True).restore(
         jax.eval_shape(lambda: state(0)), lambda name: name.regular
     )
-    assert found[0] == Name(4)
+    assert found[0] == CheckpointId(4)
 
 
 def test_what_a_kill_left_half_done_is_cleaned_up(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_a_kill_left_half_done_is_cleaned_up(tmp_path: Path) -> None:
     for name in ("3.orbax-checkpoint-tmp", "removed-1"):
         (tmp_path / "checkpoints" / name).mkdir()
     assert int(restored(tmp_path).step) == 2
-    assert names(tmp_path) == [Name(2), Name(1)]
+    assert checkpoint_ids(tmp_path) == [CheckpointId(2), CheckpointId(1)]
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "2"]
 
 

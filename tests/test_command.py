@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, run_here
 
-from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 # by which ml_collections reads a configuration
@@ -184,7 +184,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     saved = re.search(r"Step (\d+) of 1200 is saved.\nStopped. Give --workdir=(\S+) again to go on.", out)
     assert saved
     assert saved[2] == str(where)
-    assert names(where)[0].step == int(saved[1])
+    assert checkpoint_ids(where)[0].step == int(saved[1])
     again = start(MAIN, f"--workdir={where}")  # the directory alone is enough
     while not any(line["step"] > int(saved[1]) for line in read_lines(where)) and again.poll() is None:
         time.sleep(0.05)

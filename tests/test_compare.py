@@ -83,7 +83,7 @@ def test_runs_of_one_name_keep_their_curves(tmp_path: Path) -> None:
     found = [replace(summary(tmp_path / path), run=name) for path, name in zip(rates, names, strict=True)]
     alike = [replace(run, run="one name") for run in found]
     for runs in (found, alike):  # even a name that is not alone stands beside each of its curves
-        (axes,) = compare.draw(runs).axes
+        (axes,) = compare.plot(runs).axes
         ends = [(text.get_text(), text.xy[1]) for text in axes.texts]
         assert ends == [(run.run, run.curve[-1][1]) for run in runs]
 

@@ -9,7 +9,7 @@ from conftest import ROOT
 from fourier_attn import provenance
 from fourier_attn.optics import components
 from fourier_attn.optics.components import CORNERS, library, prices
-from fourier_attn.optics.parts import KINDS
+from fourier_attn.optics.parts import MODULATOR_TYPES
 from fourier_attn.studies.engine.cpu_power import counters, cpu_power
 
 WHOLE = """
@@ -42,7 +42,7 @@ def test_every_component_is_whole() -> None:
 
 def test_kinds_that_are_asked_for_are_there() -> None:
     names = set(library())
-    for kind in KINDS:
+    for kind in MODULATOR_TYPES:
         assert {f"{kind}.{what}" for what in ("write_j", "hold_w_per_pi", "settle_s")} <= names
     parts = {"dac.level_j", "adc.level_j", "laser.wall_plug", "photodiode.receiver_w", "camera.pixel_j"}
     assert parts | {"link.bit_j", "sram.bit_j", "hbm.bit_j"} <= names

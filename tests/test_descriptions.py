@@ -72,7 +72,7 @@ def test_a_description_that_names_code_is_refused(
 
 
 DOORS = {
-    "look": lambda root: reading.look({"task": "tfds", "dataset": "x", "dir": root}),
+    "check_available": lambda root: reading.check_available({"task": "tfds", "dataset": "x", "dir": root}),
     "columns": lambda root: reading.tfds_knobs({"dataset": "x", "dir": root}),
     "camel case": lambda root: tfds.tfds_builder("X", root),
     "corpus": lambda root: corpus.dataset_of("x:train", root),

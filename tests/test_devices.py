@@ -21,7 +21,7 @@ from fourier_attn import config, main
 from fourier_attn.train import memory
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.sharding import AXES, Placement
-from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.rundir.workdir import flat
 
@@ -333,7 +333,7 @@ def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path)
     where = tmp_path / "run"
     started = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
     runs.end(started, 128 + signal.SIGTERM)
-    assert names(where)[0].step == 62  # all at the same step: what has come is known two steps later
+    assert checkpoint_ids(where)[0].step == 62  # all at the same step: what has come is known two steps later
     runs.end(runs.start(where, 1, 2))
     whole, _ = runs.whole(1, 2)
     assert [line.get("loss") for line in read_lines(where)] == [
@@ -368,7 +368,7 @@ def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, tmp_path: Path) -> 
     where = tmp_path / "run"
     stopped = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0)
     runs.end(stopped, 128 + signal.SIGTERM)
-    newest = where / "checkpoints" / str(names(where)[0])
+    newest = where / "checkpoints" / str(checkpoint_ids(where)[0])
     largest = max((newest / "state").rglob("*"), key=lambda path: path.is_file() * path.stat().st_size)
     largest.write_bytes(bytes(largest.stat().st_size))
     said = runs.end(runs.start(where, 1, 2))[0]["said"]
@@ -384,7 +384,7 @@ def test_what_one_process_does_not_see_no_other_takes(runs: Runs, tmp_path: Path
     """And process 0 alone says whether a run is finished."""
     where = tmp_path / "run"
     runs.end(runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0), 128 + signal.SIGTERM)
-    newest = names(where)[0]
+    newest = checkpoint_ids(where)[0]
     said = runs.end(runs.start(where, 1, 2, blind=1, unseen=str(newest)))[0]["said"]
     assert f"checkpoints/{newest} is damaged ({newest} is not there (process 1))" in said
     assert "going on from step 60" in said

@@ -17,7 +17,7 @@ from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import init_from, loop
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import workdir
-from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -94,7 +94,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
 
 def test_without_a_sound_checkpoint_nothing_is_touched(stopped: tuple[config.Config, Path]) -> None:
     c, where = stopped
-    for name in names(where):
+    for name in checkpoint_ids(where):
         for path in data_files(where / "checkpoints" / str(name)):
             path.unlink()
     refused(c, where, "none of the checkpoints in .* is sound .*9-stopped damaged.*8 damaged")

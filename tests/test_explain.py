@@ -14,11 +14,11 @@ from fourier_attn import config, main, model, style, train
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.controls import Random
 from fourier_attn.layers.global_filter import GlobalFilter
-from fourier_attn.layers.introspection import attention_maps, look
+from fourier_attn.layers.introspection import attention_maps, inspect
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.learned_filters import learned
 from fourier_attn.ops.circular import circular_correlate
-from fourier_attn.studies.inside.explain import draw, lit
+from fourier_attn.studies.inside.explain import lit, plot
 
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 
@@ -71,8 +71,8 @@ def test_weights_are_those_that_the_network_uses(position: str) -> None:
     c.update(SIZES | {"norm_position": position})
     network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6, 1, 1]], jnp.int32)
     params = network.init(jax.random.key(0), ids)["params"]
-    short = look(network, params, ids[:, :4], mask=jnp.ones((1, 4), bool))
-    long = look(network, params, ids, mask=jnp.arange(6)[None] < 4)
+    short = inspect(network, params, ids[:, :4], mask=jnp.ones((1, 4), bool))
+    long = inspect(network, params, ids, mask=jnp.arange(6)[None] < 4)
     assert [block.mixer for block in long] == ["Attention"] * 2
     for a, b in zip(short, long, strict=True):
         assert a.weights.shape == (c.mixer.heads, 4, 4)
@@ -86,7 +86,7 @@ def test_each_block_shows_its_own_random_matrix() -> None:
     c.mixer.length = 9
     network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6]], jnp.int32)
     params = network.init(jax.random.key(0), ids)["params"]
-    for number, block in enumerate(look(network, params, ids)):
+    for number, block in enumerate(inspect(network, params, ids)):
         np.testing.assert_array_equal(block.weights[0], Random(length=9).matrices(number, 8)[0][:4, :4])
 
 
@@ -120,14 +120,14 @@ def test_the_map_of_an_image_is_where_the_answer_looks(mixer: str, pooling: str)
         assert maps.shape == (2, 0, 0)
         return
     for found, image in zip(maps, images, strict=True):
-        last = look(network, params, image[None])[-1].weights
+        last = inspect(network, params, image[None])[-1].weights
         np.testing.assert_allclose(found, last[:, 0] if pooling == "class" else last.mean(axis=1), atol=1e-6)
     assert np.abs(maps[0] - maps[1]).max() > 1e-6
 
 
 def test_the_map_is_that_of_the_last_block_that_has_one() -> None:
     network, params, images = of_images("fourier", ("circular",), layout=("circular", "fourier"))
-    maps, blocks = attention_maps(network, params, images[:1]), look(network, params, images[:1])
+    maps, blocks = attention_maps(network, params, images[:1]), inspect(network, params, images[:1])
     np.testing.assert_allclose(maps[0], blocks[0].weights.mean(axis=1), atol=1e-6)
 
 
@@ -151,7 +151,7 @@ def test_the_picture_shows_the_image_under_the_map() -> None:
     pixels, maps = random.integers(0, 256, (8, 12, 3), np.uint8), random.random((2, 2, 3), np.float32)
     cut = {"patch": 4, "stride": 0, "pad_image": False}
     pictures = lit(pixels, maps.mean(axis=0).ravel(), cut)
-    figure = draw({"tokens": [], "pictures": pictures, "map": maps.tolist(), "blocks": []})
+    figure = plot({"tokens": [], "pictures": pictures, "map": maps.tolist(), "blocks": []})
     image, bright, *heads = [axes.images[0] for axes in figure.axes if axes.images]
     np.testing.assert_array_equal(image.get_array(), pixels)
     mean = maps.mean(axis=0).astype(np.float64)
@@ -165,7 +165,7 @@ def test_a_map_of_any_sign_has_a_scale_that_says_so() -> None:
     pixels, maps = np.full((4, 8, 1), 200, np.uint8), np.array([[[-3.0, 1.0]]], np.float32)
     pictures = lit(pixels, maps[0].ravel(), {"patch": 4, "stride": 0, "pad_image": False})
     assert [pictures[1][0, column, 0] for column in (0, 4)] == [0, 200]
-    figure = draw({"tokens": [], "pictures": pictures, "map": maps.tolist(), "blocks": []})
+    figure = plot({"tokens": [], "pictures": pictures, "map": maps.tolist(), "blocks": []})
     (head,) = [axes.images[0] for axes in figure.axes if axes.get_title("left") == "head 1"]
     assert (head.get_clim(), head.get_cmap().name) == ((-3, 3), style.DIVERGING)
     assert "colours from -3 to 3" in figure.subfigs[0].get_suptitle()
@@ -179,13 +179,13 @@ def test_the_picture_over_an_image_names_its_parts_question_and_answer() -> None
     answer = {"label": "red", "probability": 0.987, "probabilities": {}}
     document = {"tokens": [], "question": "what colour?", "answer": answer, "map": maps, "blocks": []}
     document["pictures"] = pictures
-    figure = draw(document)
+    figure = plot(document)
     titles = [axes.get_title("left") for axes in figure.axes]
     assert titles == ["image", "mean of heads", "head 1", "head 2"]
     assert figure.get_suptitle() == "what colour? red (98.7 %)"
-    assert draw(document | {"question": None}).get_suptitle() == "red (98.7 %)"
+    assert plot(document | {"question": None}).get_suptitle() == "red (98.7 %)"
     patches = {"patches": [[answer, answer]]}
-    assert draw(document | {"question": None, "answer": patches}).get_suptitle() == ""
+    assert plot(document | {"question": None, "answer": patches}).get_suptitle() == ""
 
 
 def test_light_falls_where_patches_lie_that_overlap_or_reach_over_the_edge() -> None:

@@ -177,7 +177,7 @@ def test_a_table_that_changes_while_it_is_read_is_named(
 ) -> None:
     table, read = write_table(tmp_path / "a.csv"), user_tables.read
 
-    def slowly(settings: Any) -> user_tables.Own:
+    def slowly(settings: Any) -> user_tables.Tables:
         found = read(settings)
         write_table(table, last="a")
         return found

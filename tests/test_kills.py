@@ -16,7 +16,7 @@ from conftest import ROOT, assert_same_run, shrink
 from fourier_attn import config
 from fourier_attn.inference import predictor
 from fourier_attn.train.finished import finished
-from fourier_attn.train.rundir.checkpoint import Name, names
+from fourier_attn.train.rundir.checkpoint import CheckpointId, checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("standard_promotion")]
@@ -118,9 +118,9 @@ def test_two_preemptions_lose_little(
     assert start(where, place=first, signum=signal.SIGTERM)["code"] == 128 + signal.SIGTERM, said(where)
     validated = first[0] != "validation"
     regular = not validated or first[1] % SAVE_EVERY == 0 or first[1] % EPOCH == 0
-    assert names(where)[0] == Name(first[1], validated, regular)
+    assert checkpoint_ids(where)[0] == CheckpointId(first[1], validated, regular)
     assert start(where, place=second, signum=signal.SIGKILL)["code"] == -signal.SIGKILL, said(where)
-    assert names(where)[0].step >= max(first[1], second[1] - 2 * SAVE_EVERY)
+    assert checkpoint_ids(where)[0].step >= max(first[1], second[1] - 2 * SAVE_EVERY)
     assert start(where)["code"] == 0, said(where)
     assert_same_run(whole[0], where)
 

@@ -19,7 +19,7 @@ from fourier_attn.train import loop
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, make_train_step, roll_back
 
@@ -222,7 +222,7 @@ def test_a_state_after_a_skipped_update_is_saved(
     """A kill must not cost more than `save_every` steps."""
     save, saved = Checkpoints.save, []
 
-    def note(checkpoints: Checkpoints, name: Name, state: Any) -> None:
+    def note(checkpoints: Checkpoints, name: CheckpointId, state: Any) -> None:
         saved.append(str(name))
         save(checkpoints, name, state)
 

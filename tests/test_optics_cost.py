@@ -27,7 +27,7 @@ from fourier_attn.optics import (
     plan,
 )
 from fourier_attn.optics.components import CORNERS
-from fourier_attn.optics.parts import KINDS
+from fourier_attn.optics.parts import MODULATOR_TYPES
 from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transforms import FrameRunner
@@ -153,18 +153,18 @@ def test_a_pass_takes_the_time_in_which_detectors_integrate() -> None:
     assert cost.seconds(engine(), 1, prices=faster).optics == pytest.approx(8.3e-12)  # settling is the end
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODULATOR_TYPES)
 def test_a_kind_has_a_price_at_the_rate_that_it_publishes(kind: str) -> None:
     """At every corner; what is slower than typical takes the pass and no more."""
-    way = {"encode": "amplitude", "detection": "intensity"} if KINDS[kind].binary else {}
-    e = engine(5, kind=kind, frame_rate_hz=KINDS[kind].speed_hz, **way)
-    e = e.replace(dac_bits_amp=1) if KINDS[kind].binary else e
+    way = {"encode": "amplitude", "detection": "intensity"} if MODULATOR_TYPES[kind].binary else {}
+    e = engine(5, kind=kind, frame_rate_hz=MODULATOR_TYPES[kind].speed_hz, **way)
+    e = e.replace(dac_bits_amp=1) if MODULATOR_TYPES[kind].binary else e
     used = energy_at_corners(e, {"frames": 1}, Options())
     assert 0 < used["low"]["total"] <= used["typical"]["total"] <= used["high"]["total"]
     high = cost.seconds(e, 1, prices=components.prices("high")).optics
-    assert high == pytest.approx(1 / KINDS[kind].speed_hz)
+    assert high == pytest.approx(1 / MODULATOR_TYPES[kind].speed_hz)
     slow = components.CornerPrices(components.prices() | {f"{kind}.settle_s": 1.0}, components.prices())
-    assert cost.seconds(e, 1, prices=slow).optics == pytest.approx(1 / KINDS[kind].speed_hz)
+    assert cost.seconds(e, 1, prices=slow).optics == pytest.approx(1 / MODULATOR_TYPES[kind].speed_hz)
 
 
 def test_levels_of_mirrors_are_patterns() -> None:

@@ -10,7 +10,7 @@ from optical import KEY, changed, dft, exact, made, snr, waves
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.modulator import Keys, chirp, write
-from fourier_attn.optics.parts import KINDS, Modulator
+from fourier_attn.optics.parts import MODULATOR_TYPES, Modulator
 
 SMALL = Engine(shape=(4, 5))
 DELTA = 10 ** (-20 / 20)
@@ -111,7 +111,7 @@ def test_voltages_that_do_not_reach_cost_light_and_phases() -> None:
 
 
 def test_kinds_have_a_fastest_frame_and_say_where_it_comes_from() -> None:
-    for name, kind in KINDS.items():
+    for name, kind in MODULATOR_TYPES.items():
         assert kind.source.startswith(("published", "recalled"))
         encode = "amplitude" if kind.binary else "complex"
         engine = made(kind=name, encode=encode, frame_rate_hz=kind.speed_hz)

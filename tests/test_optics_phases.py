@@ -14,7 +14,7 @@ def test_phasors_and_angles_are_those_of_numpy(double: bool, atol: float) -> Non
     with jax.enable_x64(double):
         angles = np.random.default_rng(0).uniform(-9, 9, 20_000).astype(jnp.float64 if double else np.float32)
         angles[:6] = [0, np.pi / 2, -np.pi / 2, np.pi, 3 * np.pi / 2, 1e-8]
-        found = phases.turn(jnp.asarray(angles))
+        found = phases.phasor(jnp.asarray(angles))
         np.testing.assert_allclose(found, np.exp(1j * angles.astype(float)), atol=atol)
         z = np.exp(1j * angles.astype(float)) * np.geomspace(1e-8, 1e8, len(angles))
         z[:5] = [0, 1, -1, 1j, -1j]
@@ -32,7 +32,7 @@ def test_products_are_held_against_the_plain_form() -> None:
     assert [phases.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["products", "plain", "plain"]
     assert [random.choose(platform) for platform in ("cpu", "cuda", "tpu")] == ["table", "plain", "plain"]
     angles = jnp.asarray(np.random.default_rng(0).uniform(-9, 9, 5000), jnp.float32)
-    turned = [phases.compute_turn(form, angles) for form in ("products", "plain")]
+    turned = [phases.compute_phasor(form, angles) for form in ("products", "plain")]
     np.testing.assert_allclose(*turned, atol=5e-7)
     measured = [phases.compute_angle(form, turned[0]) for form in ("products", "plain")]
     np.testing.assert_allclose(*measured, atol=1e-6)
@@ -50,7 +50,7 @@ def test_products_are_held_against_the_plain_form() -> None:
 def test_derivatives_of_phasors() -> None:
     """d exp(i a) = i exp(i a) da."""
     angles = jnp.linspace(-4, 4, 9)
-    value, slope = jax.jvp(phases.turn, (angles,), (jnp.ones(9),))
+    value, slope = jax.jvp(phases.phasor, (angles,), (jnp.ones(9),))
     np.testing.assert_allclose(slope, 1j * np.asarray(value), atol=1e-6)
 
 
@@ -66,14 +66,14 @@ def test_values_of_normal_numbers_have_mean_0_variance_1_and_the_normal_distribu
 def test_numbers_of_an_aperture_do_not_depend_on_how_many_follow(shape: tuple[int, ...]) -> None:
     key = jax.random.key(3)
     m, batch, rows, cols = shape
-    many = random.draw(random.normal, key, shape, jnp.float32)
-    few = random.draw(random.normal, key, (m, batch - 2, rows, cols), jnp.float32)
+    many = random.sample(random.normal, key, shape, jnp.float32)
+    few = random.sample(random.normal, key, (m, batch - 2, rows, cols), jnp.float32)
     np.testing.assert_array_equal(many[:, : batch - 2], few)
     assert len(np.unique(many)) > many.size - 3  # and no two draws of a pixel are the same
 
 
 def test_neighbouring_numbers_are_independent() -> None:
-    numbers = np.asarray(random.draw(random.normal, jax.random.key(4), (4, 4000, 5, 5), jnp.float32))
+    numbers = np.asarray(random.sample(random.normal, jax.random.key(4), (4, 4000, 5, 5), jnp.float32))
     flat = np.moveaxis(numbers, 1, 0).reshape(4000, -1)
     correlations = np.corrcoef(flat.T) - np.eye(flat.shape[1])
     assert abs(correlations).max() < 5 / np.sqrt(4000)

@@ -493,7 +493,7 @@ def test_columns_that_may_be_meant(header: tuple[str, ...], message: str | None,
     file = table(tmp_path / "a.csv", header, rows)
     if message:
         with pytest.raises(ValueError, match=message):
-            user_tables.look(knobs(file))
+            user_tables.check_available(knobs(file))
         return
     found = user_tables.read(knobs(file))
     assert found.columns == (header[0], "", header[1])

@@ -139,16 +139,16 @@ def test_folders_that_are_no_split(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"holds the splits test, train; name the folder of one, such as .*test"
     ):
-        user_tables.look(settings)
+        user_tables.check_available(settings)
     (tmp_path / "dataset_dict.json").unlink()
     some(tmp_path, "a.arrow")
     shutil.copy(tmp_path / "a.arrow", tmp_path / "b.arrow")
     with pytest.raises(ValueError, match=r"b.arrow seems to be a copy of another file \(same contents"):
-        user_tables.look(settings)
+        user_tables.check_available(settings)
     (tmp_path / "b.arrow").unlink()
     state(tmp_path, "a.arrow", _indices_data_files=[{"filename": "indices.arrow"}])
     with pytest.raises(ValueError, match=r"holds a selection of rows .*flatten_indices\(\)"):
-        user_tables.look(settings)
+        user_tables.check_available(settings)
 
 
 def test_what_lies_beside_images(tmp_path: Path) -> None:

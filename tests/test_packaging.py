@@ -1,6 +1,5 @@
 """The package outside its tree: configurations by name, and the wheel in an empty folder."""
 
-import importlib
 import os
 import shutil
 import subprocess

@@ -12,7 +12,7 @@ from fourier_attn import config, train
 from fourier_attn.optics import presets
 from fourier_attn.studies import bands
 from fourier_attn.studies.engine import frontier, pareto
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.step_timing import Measured
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_searched_is_named(option: str, error: str) -> None:
 @pytest.mark.parametrize(("length", "pixels", "kept"), [(256, 8, ["error"]), (64, 11, ["error", "passes"])])
 def test_plans_that_are_the_same_are_searched_once(length: int, pixels: int, kept: list[str]) -> None:
     """4 x 8^2 tokens of 8^2 features need no chirp on 8 x 8 pixels; 64 of 64 do on 11 x 11."""
-    judge = object.__new__(Judge)  # without a run: plans need its configuration alone
+    judge = object.__new__(EngineEvaluator)  # without a run: plans need its configuration alone
     judge.config = config.default("fourier")
     judge.config.update_from_flattened_dict(
         {"data.length": length, "model.d": 64, "model.mixer.padding": "zero"}

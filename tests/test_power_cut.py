@@ -10,7 +10,7 @@ import pytest
 from fourier_attn import atomic
 from fourier_attn.inference import export
 from fourier_attn.train.loop import Run
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import Writer
 
 
@@ -55,7 +55,7 @@ def test_a_checkpoint_is_on_the_disk_before_an_older_one_goes(
 
     def remove(path: Path) -> None:
         removed.append(path.name)
-        there = [path.parent / str(name) for name in names(tmp_path)]
+        there = [path.parent / str(name) for name in checkpoint_ids(tmp_path)]
         assert len(there) >= 2
         assert not disk.lost(*there)
         rmtree(path)
@@ -64,7 +64,7 @@ def test_a_checkpoint_is_on_the_disk_before_an_older_one_goes(
     monkeypatch.setattr(shutil, "rmtree", remove)
     checkpoints = Checkpoints(tmp_path)
     for step in range(5):
-        checkpoints.save(Name(step), {"a": np.arange(3.0)})
+        checkpoints.save(CheckpointId(step), {"a": np.arange(3.0)})
     checkpoints.wait()
     assert not disk.lost(tmp_path / "checkpoints" / "4")
     checkpoints.close()
@@ -81,14 +81,14 @@ def test_what_a_killed_process_wrote_is_on_the_disk_before_a_run_goes_on(tmp_pat
 
 def test_lines_are_on_the_disk_before_their_checkpoint(tmp_path: Path, disk: Disk) -> None:
     class Saving:
-        def save(self, name: Name, state: object) -> None:
+        def save(self, name: CheckpointId, state: object) -> None:
             assert not disk.lost(tmp_path / "metrics.jsonl")
 
     run = object.__new__(Run)
     run.writer, run.checkpoints, run.state = Writer(tmp_path, 0), Saving(), None
     run.writer.write("train", 1, 0.5, {"loss": 1.0})
     assert disk.lost(tmp_path / "metrics.jsonl")
-    run.save(Name(1))
+    run.save(CheckpointId(1))
     run.writer.close()
     assert not disk.lost(tmp_path / "tensorboard")
 

@@ -16,7 +16,7 @@ from fourier_attn.layers.embed import POSITIONS
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.rundir import workdir
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -94,7 +94,7 @@ def test_a_checkpoint_is_read_in_the_precision_in_which_it_was_written(tmp_path:
     """Its sums are compared before it is cast."""
     written = {"params": np.arange(3) / 3, "step": np.int32(4)}
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(Name(4), written)
+    checkpoints.save(CheckpointId(4), written)
     checkpoints.wait()
     like = {"params": jnp.zeros(3, jnp.float32), "step": jnp.zeros((), jnp.int32)}
     for form in (like, jax.eval_shape(lambda: like)):

@@ -126,7 +126,7 @@ def test_the_devices_have_a_step_to_do_while_one_is_shown() -> None:
 def test_early_stopping_is_announced(stale: Any, score: Any, said: str) -> None:
     c = config.default()
     c.train.patience = 3
-    state = SimpleNamespace(stale=np.array(stale), best_score=np.array(score, np.float32))
+    state = SimpleNamespace(epochs_since_best=np.array(stale), best_score=np.array(score, np.float32))
     run: Any = SimpleNamespace(state=state, step=30, per_epoch=6, best="accuracy", config=c)
     line = f"stopped     accuracy on validation has not improved for train.patience=3 epochs: {said}"
     assert loop.Run.stopped_early(run) == line
@@ -146,7 +146,7 @@ def line(split: str, epoch: float, accuracy: float, loss: float = 0.5) -> dict:
 
 def test_noise_is_not_drawn_as_a_large_change() -> None:
     lines = [line(split, i, 0.9 + 0.001 * i) for i in (1, 2, 3) for split in ("train", "validation")]
-    first, second = curves.draw(lines, chance=0.88).axes
+    first, second = curves.plot(lines, chance=0.88).axes
     for axes in (first, second):
         low, high = axes.get_ylim()
         assert high - low >= 0.099
@@ -156,7 +156,7 @@ def test_noise_is_not_drawn_as_a_large_change() -> None:
 def test_what_the_curves_say() -> None:
     lines = [line("validation", 1, 0.7), line("validation", 2, 0.8), line("validation", 3, 0.75)]
     lines += [line("train", 2.5, 0.99), line("test", 3, 0.7912)]
-    first, second = curves.draw(lines, chance=0.5).axes
+    first, second = curves.plot(lines, chance=0.5).axes
     said = {text.get_text() for text in first.texts}
     assert said == {"validation", "test, 79.12 %", "best epoch, 2", "chance"}
     assert second.get_ylabel() == "loss"

@@ -104,7 +104,7 @@ def test_the_figure_has_its_panels() -> None:
     rows = [
         row | {"part": "sensitivity", "preset": name} for name in names for row in sensitivity(case(name))
     ]
-    figure = tornado.draw({"rows": rows, "setting": "a toy"})
+    figure = tornado.plot({"rows": rows, "setting": "a toy"})
     titles = [axes.get_title("left").split(", typically")[0] for axes in figure.axes]
     assert titles == [f"{name}: {tornado.TITLES[answer]}" for name in names for answer in ANSWERS]
     first = figure.axes[0]
@@ -114,7 +114,7 @@ def test_the_figure_has_its_panels() -> None:
 def test_nothing_to_draw_is_said() -> None:
     answers = dict.fromkeys(ANSWERS, 1.0)
     row = {"part": "sensitivity", "preset": "none", "typical_answers": answers, "answers": [answers, answers]}
-    figure = tornado.draw({"rows": [row], "setting": "a toy"})
+    figure = tornado.plot({"rows": [row], "setting": "a toy"})
     assert {text.get_text() for axes in figure.axes for text in axes.texts} == {"nothing moves it"}
 
 

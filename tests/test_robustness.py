@@ -15,7 +15,7 @@ from fourier_attn.optics import Engine
 from fourier_attn.optics.parts import Receiver
 from fourier_attn.studies.engine import evaluator as judged
 from fourier_attn.studies.engine import pareto, photons, robustness, robustness_sweep
-from fourier_attn.studies.engine.evaluator import Judge, run_engine
+from fourier_attn.studies.engine.evaluator import EngineEvaluator, run_engine
 
 BITS, NOISES = [2, 3, 8], [0.0, 1.0]
 
@@ -35,7 +35,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def test_curves_are_losses_side_by_side_with_keys_of_their_own() -> None:
-    axes = robustness_sweep.draw({"rows": rows()}).axes[0]
+    axes = robustness_sweep.plot({"rows": rows()}).axes[0]
     curves = [bar.lines[0] for bar in axes.containers]
     assert len(curves) == 4
     loss = 100 * (0.1 / 2 + 0.001)  # mean of three devices at 2 bit
@@ -49,7 +49,7 @@ def test_curves_are_losses_side_by_side_with_keys_of_their_own() -> None:
 
 
 def test_maps_say_their_numbers() -> None:
-    _, first, second, *_ = robustness_sweep.draw({"rows": rows()}).axes
+    _, first, second, *_ = robustness_sweep.plot({"rows": rows()}).axes
     assert first.get_title("left") == "exact: exact transform 90.00 %"
     assert [text.get_text() for text in first.texts] == ["84.9", "86.6", "88.7", "83.9", "85.6", "87.7"]
     assert second.texts[0].get_text() == "82.9"
@@ -80,14 +80,14 @@ def pair_run(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     """On validation, since the labels of test are not public; of the first examples as of all."""
-    judge, few = Judge(pair_run), Judge(pair_run, examples=5)
-    whole, part = judge.splits["validation"], few.splits["validation"]
-    assert judge.public == "validation"
+    evaluator, few = EngineEvaluator(pair_run), EngineEvaluator(pair_run, examples=5)
+    whole, part = evaluator.splits["validation"], few.splits["validation"]
+    assert evaluator.public == "validation"
     assert (len(whole.rows), len(part.rows)) == (24, 5)
     assert whole[0]["types"].max() == 1
     np.testing.assert_array_equal(part[0]["types"][:5], whole[0]["types"][:5])
     np.testing.assert_array_equal(part[0]["inputs"][:5], whole[0]["inputs"][:5])
-    exact, ideal = robustness_sweep.accuracies(judge, Engine(shape=(4, 4)), [24], [0.0], 1)
+    exact, ideal = robustness_sweep.accuracies(evaluator, Engine(shape=(4, 4)), [24], [0.0], 1)
     assert exact["accuracy"] == predictor.evaluate(pair_run)["validation"]["accuracy"]
     assert ideal["accuracy"] == exact["accuracy"]
     assert (ideal["bits"], ideal["noise"], ideal["device"]) == (24, 0.0, 0)
@@ -100,8 +100,8 @@ def test_a_measured_device_has_no_others_beside_it(
     """Said before anything is evaluated."""
     measured = Engine.from_measured(np.eye(16), shape=(4, 4), receiver=Receiver("hybrid90"), power_w=1e-5)
     monkeypatch.setattr(judged, "run_engine", lambda *given: measured)
-    monkeypatch.setattr(Judge, "through", pytest.fail)
-    monkeypatch.setattr(Judge, "exact", pytest.fail)
+    monkeypatch.setattr(EngineEvaluator, "through", pytest.fail)
+    monkeypatch.setattr(EngineEvaluator, "exact", pytest.fail)
     code, _, said = run_here(study, f"--workdir={toy_run}", "--devices=2")
     assert code == 2
     assert "devices=2, noise=" in said

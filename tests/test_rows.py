@@ -5,15 +5,15 @@ import pytest
 from tokenizers import Tokenizer
 
 from fourier_attn.data import packed
-from fourier_attn.data.packed import Rows, encode_all
+from fourier_attn.data.packed import PackedTokens, encode_all
 from fourier_attn.data.text import encode, fit
 
 random = np.random.default_rng(0)
 LISTS = [random.integers(0, 999, n).astype(np.int32) for n in (3, 0, 1, 7, 2, 2, 5)]
 
 
-def together(lists: list[np.ndarray]) -> Rows:
-    return Rows(np.concatenate(lists).astype(np.uint16), np.array([len(row) for row in lists]))
+def together(lists: list[np.ndarray]) -> PackedTokens:
+    return PackedTokens(np.concatenate(lists).astype(np.uint16), np.array([len(row) for row in lists]))
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
-from evidence.report.comparisons import COMPARISONS, Comparison, judge
+from evidence.report.comparisons import COMPARISONS, Comparison, decide
 from evidence.suite import cells, statistics
 from evidence.suite.statistics import Difference, difference, expected_best, holm, mean_interval
 
@@ -150,10 +150,10 @@ def test_verdicts() -> None:
     }
     claims = tuple(Comparison(1, name, "plain") for name in ("same", "good", "bad", "wild"))
     claims += (Comparison(2, "good", "plain", better=True), Comparison(3, "absent", "plain"))
-    found = judge(claims, right)
+    found = decide(claims, right)
     assert [v.words for v in found] == ["not worse", "better", "worse", "undecided", "better"]
     assert all(v.adjusted >= v.p for v in found)
-    alone = judge(claims[:1], right)
+    alone = decide(claims[:1], right)
     assert alone[0].adjusted == alone[0].p < found[0].adjusted  # those that are absent count
 
 

@@ -21,7 +21,7 @@ from fourier_attn import config, provenance
 from fourier_attn.studies import collect, markdown
 from fourier_attn.studies.markdown import Results
 from fourier_attn.train import init_from
-from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 
 FACTS = {
     "command": "python -m benchmarks.dense",
@@ -52,8 +52,10 @@ def block(name: str, body: str = "") -> str:
 @pytest.fixture(autouse=True)
 def sound(monkeypatch: pytest.MonkeyPatch) -> None:
     """These runs have names of checkpoints, and nothing in them."""
-    state = SimpleNamespace(stale=0)
-    monkeypatch.setattr(init_from, "restore_state", lambda where, **_: (None, None, names(where)[0], state))
+    state = SimpleNamespace(epochs_since_best=0)
+    monkeypatch.setattr(
+        init_from, "restore_state", lambda where, **_: (None, None, checkpoint_ids(where)[0], state)
+    )
 
 
 @pytest.fixture

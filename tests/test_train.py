@@ -145,7 +145,7 @@ def test_best_weights_and_staleness() -> None:
     closed = close_epoch(state([0.5, 0.9]), np.array([0.6, 0.8], np.float32))
     np.testing.assert_array_equal(closed.best_params["w"], [[0, 1], [-1, -1]])
     np.testing.assert_allclose(closed.best_score, [0.6, 0.9])
-    np.testing.assert_array_equal(closed.stale, [0, 1])
+    np.testing.assert_array_equal(closed.epochs_since_best, [0, 1])
 
 
 def test_a_score_that_is_not_defined_is_never_better() -> None:
@@ -156,7 +156,7 @@ def test_a_score_that_is_not_defined_is_never_better() -> None:
     closed = close_epoch(state, np.array([np.nan, np.nan], np.float32))
     np.testing.assert_array_equal(closed.best_params["w"], [[-1, -1], [2, 3]])
     np.testing.assert_array_equal(closed.best_score, score)
-    np.testing.assert_array_equal(closed.stale, [1, 1])
+    np.testing.assert_array_equal(closed.epochs_since_best, [1, 1])
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path:
     toy.data.buckets = (16, 32)
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
-        run = Counted(init_from.Start(toy), tmp_path, signals.StopSignals())
+        run = Counted(init_from.InitialWeights(toy), tmp_path, signals.StopSignals())
         run.train()
         run.checkpoints.close()
         run.writer.close()

@@ -85,7 +85,7 @@ def picture(name: str, document: dict, folder: Path) -> str:
     file = folder / f"{name}.png"
     sources = (MATRICES, *(Path(module.__file__) for module in (matrix_layers, matrix_views, style)))
     if not file.exists() or file.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        style.save(matrix_views.draw_layer(document, name), file)
+        style.save(matrix_views.plot_layer(document, name), file)
     [row] = rows
     kinds = ", ".join(matrix_views.structures(row)) or "no structure"
     words = f"rank {row['rank']} of {row['rows']}, {row['distinct']:,} distinct entries, {kinds}"

@@ -6,7 +6,7 @@ from typing import Any
 from fourier_attn.optics import Engine
 from fourier_attn.optics.engine_spec import every_parameter
 from fourier_attn.optics.parameter import LARGEST, TINY, Parameter
-from fourier_attn.optics.parts import KINDS
+from fourier_attn.optics.parts import MODULATOR_TYPES
 from fourier_attn.optics.presets import PRESETS
 from fourier_attn.studies.markdown import Results, table
 
@@ -39,7 +39,7 @@ def _growth(what: Parameter) -> str:
 def kinds(results: Results) -> str:
     """Kinds of modulators, and how fast they are."""
     lines = []
-    for name, kind in KINDS.items():
+    for name, kind in MODULATOR_TYPES.items():
         speed = f"{kind.speed_hz:g}{', a pattern; 2^b - 1 of them for b bit' if kind.binary else ''}"
         lines.append([f"`{name}`", speed, kind.source])
     return table(["kind", "frames, Hz", "source"], lines)

@@ -24,17 +24,17 @@ from fourier_attn.studies.engine import calibrate, drift, frontier, photons, rob
 from fourier_attn.studies.inside import explain, matrix_views
 
 FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
-    "studies/calibrate": calibrate.draw,
-    "studies/drift-reviews": drift.draw,
-    "studies/explain-attention": explain.draw,
-    "studies/explain-shapes": explain.draw,
-    "benchmarks/growth-cpu": growth.draw,
-    "studies/matrices": matrix_views.draw,
-    "studies/pareto-circular": frontier.draw,
-    "studies/pareto-fnet": frontier.draw,
-    "studies/photons-reviews": photons.draw,
-    "studies/robustness-imdb": robustness_sweep.draw,
-    "studies/speedup-fnet": tornado.draw,
+    "studies/calibrate": calibrate.plot,
+    "studies/drift-reviews": drift.plot,
+    "studies/explain-attention": explain.plot,
+    "studies/explain-shapes": explain.plot,
+    "benchmarks/growth-cpu": growth.plot,
+    "studies/matrices": matrix_views.plot,
+    "studies/pareto-circular": frontier.plot,
+    "studies/pareto-fnet": frontier.plot,
+    "studies/photons-reviews": photons.plot,
+    "studies/robustness-imdb": robustness_sweep.plot,
+    "studies/speedup-fnet": tornado.plot,
 }
 SWEEPS = "robustness-*.json"  # beside the cells of a report
 
@@ -45,16 +45,16 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
     Raises: ValueError for a file that is missing.
     """
     for name, from_document in FIGURES.items():
-        yield name, partial(_drawn, from_document, root / "results" / f"{name}.json")
+        yield name, partial(_plotted, from_document, root / "results" / f"{name}.json")
     for cells in sorted(root.glob("results/evidence/*/cells")):
         directory = cells.parent
         for name, draw in write.pictures(Ledger(directory)).items():
             yield f"evidence/{directory.name}/{Path(name).stem}", draw
         for path in sorted(directory.glob(SWEEPS)):
-            yield f"evidence/{directory.name}/{path.stem}", partial(_drawn, robustness_sweep.draw, path)
+            yield f"evidence/{directory.name}/{path.stem}", partial(_plotted, robustness_sweep.plot, path)
 
 
-def _drawn(draw: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
+def _plotted(draw: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
     try:
         document = json.loads(path.read_text())
     except (OSError, json.JSONDecodeError) as error:

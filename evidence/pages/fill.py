@@ -27,7 +27,7 @@ from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.findings import claims, noise, query_keys, starts
 from evidence.pages.projected import frames, parts, speedup
-from evidence.pages.readme_table import door
+from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
 from evidence.pages.timings import growth, kept, speed, values
 from evidence.pages.values import VALUES
@@ -47,7 +47,7 @@ PAGES = ("README.md", "docs/*.md", "results/evidence/*/findings.md")
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="benchmarks/reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="studies/imdb", task="imdb"),
-    "door": door,
+    "door": readme_table,
     "evidence": partial(evidence, name="evidence/imdb", tier="1", twins=False),
     "twins": partial(evidence, name="evidence/imdb", tier="1", twins=True),
     "articles": partial(evidence, name="evidence/imdb", tier="2", whole=True),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
-from evidence.report.comparisons import COMPARISONS, Verdict, judge
+from evidence.report.comparisons import COMPARISONS, Verdict, decide
 from evidence.report.write import answers
 from evidence.suite import cells
 from evidence.suite.ledger import Ledger, validation
@@ -34,7 +34,7 @@ def claims(results: Results, name: str, tier: str) -> str:
     seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
     groups = Ledger(results.root / "results" / name).grouped(tier)
     whole = {model: found for model, found in groups.items() if len(found) == seeds[model]}
-    found = {verdict.comparison.name: verdict for verdict in judge(COMPARISONS[tier], answers(whole))}
+    found = {verdict.comparison.name: verdict for verdict in decide(COMPARISONS[tier], answers(whole))}
     lines = []
     for comparison in COMPARISONS[tier]:
         asked = [str(comparison.claim), SOURCES[comparison.claim], str(comparison)]

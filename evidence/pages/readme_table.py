@@ -11,7 +11,7 @@ FLAGSHIP = "configs/fnet.py:imdb"
 SMALL = ("fnet", "attention", "identity")
 
 
-def door(results: Results) -> str:
+def readme_table(results: Results) -> str:
     """Whether it learns, whether it is fast, and what light would cost; each with its file."""
     lines = [
         [

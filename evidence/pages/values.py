@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from evidence.report.comparisons import COMPARISONS, judge
+from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers, tiers
 from evidence.suite.ledger import Finding, Ledger, core_hours, least_core_hours, score, without_failures
 from fourier_attn.studies.markdown import Results
@@ -34,7 +34,7 @@ def sst2_error(results: Results) -> str:
 
 def first_p(results: Results) -> str:
     """Holm's p-value of the first comparison, convolutional attention against attention."""
-    verdicts = judge(COMPARISONS["1"], answers(_imdb(results).grouped("1")))
+    verdicts = decide(COMPARISONS["1"], answers(_imdb(results).grouped("1")))
     return f"{verdicts[0].adjusted:.3f}"
 
 

@@ -69,7 +69,7 @@ class Verdict:
     words: str
 
 
-def judge(comparisons: tuple[Comparison, ...], right: Mapping[str, np.ndarray]) -> list[Verdict]:
+def decide(comparisons: tuple[Comparison, ...], right: Mapping[str, np.ndarray]) -> list[Verdict]:
     """The verdict on each comparison, with p-values adjusted for all of them.
 
     Args:

@@ -25,7 +25,7 @@ from evidence.suite.ledger import (
     without_failures,
 )
 from fourier_attn import style
-from fourier_attn.studies.bands import draw_band
+from fourier_attn.studies.bands import plot_band
 
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]
@@ -46,7 +46,7 @@ def curves(groups: Groups) -> Figure:
         for other, (places, numbers) in found.items():
             if other != name:
                 axes.plot(places, 100 * np.mean(numbers, axis=1), color=style.PALE, linewidth=0.6)
-        draw_band(axes, epochs, values, color=style.BLUE, marker="o")
+        plot_band(axes, epochs, values, color=style.BLUE, marker="o")
         axes.set_title(f"{name} ({len(groups[name])})", fontsize=style.SMALL)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     every = [100 * value for _, values in found.values() for each in values for value in each]
@@ -86,7 +86,7 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
             epochs, values = validation(groups[name])
             trained = training(groups[name])[: len(epochs)]
             label = f"{name} ({len(groups[name])})"
-            draw_band(axes, epochs, values, color=color, marker=marker, label=label)
+            plot_band(axes, epochs, values, color=color, marker=marker, label=label)
             axes.plot(epochs, [100 * np.mean(each) for each in trained], "--", color=color, linewidth=0.8)
             every += [100 * value for each in (*values, *trained) for value in each]
         axes.set_ylim(*limits(every))

@@ -14,7 +14,7 @@ from absl import flags
 from matplotlib.figure import Figure
 
 from evidence.report import figures
-from evidence.report.comparisons import COMPARISONS, judge
+from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.glue import glue_table
 from evidence.report.tables import (
     PAIRS,
@@ -190,7 +190,7 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             yield f"\n### {kind}, {len(couples)} of {len(PAIRS[tier])}\n"
             yield f"![accuracy over epochs, two models in a panel](pairs-{tier}.png)\n"
         yield provenance_line(groups)
-        if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
+        if verdicts := decide(COMPARISONS.get(tier, ()), answers(groups)):
             yield "\n### Comparisons\n"
             yield comparison_table(verdicts)
             yield f"![differences with 95 % intervals](forest-{tier}.png)\n"
@@ -225,7 +225,7 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
                 found[f"costs-{tier}{part}.png"] = partial(costs, models)
             if couples := pairs(tier, groups):
                 found[f"pairs-{tier}.png"] = partial(figures.pairs, groups, couples)
-            if verdicts := judge(COMPARISONS.get(tier, ()), answers(groups)):
+            if verdicts := decide(COMPARISONS.get(tier, ()), answers(groups)):
                 found[f"forest-{tier}.png"] = partial(figures.forest, verdicts)
     return found
 

@@ -12,7 +12,7 @@ FILE = "weights"  # in the folder with the run's output
 def digest(directory: Path) -> str:
     """Of the weights that others get from a run: the same wherever it lies."""
     _, _, _, state = init_from.restore_state(directory, on_device=False)
-    return weights_digest(init_from.chosen(state))
+    return weights_digest(init_from.best_or_latest(state))
 
 
 def noted(directory: Path) -> str | None:

@@ -13,12 +13,12 @@ from fourier_attn import paths
 from fourier_attn.data import cache
 from fourier_attn.data.batches import Batches, Split
 from fourier_attn.data.beginnings import ids_of
-from fourier_attn.data.cache import Found, Kept, Part
+from fourier_attn.data.cache import CachedSplit, CachedSplits, DataCache
 from fourier_attn.data.corpus import check_corpora, read_corpora
 from fourier_attn.data.images import Augmentation, ImageBatches, grey, statistics
 from fourier_attn.data.masking import MaskedBatches
-from fourier_attn.data.packed import Rows, encode_all
-from fourier_attn.data.reading import look, read, read_images, split_names, tfds_knobs
+from fourier_attn.data.packed import PackedTokens, encode_all
+from fourier_attn.data.reading import check_available, read, read_images, split_names, tfds_knobs
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tables import user_tables
 from fourier_attn.data.tables.columns import (
@@ -55,9 +55,9 @@ __all__ = [
     "Splits",
     "Task",
     "check",
+    "check_available",
     "hidden",
     "load",
-    "look",
     "padded_lengths",
     "source",
     "task_of",
@@ -156,7 +156,7 @@ class Splits(NamedTuple):
 
 def _records(split: Split) -> Iterator[bytes]:
     """Each row with its length before it and its label behind it."""
-    if isinstance(split.rows, Rows):
+    if isinstance(split.rows, PackedTokens):
         yield from split.rows.records(split.labels)
         return
     for row, label in zip(split.rows, split.labels, strict=True):
@@ -264,12 +264,12 @@ def _load_own(config: Any, directory: Path, seed: int, epochs: int, say: Callabl
     )
 
 
-def _as_asked(found: Found, labels: Sequence[str]) -> bool:
+def _as_asked(found: CachedSplits, labels: Sequence[str]) -> bool:
     """Whether rows were kept with the classes that are named now, or none is and they are those of train."""
     return list(labels) == found.facts["labels"] if labels else not found.facts["named"]
 
 
-def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str], None]) -> Found:
+def _encoded_own(config: Any, directory: Path, place: DataCache, say: Callable[[str], None]) -> CachedSplits:
     """The user's own tables as token ids; the tokenizer is in the run's directory then."""
     read = user_tables.read(config)
     fits = _fits(config, directory, say)
@@ -279,14 +279,15 @@ def _encoded_own(config: Any, directory: Path, place: Kept, say: Callable[[str],
     say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
     rows = read.encode(tokenizer, config["length"])
     parts = {
-        name: Part(rows[name], part.labels, part.in_train, part.rows + 1) for name, part in read.parts.items()
+        name: CachedSplit(rows[name], part.labels, part.in_train, part.rows + 1)
+        for name, part in read.parts.items()
     }
     notes = [*read.notes, *_cut_note(rows["train"], config["length"])]
     facts = {"labels": [*read.labels], "named": bool(config["labels"]), "notes": notes}
-    return Found(parts, facts)
+    return CachedSplits(parts, facts)
 
 
-def _cut_note(rows: Rows, length: int) -> list[str]:
+def _cut_note(rows: PackedTokens, length: int) -> list[str]:
     """Returns a note on the texts of train that are longer than `data.length`."""
     count = 0 if rows.cut is None else int(rows.cut.sum())
     if not count:
@@ -307,7 +308,7 @@ def hidden(labels: np.ndarray) -> bool:
     return bool((labels == -1).all())
 
 
-def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Found:
+def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> CachedSplits:
     """The splits as token ids, and notes on them; the tokenizer is in the run's directory then."""
     place = cache.of_tfds(config)
     if found := _kept(place, config, directory):
@@ -320,7 +321,7 @@ def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Found:
         place.keep_tokenizer(directory)
     say(f"encoding {sum(map(len, examples.values())):,} examples ...")
     parts = {
-        name: Part(
+        name: CachedSplit(
             encode_all(tokenizer, _columns(part), config["length"]),
             part.labels,
             part.in_train,
@@ -328,7 +329,7 @@ def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Found:
         )
         for name, part in examples.items()
     }
-    found = Found(parts, {"notes": _cut_note(parts["train"].rows, config["length"])})
+    found = CachedSplits(parts, {"notes": _cut_note(parts["train"].rows, config["length"])})
     place.keep(directory, found)
     return found
 
@@ -343,7 +344,7 @@ def _tfds_notes(config: Any, labels: np.ndarray) -> list[str]:
     return notes
 
 
-def _kept(place: Kept, config: Any, directory: Path) -> Found | None:
+def _kept(place: DataCache, config: Any, directory: Path) -> CachedSplits | None:
     """What an earlier start has kept; the tokenizer is in the run's directory then, if it has one."""
     if config["tokenizer"] in KINDS:
         place.give_tokenizer(directory)

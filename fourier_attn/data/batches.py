@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import grain
 import numpy as np
 
-from fourier_attn.data.packed import Rows
+from fourier_attn.data.packed import PackedTokens
 
 Batch = dict[str, Any]  # of arrays
 
@@ -67,7 +67,7 @@ class Batches:
             raise ValueError(f"data.batch={batch} must be at least 1")
         if list(buckets) != sorted(set(buckets)) or buckets[0] < 1:
             raise ValueError(f"data.buckets={tuple(buckets)} must be positive and rise")
-        lengths = rows.lengths if isinstance(rows, Rows) else np.array([len(row) for row in rows])
+        lengths = rows.lengths if isinstance(rows, PackedTokens) else np.array([len(row) for row in rows])
         if lengths.max() > buckets[-1]:
             raise ValueError(
                 f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}"

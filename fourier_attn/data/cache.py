@@ -20,7 +20,7 @@ from numpy.lib.format import read_array, write_array
 from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic, paths
-from fourier_attn.data.packed import Rows
+from fourier_attn.data.packed import PackedTokens
 from fourier_attn.data.tables.user_tables import SPLITS
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import tokenizer_file
@@ -36,23 +36,23 @@ COLUMNS = ("text", "text_pair", "label")
 FITTED = ("tokenizer", "vocab", "fit_examples")
 
 
-class Part(NamedTuple):
+class CachedSplit(NamedTuple):
     """A split: token ids of each example, and the columns of `tfds.Examples`."""
 
-    rows: Rows
+    rows: PackedTokens
     labels: np.ndarray
     in_train: np.ndarray
     idx: np.ndarray
 
 
-class Found(NamedTuple):
+class CachedSplits(NamedTuple):
     """The splits, and what is known of them besides, as JSON has it."""
 
-    parts: dict[str, Part]
+    parts: dict[str, CachedSplit]
     facts: dict[str, Any]
 
 
-class Kept:
+class DataCache:
     """The kept files of one task.
 
     Args:
@@ -81,7 +81,7 @@ class Kept:
         contents = (directory / "tokenizer.json").read_bytes()
         self._write(f"tokenizer-{self.fitted}", lambda file: file.write(contents))
 
-    def find(self, directory: Path) -> Found | None:
+    def find(self, directory: Path) -> CachedSplits | None:
         """What the tokenizer in a run's directory has encoded; None if it is not there."""
         if not tokenizer_file(directory).exists():
             return None
@@ -92,11 +92,11 @@ class Kept:
             try:
                 names, facts = json.loads(file.readline())
                 arrays = {name: read_array(file, allow_pickle=False) for name in names}
-                return Found(_parts(arrays), facts)
+                return CachedSplits(_parts(arrays), facts)
             except (ValueError, KeyError, TypeError):  # of another form
                 return None
 
-    def keep(self, directory: Path, found: Found) -> None:
+    def keep(self, directory: Path, found: CachedSplits) -> None:
         arrays = _arrays(found.parts)
 
         def fill(file: Any) -> None:
@@ -133,7 +133,7 @@ class Kept:
             pass
 
 
-def of_tfds(config: Any) -> Kept:
+def of_tfds(config: Any) -> DataCache:
     """The kept files of texts that TFDS reads."""
     task = TASKS[config["task"]]
     builder = prepared(task.dataset or config["dataset"], config["dir"] or None, task.builder)
@@ -142,13 +142,13 @@ def of_tfds(config: Any) -> Kept:
     files = sorted(path for path in place.iterdir() if path.is_file())
     there = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     knobs = [config[name] for name in ("task", *DRAWN, "dataset", *SPLITS, *COLUMNS, "labels")]
-    return Kept(place.parents[depth - 1], [str(place), there, knobs], config)
+    return DataCache(place.parents[depth - 1], [str(place), there, knobs], config)
 
 
-def of_tables(config: Any, files: Mapping[str, str]) -> Kept:
+def of_tables(config: Any, files: Mapping[str, str]) -> DataCache:
     """The kept files of the user's own tables, by their fingerprints; for the user alone, as texts may be."""
     knobs = [config[name] for name in (*DRAWN, *COLUMNS)]
-    return Kept(root(config), [files, knobs], config, mode=0o600)
+    return DataCache(root(config), [files, knobs], config, mode=0o600)
 
 
 def root(config: Any) -> Path:
@@ -229,17 +229,17 @@ class _Summed(io.RawIOBase):
         return self.file.write(piece)
 
 
-def _arrays(parts: Mapping[str, Part]) -> dict[str, np.ndarray]:
+def _arrays(parts: Mapping[str, CachedSplit]) -> dict[str, np.ndarray]:
     found = {}
     for name, part in parts.items():
         found |= {f"{name}/tokens": part.rows.tokens, f"{name}/lengths": part.rows.lengths}
-        found |= {f"{name}/{column}": getattr(part, column) for column in Part._fields[1:]}
+        found |= {f"{name}/{column}": getattr(part, column) for column in CachedSplit._fields[1:]}
     return found
 
 
-def _parts(arrays: Mapping[str, np.ndarray]) -> dict[str, Part]:
+def _parts(arrays: Mapping[str, np.ndarray]) -> dict[str, CachedSplit]:
     parts = {}
     for name in dict.fromkeys(key.partition("/")[0] for key in arrays):
-        rows = Rows(arrays[f"{name}/tokens"], arrays[f"{name}/lengths"])
-        parts[name] = Part(rows, *(arrays[f"{name}/{column}"] for column in Part._fields[1:]))
+        rows = PackedTokens(arrays[f"{name}/tokens"], arrays[f"{name}/lengths"])
+        parts[name] = CachedSplit(rows, *(arrays[f"{name}/{column}"] for column in CachedSplit._fields[1:]))
     return parts

@@ -11,7 +11,7 @@ from fourier_attn.data.text import encode_with_cut
 CHUNK = 4096  # texts that are encoded at a time
 
 
-class Rows(Sequence):
+class PackedTokens(Sequence):
     """Token ids of many texts, one after another in one array.
 
     Args:
@@ -47,7 +47,7 @@ class Rows(Sequence):
             places = np.repeat(self.ends[index[i : i + CHUNK]].astype(np.int64), sizes) + inside
             tokens[begin : begin + len(places)] = self.tokens[places]
             begin += len(places)
-        return Rows(tokens, lengths, None if self.cut is None else self.cut[index])
+        return PackedTokens(tokens, lengths, None if self.cut is None else self.cut[index])
 
     def records(self, labels: np.ndarray) -> Iterator[bytes]:
         """Length, tokens and label of each text as int32, or a float32 label, one text after another."""
@@ -64,7 +64,7 @@ class Rows(Sequence):
             yield found.astype("<i4").tobytes()
 
 
-def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> Rows:
+def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> PackedTokens:
     """`text.encode` for many texts, or pairs of texts, a few at a time."""
     kind = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
     tokens, sizes, cut, texts = bytearray(), bytearray(), bytearray(), iter(texts)
@@ -74,4 +74,4 @@ def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) ->
         tokens += np.concatenate(rows).astype(kind).tobytes()
         sizes += np.array([len(row) for row in rows], np.int32).tobytes()
         cut += (shares > 0).tobytes()
-    return Rows(np.frombuffer(tokens, kind), np.frombuffer(sizes, np.int32), np.frombuffer(cut, bool))
+    return PackedTokens(np.frombuffer(tokens, kind), np.frombuffer(sizes, np.int32), np.frombuffer(cut, bool))

@@ -103,10 +103,10 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
     return columns._asdict() | names | {"labels": tuple(config["labels"]) or labels}
 
 
-def look(config: Any) -> None:
+def check_available(config: Any) -> None:
     """Checks, before a run begins, that own data are there, without reading them. Raises: ValueError."""
     if config["task"] == "files":
-        user_tables.look(config)
+        user_tables.check_available(config)
     if config["task"] == "image_files":
         folders.classes(paths.given(config["train"]))
     if config["task"] == "tfds":

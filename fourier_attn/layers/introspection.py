@@ -27,7 +27,7 @@ class Inside(NamedTuple):
     filters: dict[str, np.ndarray]
 
 
-def look(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[Inside]:
+def inspect(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[Inside]:
     """What the mixers of a network do with a batch of one, block by block; tokens of padding are left out.
 
     A mixer on an engine is shown as its exact twin.

@@ -11,7 +11,7 @@ from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.engine_spec import Engine, watts
-from fourier_attn.optics.parts import KINDS
+from fourier_attn.optics.parts import MODULATOR_TYPES
 
 IDEAL_BITS = 32  # of a number that no converter has touched
 SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
@@ -143,7 +143,7 @@ def frame(engine: Engine) -> Frame:
         points=engine.shape[0] * engine.shape[1],
         writers=writers,
         write_bits=tuple(getattr(engine.modulator, name) for name in writers),
-        patterns=KINDS[modulator(engine)].patterns(engine.modulator.dac_bits_amp),
+        patterns=MODULATOR_TYPES[modulator(engine)].patterns(engine.modulator.dac_bits_amp),
         turns=sum(TURNS[name] for name in writers),
         slices=engine.slices,
         passes=engine.passes,
@@ -164,7 +164,7 @@ def modulator(engine: Engine) -> str:
     """The kind of its modulators; where it is not said, by what they write and how fast."""
     if engine.modulator.kind is not None:
         return engine.modulator.kind
-    mirrors = KINDS["micromirror"]
+    mirrors = MODULATOR_TYPES["micromirror"]
     patterns_hz = engine.frame_rate_hz * mirrors.patterns(engine.modulator.dac_bits_amp)
     if engine.modulator.encode == "amplitude" and patterns_hz <= mirrors.speed_hz:
         return "micromirror"

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.phases import turn
+from fourier_attn.optics.phases import phasor
 from fourier_attn.optics.quantise import quantise
-from fourier_attn.optics.random import Key, draw, normal, uniform
+from fourier_attn.optics.random import Key, normal, sample, uniform
 from fourier_attn.optics.ranges import report
 
 BOLTZMANN_J_K = 1.380649e-23  # exact, SI
@@ -45,8 +45,8 @@ def detect(
     if engine.receiver.detection == "field":
         return field[0]
     if engine.receiver.lo_drift is not None:
-        noise = draw(normal, keys.reference, (*field.shape[:-2], 1, 1), field.real.dtype)
-        field = field * turn(engine.receiver.lo_drift * noise)
+        noise = sample(normal, keys.reference, (*field.shape[:-2], 1, 1), field.real.dtype)
+        field = field * phasor(engine.receiver.lo_drift * noise)
     if engine.receiver.detection == "intensity":
         return _detect_power(field, engine, keys)
     if engine.receiver.detection == "amplitude":
@@ -142,7 +142,7 @@ def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: 
         first, second = jnp.split(_count(pairs, engine, keys), 2)
         return (first - second) / gain - signal
     variance = total / engine.photons + 2 * _electrical_variance(engine, total.dtype)
-    return jnp.sqrt(variance) / gain * draw(normal, keys.shot, signal.shape, signal.dtype)
+    return jnp.sqrt(variance) / gain * sample(normal, keys.shot, signal.shape, signal.dtype)
 
 
 def _electrical_variance(engine: Engine, dtype: Any) -> Array:
@@ -187,11 +187,11 @@ def _count(power: Array, engine: Engine, keys: Keys) -> Array:
     electrical = _electrical_variance(engine, power.dtype)
     if engine.receiver.statistics == "gaussian":
         variance = power / photons + electrical
-        noise = draw(normal, keys.shot, power.shape, power.dtype)
+        noise = sample(normal, keys.shot, power.shape, power.dtype)
         return _limit(power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise, engine)
     mean = jax.lax.stop_gradient(jnp.maximum(power * photons, 0.0))
     few = _poisson(keys.shot, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
-    draws = jnp.split(draw(normal, keys.electrical, (2 * len(power), *power.shape[1:]), power.dtype), 2)
+    draws = jnp.split(sample(normal, keys.electrical, (2 * len(power), *power.shape[1:]), power.dtype), 2)
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / photons
     shot = jnp.where(jnp.isfinite(mean), shot, 0.0)  # photons without end have no noise
     return _limit(power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1]), engine)
@@ -227,7 +227,7 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
         signed=balanced,
         rounding=engine.receiver.adc_rounding,
         key=key,
-        sample=partial(draw, uniform),
+        sample=partial(sample, uniform),
     )
     return full * levels
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Complex
 from fourier_attn.ops.transforms import fftn
 from fourier_attn.optics.drift import drift, drifts
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.phases import turn
+from fourier_attn.optics.phases import phasor
 from fourier_attn.optics.random import compute_normal, device_key, stream, uniform
 
 MATRIX_PIXELS = 256  # up to here all static stages are one product with a matrix
@@ -99,7 +99,7 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
         cols = _places(engine.shape[1], field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
-        field = field * turn(engine.device.defocus_rad * radius)[None]
+        field = field * phasor(engine.device.defocus_rad * radius)[None]
     field = _crosstalk(field, engine, first)
     field = _crosstalk(lens(field, engine), engine, second)
     field = field * (_pattern(engine, after, moved[1], field.dtype) * _alignment(engine, field.dtype))[None]
@@ -119,9 +119,9 @@ def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
     if device.gain_drift_rms is not None:
         pattern = pattern * (1 + device.gain_drift_rms * gains_moved).astype(dtype)
     if device.static_phase_rms is not None:
-        pattern = pattern * turn(device.static_phase_rms * phases)
+        pattern = pattern * phasor(device.static_phase_rms * phases)
     if device.phase_drift_rms is not None:
-        pattern = pattern * turn(device.phase_drift_rms * phases_moved)
+        pattern = pattern * phasor(device.phase_drift_rms * phases_moved)
     return pattern
 
 
@@ -144,7 +144,7 @@ def _alignment(engine: Engine, dtype: Any) -> Array:
         frequency = _places(n, jnp.finfo(dtype).dtype, centred=engine.centered) / n
         frequency = frequency[:, None] if axis == 0 else frequency[None]
         if engine.device.shift_pitch is not None:
-            result = result * turn(-2 * jnp.pi * frequency * engine.device.shift_pitch[axis])
+            result = result * phasor(-2 * jnp.pi * frequency * engine.device.shift_pitch[axis])
         if engine.device.fill_factor is not None:
             result = result * jnp.sinc(frequency * engine.device.fill_factor).astype(dtype)
     return result
@@ -172,6 +172,6 @@ def _couple(field: Array, phases: Array, first: int, through: Array, across: Arr
     last = first + (field.shape[-1] - first) // 2 * 2
     before, body, after = jnp.split(field, [first, last], axis=-1)
     a, b = body[..., 0::2], body[..., 1::2]
-    mix = (1j * across * turn(phases[..., first:last:2]))[None]
+    mix = (1j * across * phasor(phases[..., first:last:2]))[None]
     paired = jnp.stack([through * a + mix * b, through * b - jnp.conj(mix) * a], axis=-1)
     return jnp.concatenate([before, paired.reshape(body.shape), after], axis=-1)

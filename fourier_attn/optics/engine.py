@@ -18,7 +18,7 @@ from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import detection, device, modulator, ranges
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.random import Key, draw, normal, stream
+from fourier_attn.optics.random import Key, normal, sample, stream
 
 DRIFT_BLOCK = 128  # passes
 
@@ -243,7 +243,7 @@ def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: A
             engine.frame_rate_hz if engine.receiver.bandwidth_hz is None else engine.receiver.bandwidth_hz
         )
         rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.laser.rin_db_hz, real) / 10) * bandwidth)
-        power = power * (1 + rms * draw(normal, fast, shape, real))
+        power = power * (1 + rms * sample(normal, fast, shape, real))
     if engine.laser.power_drift_rms is not None:
         power = power * (1 + engine.laser.power_drift_rms * _drift(engine, slow, shape, real))
     return jnp.maximum(power, 0.0)

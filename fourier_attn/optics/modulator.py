@@ -23,9 +23,9 @@ import numpy as np
 from jaxtyping import Array, Inexact
 
 from fourier_attn.optics.parts import Modulator
-from fourier_attn.optics.phases import angle, modulus, turn
+from fourier_attn.optics.phases import angle, modulus, phasor
 from fourier_attn.optics.quantise import quantise, quantise_phase
-from fourier_attn.optics.random import Key, draw, normal
+from fourier_attn.optics.random import Key, normal, sample
 
 DARK = 1e-6  # of full scale: the direction of what is below is rounding, and has no derivative
 STEEPEST = 1e3  # slope of sqrt(1 - b^2), which has no end at b = 1
@@ -85,14 +85,14 @@ def disturb(written: Written, modulator: Modulator, passes: int, key: Key) -> Ar
     kinds = sum(rms is not None for rms in strengths)
     if kinds == 0:
         return field
-    noise = jnp.split(draw(normal, key, (kinds * passes, *shape[1:]), field.real.dtype), kinds)
+    noise = jnp.split(sample(normal, key, (kinds * passes, *shape[1:]), field.real.dtype), kinds)
     if modulator.drive_noise_rms is not None and written.swing is not None:
         field = field + written.swing[None] * (modulator.drive_noise_rms * noise[0]).astype(field.dtype)
     if modulator.amp_noise_rms is not None:
         place = kinds - 1 - (modulator.phase_noise_rms is not None)
         field = field * (1 + modulator.amp_noise_rms * noise[place]).astype(field.dtype)
     if modulator.phase_noise_rms is not None:
-        field = field * turn(modulator.phase_noise_rms * noise[-1])
+        field = field * phasor(modulator.phase_noise_rms * noise[-1])
     return field
 
 
@@ -253,7 +253,7 @@ def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None
         return jnp.where(size > 0, u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype), 1.0)
     phase = quantise_phase(angle(u), modulator.dac_bits_phase, modulator.dac_rounding, key)
     most = _most(modulator, phase.dtype)
-    return turn(phase if most is None else jnp.clip(phase, -most, most))
+    return phasor(phase if most is None else jnp.clip(phase, -most, most))
 
 
 def chirp(shape: tuple[int, ...]) -> np.ndarray:
@@ -305,7 +305,7 @@ def _within(direction: Array, most: Array | None) -> Array:
     if most is None:
         return direction
     phase = angle(direction)
-    return jnp.where(jnp.abs(phase) > most, turn(jnp.clip(phase, -most, most)), direction)
+    return jnp.where(jnp.abs(phase) > most, phasor(jnp.clip(phase, -most, most)), direction)
 
 
 def _within_compensated(field: Array, wanted: Array, delta: Array, most: Array) -> Array:
@@ -314,7 +314,7 @@ def _within_compensated(field: Array, wanted: Array, delta: Array, most: Array) 
     drive = jnp.where(light, jnp.sqrt(jnp.where(light, wanted**2 - delta**2, 1.0) / (1 - delta**2)), 0.0)
     leaking = jax.lax.complex(drive, delta * _rest(drive))
     phase = angle(field * jnp.conj(leaking))
-    return jnp.where(jnp.abs(phase) > most, leaking * turn(jnp.clip(phase, -most, most)), field)
+    return jnp.where(jnp.abs(phase) > most, leaking * phasor(jnp.clip(phase, -most, most)), field)
 
 
 @jax.custom_jvp

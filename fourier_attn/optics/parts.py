@@ -56,7 +56,7 @@ DETECTIONS: Mapping[str, Detection] = {
 }
 
 
-class Kind(NamedTuple):
+class ModulatorType(NamedTuple):
     """A kind of modulator. What it takes to write and to hold is a price, see `components.toml`.
 
     Args:
@@ -74,22 +74,22 @@ class Kind(NamedTuple):
         return 2 ** (bits or 1) - 1 if self.binary else 1
 
 
-KINDS: Mapping[str, Kind] = {
-    "thermo_optic": Kind(
+MODULATOR_TYPES: Mapping[str, ModulatorType] = {
+    "thermo_optic": ModulatorType(
         186e3,
         "published: bandwidth of 186 kHz (Photonics 2022, 9, 447); 140 us with air trenches (Micromachines "
         "2022, 13, 1509, table of heaters)",
     ),
-    "electro_optic": Kind(
+    "electro_optic": ModulatorType(
         120e9,
         "published: 120 Gbaud in thin-film lithium niobate (a homodyne chip's abstract); 20 Gb/s in silicon "
         "(Baehr-Jones 2012)",
     ),
-    "liquid_crystal": Kind(
+    "liquid_crystal": ModulatorType(
         205.0,
         "published: 2 pi at 205 Hz with a dynamic calibration (Oton 2009)",
     ),
-    "micromirror": Kind(
+    "micromirror": ModulatorType(
         32_552.0,
         "published: 32,552 binary patterns per second (data sheet of the DLP7000)",
         binary=True,
@@ -112,7 +112,9 @@ class Modulator:
         'from 0 up; "phase" the phase alone, with amplitude 1',
     )
     kind: str | None = choice(
-        None, tuple(KINDS), "what the modulators are, which limits the frame rate; None: not said, no limit"
+        None,
+        tuple(MODULATOR_TYPES),
+        "what the modulators are, which limits the frame rate; None: not said, no limit",
     )
     dac_bits_amp: int | None = bits(
         'of the amplitude: 2^b levels on [0, 1] for "complex" and "amplitude", 2^b - 1 on [-1, 1] for '
@@ -207,7 +209,7 @@ class Modulator:
     @property
     def speed_hz(self) -> float:
         """Returns the frames per second that the kind can write; of mirrors, the patterns."""
-        return math.inf if self.kind is None else KINDS[self.kind].speed_hz
+        return math.inf if self.kind is None else MODULATOR_TYPES[self.kind].speed_hz
 
 
 @no_type_check

@@ -19,21 +19,21 @@ def choose(platform: str) -> str:
 
 
 @jax.custom_jvp
-def turn(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
+def phasor(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
     """exp(i angle).
 
     Units: rad. Within 3e-7 in float32 for angles of a few turns.
     """
-    return by_platform(choose, compute_turn, angle)
+    return by_platform(choose, compute_phasor, angle)
 
 
-@turn.defjvp
-def _turn_jvp(primals, tangents):
-    phasor = turn(*primals)
-    return phasor, phasor * jax.lax.complex(jnp.zeros_like(tangents[0]), tangents[0])
+@phasor.defjvp
+def _phasor_jvp(primals, tangents):
+    value = phasor(*primals)
+    return value, value * jax.lax.complex(jnp.zeros_like(tangents[0]), tangents[0])
 
 
-def compute_turn(form: str, angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
+def compute_phasor(form: str, angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
     """By products: whole and half turns taken off, then the power series of cosine and sine.
 
     cos x = sum_k (-x^2)^k / (2k)!,   sin x = x sum_k (-x^2)^k / (2k + 1)!,   |x| <= pi / 2

@@ -73,10 +73,10 @@ def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]
     return jax.random.uniform(key, (math.prod(shape),), dtype).reshape(shape)
 
 
-def draw(sample: Callable[..., Array], key: Key, shape: tuple[int, ...], *more: Any) -> Array:
-    """sample(key, shape, ...) for (m, *batch, n1, n2), m numbers for a pixel.
+def sample(distribution: Callable[..., Array], key: Key, shape: tuple[int, ...], *more: Any) -> Array:
+    """Returns distribution(key, shape, ...) of shape (m, *batch, n1, n2), m numbers for a pixel.
 
     Numbers are counted in the array's order, so that the batch has to stand first.
     """
     m, *batch, rows, cols = shape
-    return jnp.moveaxis(sample(key, (*batch, m, rows, cols), *more), -3, 0)
+    return jnp.moveaxis(distribution(key, (*batch, m, rows, cols), *more), -3, 0)

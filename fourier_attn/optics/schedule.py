@@ -43,7 +43,7 @@ class Stage(NamedTuple):
     pixels: int
 
 
-class Rest(NamedTuple):
+class DigitalRadix(NamedTuple):
     """The digital transform of the last points of an axis, counted from the end as -2, -1."""
 
     place: int
@@ -107,7 +107,7 @@ class Mirror(NamedTuple):
     columns: int
 
 
-Step = Stage | Rest | Within | Chirp | ChirpFilter | ChirpBack | PairRows | SplitRows | Mirror
+Step = Stage | DigitalRadix | Within | Chirp | ChirpFilter | ChirpBack | PairRows | SplitRows | Mirror
 Schedule = tuple[Step, ...]
 
 
@@ -162,7 +162,7 @@ def digital_work(schedule: Schedule, sizes: tuple[int, ...], lens: str = "2d") -
     for before, step in zip((None, *schedule), schedule, strict=False):
         after = _sizes_after(step, sizes)
         points = min(math.prod(sizes), math.prod(after)) if isinstance(step, Chirp) else math.prod(after)
-        follows = isinstance(before, Rest) or (isinstance(before, Stage) and _undone(before, lens))
+        follows = isinstance(before, DigitalRadix) or (isinstance(before, Stage) and _undone(before, lens))
         found = found.plus(_step_work(step, points, lens, alone=not follows))
         sizes = after
     return found
@@ -195,7 +195,7 @@ def _step_work(step: Step, points: int, lens: str, alone: bool) -> DigitalWork:
         case Stage():
             work = _twiddles(step) + (_undoing(step) if _undone(step, lens) else 0.0)
             return DigitalWork(points * work, points if _undone(step, lens) else 0)
-        case Rest():
+        case DigitalRadix():
             return DigitalWork(5 * points * math.log2(step.points), points if alone else 0)
         case Within():
             return digital_work(step.schedule, (step.points,), lens).times(points // step.points)
@@ -339,10 +339,10 @@ def _stages(axes: tuple[Axis, ...], pixels: int) -> Schedule:
     return (*steps, *(rest for rest in rests if rest.points > 1))
 
 
-def _rest(axis: Axis, place: int, sizes: tuple[int, ...], pixels: int) -> Rest | Within:
+def _rest(axis: Axis, place: int, sizes: tuple[int, ...], pixels: int) -> DigitalRadix | Within:
     """What is left of an axis after its stages."""
     if axis.remainder <= axis.most:
-        return Rest(place, axis.remainder)
+        return DigitalRadix(place, axis.remainder)
     inner = axis_of(axis.remainder, axis.side, axis.most)
     return Within(place, axis.remainder, math.prod(sizes), together((inner,), pixels))
 

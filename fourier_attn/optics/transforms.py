@@ -18,9 +18,9 @@ from fourier_attn.optics.schedule import (
     Chirp,
     ChirpBack,
     ChirpFilter,
+    DigitalRadix,
     Mirror,
     PairRows,
-    Rest,
     Schedule,
     SplitRows,
     Stage,
@@ -109,7 +109,7 @@ class FrameRunner:
 def digital(x: Inexact[Array, "v ..."], step: Step) -> Complex[Array, "v ..."]:
     """A step without light."""
     match step:
-        case Rest(place, points):
+        case DigitalRadix(place, points):
             return _last_points(x, place, points, lambda y: fftn(y, 1))
         case Chirp(place, n, length):
             ends = [(0, 0)] * x.ndim

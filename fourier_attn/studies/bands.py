@@ -33,7 +33,7 @@ def interval(accuracy: float, examples: int) -> tuple[float, float]:
     return (middle - half) / (1 + ratio), (middle + half) / (1 + ratio)
 
 
-def draw_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
+def plot_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
     """A curve of means, in percent, with its band."""
     means, halves = np.array([band(each) for each in values]).T
     (line,) = axes.plot(places, 100 * means, **style)

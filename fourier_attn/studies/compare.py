@@ -50,7 +50,7 @@ def main(*directories: str) -> None:
         csv.writer(written).writerows(rows)
         atomic.make_folder(out.parent)
         atomic.write(out.with_name(f"{out.name}.csv"), written.getvalue())
-        style.save(draw(runs), out.with_name(f"{out.name}.png"))
+        style.save(plot(runs), out.with_name(f"{out.name}.png"))
         print(f"written to {out}.csv and {out.name}.png")
 
 
@@ -86,7 +86,7 @@ def lines(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 @style.styled()
-def draw(runs: Sequence[Summary]) -> Figure:
+def plot(runs: Sequence[Summary]) -> Figure:
     """The metric on validation over epochs, a curve for each run; stars: on test, with the best weights."""
     figure = style.figure(height=4.0)
     axes = figure.subplots()

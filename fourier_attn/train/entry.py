@@ -40,30 +40,30 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     directory = paths.folder(directory, "workdir")
     config = configuration.with_absolute_paths(config)
 
-    def prepare() -> init_from.Start:
+    def prepare() -> init_from.InitialWeights:
         configuration.check(config)  # alone: the architecture of given weights may replace its own
         start = init_from.load(config, directory)
         check(start.config)
         workdir.check(directory, start.config)
-        data.look(start.config.data)
+        data.check_available(start.config.data)
         return start
 
     with contextlib.ExitStack() as stack:
-        if not processes.lead():
+        if not processes.is_primary():
             stack.enter_context(contextlib.redirect_stdout(None))
-        start = processes.agree(prepare, same=f"workdir={directory} and {_hash(config)}")
-        done = processes.told(lambda: finished(directory))
+        start = processes.barrier(prepare, same=f"workdir={directory} and {_hash(config)}")
+        done = processes.broadcast(lambda: finished(directory))
         if done is not None:
             tqdm.write(f"{directory} is finished. {summary(done)}")
             return done
 
         def take() -> None:
-            if processes.lead():
+            if processes.is_primary():
                 stack.enter_context(workdir.lock(directory))
                 workdir.check(directory, start.config)  # another run may have come first
                 workdir.clear(directory)
 
-        processes.agree(take)
+        processes.barrier(take)
         stop = stack.enter_context(StopSignals())
         try:
             return _begun(start, directory, stop, allow_drift).finish()
@@ -72,12 +72,14 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
             raise
 
 
-def _begun(start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str]) -> Run:
+def _begun(
+    start: init_from.InitialWeights, directory: Path, stop: StopSignals, allow_drift: Iterable[str]
+) -> Run:
     """The run, ready to train; where its data cannot be used, nothing is left of it."""
     try:
         return Run(start, directory, stop, allow_drift)
     except ValueError:
-        if processes.lead():
+        if processes.is_primary():
             workdir.undo(directory)
         raise
 

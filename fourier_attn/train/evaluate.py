@@ -12,7 +12,7 @@ from fourier_attn import atomic
 from fourier_attn.data import Origin, Task
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.train import metrics
-from fourier_attn.train.distributed.sharding import fetch
+from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.scores import SCORES, why_undefined
@@ -47,7 +47,7 @@ def evaluate_split(
             parts.append((batch["index"], batch["weight"] > 0, answers))
             jax.block_until_ready(parts[-AHEAD:][0][2])  # or the bar would be at its end before the devices
             progress.show(i + 1)
-    total, parts = fetch((total, parts))
+    total, parts = to_host((total, parts))
     axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
     real = np.concatenate([index[kept] for index, kept, _ in parts])
     answers = np.concatenate([np.compress(kept, rows, axis) for _, kept, rows in parts], axis)

@@ -11,7 +11,7 @@ from fourier_attn.config import Config
 from fourier_attn.train.finished import finished
 from fourier_attn.train.optimizer import build_schedule
 from fourier_attn.train.rundir import workdir
-from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 
 
 def extend(directory: Path, epochs: int) -> str:
@@ -62,7 +62,7 @@ def taken_back(directory: Path) -> Iterator[None]:
 
 def _last_step(directory: Path) -> int:
     """Of the checkpoints; 0 where there is none."""
-    return max((name.step for name in names(directory)), default=0)
+    return max((name.step for name in checkpoint_ids(directory)), default=0)
 
 
 def _rate(config: Config, step: int) -> float:

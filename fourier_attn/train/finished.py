@@ -9,7 +9,7 @@ from fourier_attn import data
 from fourier_attn.train import init_from
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import workdir
-from fourier_attn.train.rundir.checkpoint import names
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 
@@ -20,7 +20,7 @@ def finished(directory: Path) -> dict[str, Any] | None:
     """
     lines = read_lines(directory) if (directory / "config.json").exists() else []
     tests = [line for line in lines if line["split"] == "test"]
-    saved = names(directory)
+    saved = checkpoint_ids(directory)
     if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
         return None
     line, settings = tests[-1], workdir.load(directory)
@@ -35,7 +35,7 @@ def finished(directory: Path) -> dict[str, Any] | None:
     except ValueError:  # none is sound: going on says so
         return None
     patience = settings.train.patience
-    stopped = bool(patience) and int(np.min(state.stale)) >= patience
+    stopped = bool(patience) and int(np.min(state.epochs_since_best)) >= patience
     stopped = stopped and workdir.extended_at(directory) != line["step"]
     ended = line["step"] >= settings.optim.steps or stopped  # beyond them, where the data have become fewer
     return line if name == saved[0] and ended else None

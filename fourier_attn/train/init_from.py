@@ -22,7 +22,7 @@ from fourier_attn.train.distributed import sharding
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.rundir import workdir
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 # Of the model part: what a task or a training sets, whatever the weights come from; and how a mixer computes.
@@ -31,7 +31,7 @@ COMPUTE_KEYS = ("method", "implementation")
 ENGINES = config.ENGINES  # which a mixer may get, too: the same weights, computed by light
 
 
-class Start(NamedTuple):
+class InitialWeights(NamedTuple):
     """What a run begins with.
 
     Args:
@@ -47,7 +47,7 @@ class Start(NamedTuple):
     tokenizer: Path | None = None
 
 
-def load(settings: Config, directory: Path) -> Start:
+def load(settings: Config, directory: Path) -> InitialWeights:
     """Reads the weights that `init_from` names, once.
 
     A run that has begun has their architecture already, so that they need not be there any longer.
@@ -59,10 +59,10 @@ def load(settings: Config, directory: Path) -> Start:
     if given and not tokenizer_file(directory).exists():
         check_file(settings.data.tokenizer)
     if not settings.init_from:
-        return Start(settings)
+        return InitialWeights(settings)
     images = data.task_of(settings.data).images
-    if begun and (images or tokenizer_file(directory).exists()) and names(directory):
-        return Start(adopt(settings, workdir.load(directory).model.to_dict()))
+    if begun and (images or tokenizer_file(directory).exists()) and checkpoint_ids(directory):
+        return InitialWeights(with_architecture(settings, workdir.load(directory).model.to_dict()))
     source = paths.given(settings.init_from)
     if not source.exists():
         raise ValueError(
@@ -72,7 +72,7 @@ def load(settings: Config, directory: Path) -> Start:
     tokenizer = None if given else _tokenizer(settings, source)
     if is_run(source) or folder.is_export(source):
         found, params = _trained(source)
-        params = sharding.fetch(params)
+        params = sharding.to_host(params)
         task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
         labels = tuple(found.data.labels)
         if found.train.seeds > 1:
@@ -90,8 +90,8 @@ def load(settings: Config, directory: Path) -> Start:
             f"{data.task_of(settings.data).inputs}; name other weights"
         )
     params, head = _with_head(settings, part, params, task, labels)
-    adopted, params, longer = _for_longer_texts(adopt(settings, part.to_dict()), params)
-    return Start(adopted, params, (*notes, *longer, head), tokenizer)
+    adopted, params, longer = _for_longer_texts(with_architecture(settings, part.to_dict()), params)
+    return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer)
 
 
 def _tokenizer(settings: Config, source: Path) -> Path | None:
@@ -176,7 +176,7 @@ def _with_head(
 
 def restore_state(
     directory: Path, *, on_device: bool = True, devices: Mapping[str, str] = MappingProxyType({})
-) -> tuple[Config, model.Model, Name, State]:
+) -> tuple[Config, model.Model, CheckpointId, State]:
     """The configuration, the network and the newest sound state of the run in `directory`.
 
     Args:
@@ -194,7 +194,7 @@ def restore_state(
     optimizer, example = build_optimizer(settings.optim), model.example(settings.model)
     init = make_init(network, optimizer, objective, example, settings.train.seeds)
     shapes = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
-    like = sharding.here(settings.train.seeds).like(shapes) if on_device else jax.tree.map(_numpy, shapes)
+    like = sharding.here(settings.train.seeds).abstract(shapes) if on_device else jax.tree.map(_numpy, shapes)
     checkpoints = Checkpoints(directory, read_only=True)
     found = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
@@ -225,7 +225,7 @@ def restore(
     if not validated(state):
         note = f"{directory} has not been validated yet: its weights after {name.step} steps are used."
         tqdm.write(note, file=sys.stderr)
-    return settings, network, chosen(state)
+    return settings, network, best_or_latest(state)
 
 
 def validated(state: State) -> bool:
@@ -233,7 +233,7 @@ def validated(state: State) -> bool:
     return bool(np.isfinite(state.best_score).all())
 
 
-def chosen(state: State) -> Any:
+def best_or_latest(state: State) -> Any:
     """The parameters that others get: the best ones, or the latest where none have been chosen yet."""
     return state.best_params if validated(state) else state.params
 
@@ -243,7 +243,7 @@ def is_run(path: Path) -> bool:
     return (path / "metrics.jsonl").exists() or (path / "checkpoints").is_dir()
 
 
-def adopt(settings: Config, part: dict[str, Any]) -> Config:
+def with_architecture(settings: Config, part: dict[str, Any]) -> Config:
     """The configuration with the architecture `part` of the weights it starts from."""
     adopted = settings.copy_and_resolve_references()
     kept = {key: adopted.model[key] for key in TASK_KEYS}

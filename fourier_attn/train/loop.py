@@ -17,7 +17,7 @@ from fourier_attn.data.batches import Split, prefetch
 from fourier_attn.train import init_from, memory, metrics
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.distributed import processes, sharding
-from fourier_attn.train.distributed.signals import Interrupted, StopSignals, Together
+from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
 from fourier_attn.train.evaluate import (
     accuracy_without,
     compute_metrics,
@@ -33,7 +33,7 @@ from fourier_attn.train.optimizer import build_optimizer, build_schedule
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.ranges import BATCHES, Watcher
 from fourier_attn.train.rundir import workdir
-from fourier_attn.train.rundir.checkpoint import Checkpoints, Name, names
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.rundir.curves import plot_curves
 from fourier_attn.train.rundir.metrics_log import Writer, read_lines
 from fourier_attn.train.step import (
@@ -56,16 +56,20 @@ class Run:
     """One run in its directory: data, network, state. `finish` does the work."""
 
     def __init__(
-        self, start: init_from.Start, directory: Path, stop: StopSignals, allow_drift: Iterable[str] = ()
+        self,
+        start: init_from.InitialWeights,
+        directory: Path,
+        stop: StopSignals,
+        allow_drift: Iterable[str] = (),
     ):
         config = start.config
-        self.directory, self.lead = directory, processes.lead()
+        self.directory, self.lead = directory, processes.is_primary()
         self.start, self.notes = time.perf_counter(), start.notes
         self.placement = sharding.place(config.train, config.data.batch)
-        self.stop = Together(stop, self.placement)
+        self.stop = SharedStopSignals(stop, self.placement)
         name = f"{data.source(config.data)} ({config.data.task})"
         tqdm.write(f"data        {name}: reading ...")
-        self.data = processes.first(
+        self.data = processes.primary_first(
             lambda: data.load(
                 config.data,
                 directory=directory,
@@ -84,8 +88,8 @@ class Run:
             "code": workdir.code_fingerprint(),
             "settings": workdir.settings_fingerprint(),
         }
-        first = processes.told(lambda: self.fingerprints)
-        processes.agree(lambda: workdir.check_same(first, self.fingerprints))
+        first = processes.broadcast(lambda: self.fingerprints)
+        processes.barrier(lambda: workdir.check_same(first, self.fingerprints))
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
         self.watcher = Watcher(self.network)
         self.objective = OBJECTIVES[self.task.head]
@@ -107,12 +111,12 @@ class Run:
         self.state, self.keys, name = self.begin(params, allow_drift)
         self.first = self.step = name.step
         self.validated = name.validated  # whether all validations up to this step are part of the state
-        self.stale = self.is_stale(self.state)
+        self.epochs_since_best = self.is_stale(self.state)
         self.writer = Writer(directory, self.step, self.validated) if self.lead else None
         # a step that is to be shown, what is ready when it has been made, and its sums
         self.latest: tuple[int, jax.Array, dict[str, jax.Array]] | None = None
 
-    def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, Name]:
+    def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, CheckpointId]:
         """The state to go on with, the keys of dropout, and which state it is.
 
         The first state is on the disk before metrics.jsonl is: where there is this file and no checkpoint,
@@ -124,8 +128,8 @@ class Run:
             self.network, self.optimizer, self.objective, example, self.seeds, self.placement
         )
         # before a state is read, which other code may take for damaged
-        differing = processes.agree(lambda: self.drift(allow_drift))
-        like = self.placement.like(jax.eval_shape(self.init, init_keys, {}))
+        differing = processes.barrier(lambda: self.drift(allow_drift))
+        like = self.placement.abstract(jax.eval_shape(self.init, init_keys, {}))
         found = self.checkpoints.restore(like, earlier=earlier_form)
         if found:
             name, state = found
@@ -133,26 +137,32 @@ class Run:
                 at = (name.step, name.validated)
                 workdir.note_drift(self.directory, differing, self.config, self.fingerprints, at)
             return self.judged_anew(self.patient(state, name.step), name), keys, name
-        processes.agree(self.check_new)
+        processes.barrier(self.check_new)
         state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
         if self.lead:
             workdir.save(self.directory, self.config, self.fingerprints)
-        self.checkpoints.save(Name(0), state)
+        self.checkpoints.save(CheckpointId(0), state)
         self.checkpoints.wait()
-        return state, keys, Name(0)
+        return state, keys, CheckpointId(0)
 
     def patient(self, state: State, step: int) -> State:
         """The state of a run that had lost its patience and then got more epochs, with new patience."""
-        extended = processes.told(lambda: workdir.extended_at(self.directory)) == step
-        return state._replace(stale=state.stale * 0) if extended and self.is_stale(state) else state
+        extended = processes.broadcast(lambda: workdir.extended_at(self.directory)) == step
+        return (
+            state._replace(epochs_since_best=state.epochs_since_best * 0)
+            if extended and self.is_stale(state)
+            else state
+        )
 
-    def judged_anew(self, state: State, name: Name) -> State:
+    def judged_anew(self, state: State, name: CheckpointId) -> State:
         """The state without a best score where that was of another validation, and there will be one more."""
         at = (name.step, name.validated)
-        other = processes.told(lambda: workdir.judged_otherwise(self.directory, at))
+        other = processes.broadcast(lambda: workdir.validated_differently(self.directory, at))
         if not other or (name.validated and name.step >= len(self.data.train)):
             return state
-        return state._replace(best_score=jnp.minimum(state.best_score, -jnp.inf), stale=state.stale * 0)
+        return state._replace(
+            best_score=jnp.minimum(state.best_score, -jnp.inf), epochs_since_best=state.epochs_since_best * 0
+        )
 
     def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
         """The state with ranges of converters from the latest batches, at first from those that come first.
@@ -168,7 +178,7 @@ class Run:
 
     def drift(self, allowed: Iterable[str]) -> list[str]:
         """What is not as it was when the run began, if it has begun. Raises: ValueError."""
-        begun = names(self.directory)
+        begun = checkpoint_ids(self.directory)
         return workdir.check_drift(self.directory, self.fingerprints, allowed) if begun else []
 
     def check_new(self) -> None:
@@ -191,7 +201,7 @@ class Run:
             tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
             return result
         except Interrupted:
-            self.save(Name(self.step, self.validated, regular=False))
+            self.save(CheckpointId(self.step, self.validated, regular=False))
             self.checkpoints.wait()
             tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
             raise
@@ -204,7 +214,7 @@ class Run:
         for line in introduction(*about, self.directory, self.step):
             tqdm.write(line)
 
-    def save(self, name: Name) -> None:
+    def save(self, name: CheckpointId) -> None:
         """Starts to save the state, once the lines before it, which no run writes again, are on the disk."""
         if self.writer:
             self.writer.sync()
@@ -238,13 +248,13 @@ class Run:
         batches, first = prefetch(train, self.step), True
         options: dict[str, Any] = {"unit": "step", "first": self.step, "leave": True, "say": tqdm.write}
         with Progress("train", len(train), self.config.data.batch, **options) as progress:
-            while self.step < len(train) and not self.stale:
+            while self.step < len(train) and not self.epochs_since_best:
                 if first:
                     tqdm.write("compiling   the first steps take longer: a program for each padded length")
                     first = False
                 with self.clock.waiting():
                     batch = next(batches)
-                self.state = self.train_step(self.state, self.placement.put(batch), self.keys)
+                self.state = self.train_step(self.state, self.placement.shard_batch(batch), self.keys)
                 self.step += 1
                 self.validated = self.step % self.per_epoch != 0
                 self.after_step(progress)
@@ -266,7 +276,7 @@ class Run:
         if due:
             self.write("train", self.step / self.per_epoch, self.progress())
         if self.step % self.config.train.save_every == 0:
-            self.save(Name(self.step, regular=self.sound()))
+            self.save(CheckpointId(self.step, regular=self.sound()))
 
     def show(self, progress: Progress, at_once: bool) -> None:
         """Shows this step, or the one before: the devices compute this one while the next batch is read."""
@@ -294,12 +304,12 @@ class Run:
 
     def words(self, sums: dict[str, jax.Array]) -> str:
         """Returns the metrics of sums in words."""
-        means = metrics.mean(sharding.fetch(sums))
+        means = metrics.mean(sharding.to_host(sums))
         return ", ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in sums)
 
     def stopped_early(self) -> str:
         """Returns the line that says why the run ends before its last epoch."""
-        stale, scores = sharding.fetch((self.state.stale, self.state.best_score))
+        stale, scores = sharding.to_host((self.state.epochs_since_best, self.state.best_score))
         epochs = sorted({int(self.step // self.per_epoch - each) for each in np.atleast_1d(stale)})
         best = show({self.best: float(np.mean(scores))}, self.best)
         return (
@@ -310,42 +320,42 @@ class Run:
 
     def sound(self) -> bool:
         """Whether the last update was made; if not, the state is none to go back to."""
-        return not np.max(sharding.fetch(self.state.skipped))
+        return not np.max(sharding.to_host(self.state.skipped))
 
     def look_after(self) -> None:
         """Goes back once where too many updates in a row were not finite; stops the second time.
 
         Raises: Diverged.
         """
-        counts = sharding.fetch(self.state.skipped)
+        counts = sharding.to_host(self.state.skipped)
         skipped = int(np.max(counts))
         if skipped < self.skip_limit:
             return
         what = f"{skipped} updates up to step {self.step} were not finite and were not made"
         lost = counts >= self.skip_limit
-        if np.any(lost & (sharding.fetch(self.state.rollbacks) > 0)):
+        if np.any(lost & (sharding.to_host(self.state.rollbacks) > 0)):
             raise Diverged(
                 f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
                 "optim.clip_norm, or use model.dtype=float32, in another workdir"
             )
 
-        def regular(name: Name) -> bool:
+        def regular(name: CheckpointId) -> bool:
             """One that there would be without an interruption, too."""
             return name.validated and name.regular
 
         self.checkpoints.wait()
-        found = self.checkpoints.restore(self.placement.like(self.state), regular)
+        found = self.checkpoints.restore(self.placement.abstract(self.state), regular)
         if found is None:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
         tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
         self.state = roll_back(self.state, found[1], lost, self.placement)
-        self.save(Name(self.step, self.validated))
+        self.save(CheckpointId(self.step, self.validated))
 
     def progress(self) -> dict[str, Any]:
         """Means over the epoch so far, the learning rate of the latest update, memory, how fast it goes."""
-        means = metrics.mean(sharding.fetch(self.state.sums))
+        means = metrics.mean(sharding.to_host(self.state.sums))
         count = optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1]
-        made = max(int(np.max(sharding.fetch(count))) - 1, 0)
+        made = max(int(np.max(sharding.to_host(count))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
         speed = self.clock.read(self.step, self.config.data.batch)
         return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
@@ -360,7 +370,7 @@ class Run:
         validation, answers = self.evaluate("validation", self.data.validation, state.params)
         why = reasons(self.task, validation, answers, self.data.validation.labels)
         score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
-        sums = sharding.fetch(self.state.sums)
+        sums = sharding.to_host(self.state.sums)
         counted = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
         score = np.asarray(score, np.float32)
         self.state, self.validated = close_epoch(state, score, self.placement), True
@@ -368,8 +378,8 @@ class Run:
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
         self.plot()
-        self.stale = self.is_stale(self.state)
-        self.save(Name(self.step, regular=self.sound()))
+        self.epochs_since_best = self.is_stale(self.state)
+        self.save(CheckpointId(self.step, regular=self.sound()))
         line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
         held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
@@ -390,12 +400,12 @@ class Run:
     def is_stale(self, state: State) -> bool:
         """Whether no seed has improved for `patience` epochs."""
         patience = self.config.train.patience
-        return bool(patience) and int(np.min(sharding.fetch(state.stale))) >= patience
+        return bool(patience) and int(np.min(sharding.to_host(state.epochs_since_best))) >= patience
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Metrics of a split, each with one value for each seed, and its answers."""
         total, answers = evaluate_split(
-            self.eval_step, params, batches, self.stop.poll, title, self.placement.put, tqdm.write
+            self.eval_step, params, batches, self.stop.poll, title, self.placement.shard_batch, tqdm.write
         )
         return compute_metrics(self.task, total, answers, batches.labels), answers
 

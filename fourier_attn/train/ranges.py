@@ -10,7 +10,7 @@ from fourier_attn import model
 from fourier_attn.data.batches import Batch
 from fourier_attn.optics import Engine
 from fourier_attn.optics.ranges import BINS, CONVERTERS, clipped, full_scale, uncalibrated, watched
-from fourier_attn.train.distributed.sharding import fetch
+from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.step import make_forward
 
 BATCHES = 4  # from which a run calibrates
@@ -110,7 +110,7 @@ class Watcher:
         Args:
           seeds: networks, each of which has its own.
         """
-        whole, batches = fetch(params), list(batches)
+        whole, batches = to_host(params), list(batches)
         if seeds == 1:
             values, rates = self.look(whole, batches)
         else:

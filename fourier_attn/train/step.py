@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from fourier_attn import model
@@ -26,7 +25,7 @@ class State(NamedTuple):
       params, opt_state: of the network and of the optimiser.
       sums: metrics over the current epoch so far: the objective's over examples, `HEALTH` over steps.
       best_params, best_score: those of the epoch with the best validation score so far.
-      stale: epochs since then.
+      epochs_since_best: epochs since then.
       skipped: updates in a row, up to now, that were not finite and therefore not made; once there are
         `skip_limit` of them it stays until the run goes back.
       rollbacks: how often the run went back to an earlier state.
@@ -38,13 +37,13 @@ class State(NamedTuple):
     sums: metrics.Sums
     best_params: Any
     best_score: jax.Array
-    stale: jax.Array
+    epochs_since_best: jax.Array
     skipped: jax.Array
     rollbacks: jax.Array
 
 
 class EarlierState(NamedTuple):
-    """The state that was saved before updates were watched: without `HEALTH`, `skipped` and `rollbacks`."""
+    """A state as version 0.1.0 saved it, whose counter of epochs had another name."""
 
     step: Any
     params: Any
@@ -53,20 +52,13 @@ class EarlierState(NamedTuple):
     best_params: Any
     best_score: Any
     stale: Any
+    skipped: Any
+    rollbacks: Any
 
 
-def earlier_form(like: Any) -> tuple[EarlierState, Callable[[EarlierState], State]]:
-    """The structure of such a state, and what makes today's of it."""
-    kept = {name: getattr(like, name) for name in EarlierState._fields}
-    kept["sums"] = {name: value for name, value in like.sums.items() if name not in HEALTH}
-
-    def complete(state: EarlierState) -> State:
-        none = np.zeros_like(state.step)
-        health = {name: np.zeros(like.sums[name].shape, like.sums[name].dtype) for name in HEALTH}
-        values: dict[str, Any] = state._asdict() | {"sums": {**state.sums, **health}}
-        return State(**values, skipped=none, rollbacks=none)
-
-    return EarlierState(**kept), complete
+def earlier_form(like: State) -> tuple[EarlierState, Callable[[EarlierState], State]]:
+    """Returns the structure of an `EarlierState`, and a function that turns one into a `State`."""
+    return EarlierState(*like), lambda state: State(*state)
 
 
 SINGLE = {"float64": "float32", "complex128": "complex64"}
@@ -110,7 +102,7 @@ def _placed(function: Callable[..., State], placement: Placement | None) -> Call
     """The function with its state where it is to lie."""
     if placement is None:
         return function
-    return lambda *arguments: placement.keep(function(*arguments))
+    return lambda *arguments: placement.constrain(function(*arguments))
 
 
 def single(array: jax.Array) -> jax.Array:
@@ -241,7 +233,7 @@ def roll_back(state: State, good: State, lost: jax.Array, placement: Placement |
         return jnp.where(lost.reshape(lost.shape + (1,) * (new.ndim - lost.ndim)), new, old)
 
     chosen = jax.tree.map(choose, back, state)
-    return placement.keep(chosen) if placement else chosen
+    return placement.constrain(chosen) if placement else chosen
 
 
 def make_eval_step(
@@ -265,7 +257,7 @@ def make_eval_step(
     devices = placement.parts("seed") if placement else None
     over_seeds = jax.vmap(eval_step, (0, None), spmd_axis_name=devices)
     step = over_seeds if seeds > 1 else eval_step
-    return jax.jit(step, out_shardings=placement.whole) if placement else jax.jit(step)
+    return jax.jit(step, out_shardings=placement.replicated) if placement else jax.jit(step)
 
 
 def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:
@@ -295,9 +287,9 @@ def close_epoch(state: State, score: jax.Array, placement: Placement | None = No
         sums=jax.tree.map(jnp.zeros_like, state.sums),
         best_params=jax.tree.map(choose, state.params, state.best_params),
         best_score=jnp.where(better, score, state.best_score),
-        stale=jnp.where(better, 0, state.stale + 1),
+        epochs_since_best=jnp.where(better, 0, state.epochs_since_best + 1),
     )
-    return placement.keep(closed) if placement else closed
+    return placement.constrain(closed) if placement else closed
 
 
 def make_keys(seed: int, seeds: int, placement: Placement | None = None) -> tuple[Key, Key]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourier_attn import paths
-from fourier_attn.data.packed import Rows, encode_all
+from fourier_attn.data.packed import PackedTokens, encode_all
 from fourier_attn.data.tables import formats
 from fourier_attn.data.tables.columns import (
     HIDDEN,
@@ -35,7 +35,7 @@ MINUS_ONE = ("-1", "-1.0")
 
 
 @dataclass(frozen=True)
-class Part:
+class TableSplit:
     """Rows of a file that make a split.
 
     Args:
@@ -55,7 +55,7 @@ class Part:
 
     def take(self, index: np.ndarray) -> "Part":
         columns = (self.rows, self.labels, self.in_train)
-        return Part(self.file, *(column[index] for column in columns))
+        return TableSplit(self.file, *(column[index] for column in columns))
 
     def first(self, count: int) -> "Part":
         """The first so many, or all for 0."""
@@ -63,7 +63,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Own:
+class Tables:
     """What tables hold.
 
     Args:
@@ -73,7 +73,7 @@ class Own:
       notes: what people should know about them.
     """
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TableSplit]
     columns: Columns
     labels: tuple[str, ...]
     notes: tuple[str, ...]
@@ -84,7 +84,7 @@ class Own:
         for texts in _wanted(part.file, self.columns, part.rows):
             yield from texts
 
-    def encode(self, tokenizer: Any, length: int) -> dict[str, Rows]:
+    def encode(self, tokenizer: Any, length: int) -> dict[str, PackedTokens]:
         """Token ids of each split, as `text.encode` makes them; each file is read once."""
         found = {}
         for file in {part.file for part in self.parts.values()}:
@@ -95,7 +95,7 @@ class Own:
         return found
 
 
-def read(config: Any) -> Own:
+def read(config: Any) -> Tables:
     """Reads the tables `train`, `validation` and `test`, all but their texts.
 
     A split without a file is a share `holdout` of train, drawn from `split_seed`.
@@ -135,7 +135,7 @@ def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
     return rising[places] == values
 
 
-def look(config: Any) -> None:
+def check_available(config: Any) -> None:
     """Checks that the tables are there, and the columns of their first rows. Raises: ValueError."""
     columns = columns_of(config)
     for split in SPLITS[1:]:
@@ -145,8 +145,8 @@ def look(config: Any) -> None:
 
 
 def _limited(
-    config: Any, read: dict[str, Part], columns: Columns, names: tuple[str, ...], notes: list[str]
-) -> Own:
+    config: Any, read: dict[str, TableSplit], columns: Columns, names: tuple[str, ...], notes: list[str]
+) -> Tables:
     parts = {split: read[split].first(config[knob]) for split, knob in LIMITS.items()}
     labels = parts["train"].labels
     if names:
@@ -163,7 +163,7 @@ def _limited(
     twice = {split: int(read[split].in_train.sum()) for split in SPLITS[1:]}
     notes += [f"{s}: {n:,} of {len(read[s]):,} texts are in train, too" for s, n in twice.items() if n]
     notes += unseen_classes(names, read["train"].labels)
-    return Own(parts, columns, names, tuple(notes))
+    return Tables(parts, columns, names, tuple(notes))
 
 
 def fingerprints(config: Any) -> dict[str, str]:
@@ -191,13 +191,13 @@ def _columns(config: Any) -> tuple[Columns, tuple[str, ...]]:
 class _Table(NamedTuple):
     """All rows of a file, a hash of the letters and digits of each, the classes of train, and notes."""
 
-    part: Part
+    part: TableSplit
     hashes: np.ndarray
     names: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def _known(names: tuple[str, ...], train: Part | None) -> tuple[str, ...]:
+def _known(names: tuple[str, ...], train: TableSplit | None) -> tuple[str, ...]:
     """Returns the labels of train that would mark a hidden label in a test file."""
     if names or train is None:
         return tuple(name for name in names if name.lower() in HIDDEN)
@@ -251,7 +251,7 @@ def _read(path: Path, split: str, columns: Columns, names: tuple[str, ...], know
     )
     if split == "test" and (labels == -1).all() and not known:
         notes.append(f"test has no labels: the run will predict its {count:,} texts but not score them")
-    part = Part(path, np.arange(count, dtype=np.int32), labels, np.zeros(count, bool))
+    part = TableSplit(path, np.arange(count, dtype=np.int32), labels, np.zeros(count, bool))
     return _Table(part, np.frombuffer(hashes, np.int64), names, tuple(notes))
 
 

@@ -31,7 +31,7 @@ from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
 from fourier_attn.studies.bands import interval
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
 
 MEASURED = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
@@ -88,7 +88,7 @@ def main() -> None:
     setting = {name: flags.FLAGS[name].value for name in ("engine", "seed", "probes")}
     document = provenance.record() | {"setting": setting, "rows": rows, "networks": networks}
     provenance.write(report, document)
-    style.save(draw(document), picture)
+    style.save(plot(document), picture)
     print(f"written to {report} and {picture.name}")
 
 
@@ -128,23 +128,23 @@ def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[s
     with atomic.writing(file) as opened:
         np.savez(opened, transfer=transfer_matrix(measured))
     model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
-    found = [judged("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
+    found = [evaluated("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
     engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}
     for name, engine in engines.items():
         run = directory / name.replace(" ", "-")
         train.run(network(engine), run)
-        found.append(judged(name, run, hidden))
+        found.append(evaluated(name, run, hidden))
     return found
 
 
-def judged(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
+def evaluated(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
     """A run's accuracy on test through the hidden device, in some draws of what changes between passes."""
-    judge = Judge(run, flags.FLAGS.data_dir)
-    each = [float(judge.through([hidden], judge.public, noise=draw)[0]) for draw in range(DRAWS)]
-    examples = len(judge.splits[judge.public].labels)
+    evaluator = EngineEvaluator(run, flags.FLAGS.data_dir)
+    each = [float(evaluator.through([hidden], evaluator.public, noise=draw)[0]) for draw in range(DRAWS)]
+    examples = len(evaluator.splits[evaluator.public].labels)
     return {
         "tuned_through": name,
-        "split": judge.public,
+        "split": evaluator.public,
         "examples": examples,
         "accuracy": float(np.mean(each)),
         "each": each,
@@ -166,7 +166,7 @@ def network(engine: Engine) -> Config:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """Over the light of probing: residuals, and how far the model's ratio is from the device's."""
     figure = style.figure(height=2.8)
     left, right = figure.subplots(1, 2)

@@ -28,8 +28,8 @@ from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import drifts, recalibration
 from fourier_attn.studies import runs
-from fourier_attn.studies.bands import band, draw_band
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.bands import band, plot_band
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.robustness import choose_engines, new_files, number
 
 Rows = Sequence[dict[str, Any]]
@@ -56,11 +56,11 @@ def main() -> None:
     intervals = [NEVER, *seconds("intervals", least=1e-9)]
     [directory] = runs.directories()
     table, picture = new_files(directory, options.out)
-    judge = Judge(directory, options.data_dir, options.examples)
-    engine = drifting(choose_engines([judge])[0])
+    evaluator = EngineEvaluator(directory, options.data_dir, options.examples)
+    engine = drifting(choose_engines([evaluator])[0])
     costs = [cost(engine, interval) for interval in intervals]
     total = len(intervals) * len(ages)
-    rows = list(tqdm(accuracies(judge, engine, ages, intervals, options.devices), total=1 + total))
+    rows = list(tqdm(accuracies(evaluator, engine, ages, intervals, options.devices), total=1 + total))
     rows = [row for part in rows for row in part]
     device = engine.device
     setting = {
@@ -69,13 +69,13 @@ def main() -> None:
         "phase_drift_rms": device.phase_drift_rms,
         "gain_drift_rms": device.gain_drift_rms,
         "drift_time_s": device.drift_time_s,
-        "dataset": TASKS[judge.config.data.task].dataset,
-        "examples": len(judge.splits[judge.public].labels),
+        "dataset": TASKS[evaluator.config.data.task].dataset,
+        "examples": len(evaluator.splits[evaluator.public].labels),
     }
-    document = provenance.record() | {"networks": [judge.facts()]}
+    document = provenance.record() | {"networks": [evaluator.facts()]}
     document |= {"setting": setting, "costs": costs, "rows": rows}
     provenance.write(table, document)
-    style.save(draw(document), picture)
+    style.save(plot(document), picture)
     print_table(rows, costs)
     print(f"written to {table} and {picture.name}")
 
@@ -119,18 +119,22 @@ def moment(age: float, interval: float, share: float) -> float:
 
 
 def accuracies(
-    judge: Judge, engine: Engine, ages: Sequence[float], intervals: Sequence[float], devices: int
+    evaluator: EngineEvaluator,
+    engine: Engine,
+    ages: Sequence[float],
+    intervals: Sequence[float],
+    devices: int,
 ) -> Iterator[list[dict[str, Any]]]:
     """Rows: the exact transform, then all devices at each age, for each interval; one program."""
-    row = {"run": judge.name, "split": judge.public}
-    yield [row | {"accuracy": judge.exact(judge.public)}]
+    row = {"run": evaluator.name, "split": evaluator.public}
+    yield [row | {"accuracy": evaluator.exact(evaluator.public)}]
     for interval in intervals:
         for age in ages:
             moments = [moment(age, interval, (i + 0.5) / devices) for i in range(devices)]
             engines = [
                 engine.replace(age_s=at, recalibrate_s=interval, seed=seed) for seed, at in enumerate(moments)
             ]
-            found = judge.through(engines, judge.public)
+            found = evaluator.through(engines, evaluator.public)
             place = row | {"interval_s": told(interval), "age_s": age}
             yield [
                 place | {"device": seed, "looked_at_s": at, "accuracy": float(accuracy)}
@@ -153,7 +157,7 @@ def name(interval: float | None) -> str:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """Accuracy over time, a curve for each interval."""
     figure = style.figure(height=3.4)
     axes, rows, setting = figure.subplots(), document["rows"], document["setting"]
@@ -162,7 +166,7 @@ def draw(document: dict[str, Any]) -> Figure:
     axes.plot([ages[0], ages[-1]], [exact] * 2, color="black", linewidth=0.8, label="exact transform")
     for i, (interval, at) in enumerate(curves(rows).items()):
         marker = style.MARKERS[i % len(style.MARKERS)]
-        draw_band(axes, list(at), list(at.values()), marker=marker, label=name(interval))
+        plot_band(axes, list(at), list(at.values()), marker=marker, label=name(interval))
     axes.set_xscale("symlog", linthresh=min((age for age in ages if age > 0), default=1.0))
     axes.set_xticks(ages, [lasting(age) for age in ages])
     axes.xaxis.set_minor_locator(NullLocator())

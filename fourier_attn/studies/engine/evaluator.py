@@ -36,7 +36,7 @@ def run_engine(directory: Path, config: Config) -> Engine | None:
     return presets.build(config.model.mixer.engine)
 
 
-class Judge:
+class EngineEvaluator:
     """The best weights of a run, and the splits on which they are judged.
 
     Args:

@@ -73,7 +73,7 @@ def _numbers(row: dict[str, Any], examples: int) -> str:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """Accuracy over joules: all that were searched, those that were judged with bands, and electronics.
 
     The judged have their numbers in the table.

@@ -2,9 +2,9 @@
 
     python -m fourier_attn.studies.engine.pareto --workdir=RUN [options]
 
-Searched together: bits of all converters, slices, averages, optical power and plan. Every combination judges
-the first --search_examples of the validation split; the best of them, --keep many, then judge the test split,
-on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
+Searched together: bits of all converters, slices, averages, optical power and plan. Every combination is
+evaluated on the first --search_examples of the validation split; the best of them, --keep many, then on the
+test split, on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
 --engine=PRESET, or else the run's own, or else chip_11x11.
 
 Joules are those of an example's transforms in the batches in which they are judged, where two examples may
@@ -38,7 +38,7 @@ from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.studies import runs
 from fourier_attn.studies.engine import frontier
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.projection import Options, energy_at_corners
 from fourier_attn.studies.engine.robustness import new_files, number
 from fourier_attn.studies.engine.step_timing import measure
@@ -92,7 +92,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Searches, judges, draws; or computes joules again."""
+    """Searches, evaluators, draws; or computes joules again."""
     options, choices = flags.FLAGS, grid()
     own = None if options.components is None else paths.given(options.components)
     prices = Options(library=components.library(own))
@@ -107,7 +107,7 @@ def main() -> None:
         return
     [directory] = runs.directories()
     table, picture = new_files(directory, options.out)
-    finder = Judge(directory, options.data_dir, options.search_examples)
+    finder = EngineEvaluator(directory, options.data_dir, options.search_examples)
     if finder.public != "test":
         raise ValueError(
             f"workdir={directory} has a task whose test labels are not public, so that nothing would be left "
@@ -117,33 +117,33 @@ def main() -> None:
     presets.check_variants(base, options.devices)
     if base.photons is None:
         raise ValueError("this engine has no optical power to choose; name another one, --engine=chip_11x11")
-    judge = Judge(directory, options.data_dir, options.examples)
-    here = electronic(judge, options.seconds, prices)
+    evaluator = EngineEvaluator(directory, options.data_dir, options.examples)
+    here = electronic(evaluator, options.seconds, prices)
     rows = [
         row | {"part": "searched"} for row in search(finder, base, distinct(finder, base, choices), prices)
     ]
     chosen = frontier.nearest(rows, options.keep)
-    count = len(judge.splits["test"].labels)
-    exact = judge.exact("test")
+    count = len(evaluator.splits["test"].labels)
+    exact = evaluator.exact("test")
     rows += [{"part": "exact", "accuracy": exact, "examples": count}]
     for row in tqdm(chosen, unit="engine"):
-        judged = on_devices(judge, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
+        judged = on_devices(evaluator, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
         rows.append(row | judged | {"part": "judged", "examples": count})
     rows.append(here | {"accuracy": exact})
-    config = judge.config
+    config = evaluator.config
     setting = (
-        f"{judge.name}: {layers(config)} layers of {config.model.mixer.name}, {tokens(config)} tokens, "
+        f"{evaluator.name}: {layers(config)} layers of {config.model.mixer.name}, {tokens(config)} tokens, "
         f"d = {config.model.d}, on "
         f"{base.shape[0]} x {base.shape[1]} pixels"
     )
-    document = provenance.record() | {"setting": setting, "networks": [judge.facts()], "rows": rows}
+    document = provenance.record() | {"setting": setting, "networks": [evaluator.facts()], "rows": rows}
     write(document, table, picture)
 
 
 def write(document: dict[str, Any], table: Path, picture: Path) -> None:
     """Writes the numbers and the figure, and prints the table."""
     provenance.write(table, document)
-    style.save(frontier.draw(document), picture)
+    style.save(frontier.plot(document), picture)
     print(frontier.table(document["rows"]))
     print(f"written to {table} and {picture.name}")
 
@@ -202,24 +202,26 @@ def grid() -> list[Choice]:
     return [Choice(*values) for values in itertools.product(options.prefer, *whole.values(), power)]
 
 
-def distinct(judge: Judge, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
+def distinct(evaluator: EngineEvaluator, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
     """Those of the choices that differ: one plan, where fewer passes and less error ask for the same."""
-    plans = {prefer: job_of(judge.config, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}}
+    plans = {
+        prefer: job_of(evaluator.config, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}
+    }
     first = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
     return [choice for choice in choices if first[choice.prefer] == choice.prefer]
 
 
 def search(
-    judge: Judge, base: Engine, choices: Sequence[Choice], prices: Options
+    evaluator: EngineEvaluator, base: Engine, choices: Sequence[Choice], prices: Options
 ) -> Iterator[dict[str, Any]]:
     """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
     groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
     for group in tqdm(groups, unit="program"):
         prefer = group[0].prefer
         engines = [choice.engine(base) for choice in group]
-        accuracies = judge.through(engines, "validation", prefer=prefer)
+        accuracies = evaluator.through(engines, "validation", prefer=prefer)
         for choice, accuracy in zip(group, accuracies, strict=True):
-            found = spent(judge.config, base, choice, prices)
+            found = spent(evaluator.config, base, choice, prices)
             yield {**choice._asdict(), **found, "validation_accuracy": float(accuracy)}
 
 
@@ -242,18 +244,18 @@ def job_of(config: Config, **changes: Any) -> Work:
     return job
 
 
-def on_devices(judge: Judge, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
+def on_devices(evaluator: EngineEvaluator, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
     """Accuracy on test, the mean over devices, each with draws of its own; and each one's."""
     each = [
-        judge.through([choice.engine(base, device)], "test", device, choice.prefer)[0]
+        evaluator.through([choice.engine(base, device)], "test", device, choice.prefer)[0]
         for device in range(devices)
     ]
     return {"accuracy": float(sum(each) / devices), "devices": [float(value) for value in each]}
 
 
-def electronic(judge: Judge, seconds: float, prices: Options) -> dict[str, Any]:
+def electronic(evaluator: EngineEvaluator, seconds: float, prices: Options) -> dict[str, Any]:
     """Joules of an example's transforms on this machine's processor."""
-    config = judge.config
+    config = evaluator.config
     measured = measure(config, job_of(config), seconds, prices.library)
     if measured.power is None:
         raise ValueError("this process computes on an accelerator; start it with JAX_PLATFORMS=cpu")

@@ -26,8 +26,8 @@ from fourier_attn import command, provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import runs
-from fourier_attn.studies.bands import band, draw_band
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.bands import band, plot_band
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.robustness import choose_engines, new_files, number
 
 Rows = Sequence[dict[str, Any]]
@@ -55,21 +55,24 @@ def main() -> None:
         raise ValueError(f"--photons={photons} must be positive, and one at least")
     directories = runs.directories()
     table, picture = new_files(directories[0], options.out)
-    judges = [
-        Judge(directory, options.data_dir, options.examples, name)
+    evaluators = [
+        EngineEvaluator(directory, options.data_dir, options.examples, name)
         for directory, name in zip(directories, runs.labels(directories), strict=True)
     ]
-    rows, engines = [], choose_engines(judges)
+    rows, engines = [], choose_engines(evaluators)
     for engine in engines:
         presets.check_variants(engine, options.devices)
-    with tqdm(total=len(judges) * (1 + len(photons))) as bar:
-        for judge, engine in zip(judges, engines, strict=True):
-            for part in accuracies(judge, engine, sorted(set(photons)), options.devices):
+    with tqdm(total=len(evaluators) * (1 + len(photons))) as bar:
+        for evaluator, engine in zip(evaluators, engines, strict=True):
+            for part in accuracies(evaluator, engine, sorted(set(photons)), options.devices):
                 rows += part
                 bar.update()
-    document = provenance.record() | {"networks": [judge.facts() for judge in judges], "rows": rows}
+    document = provenance.record() | {
+        "networks": [evaluator.facts() for evaluator in evaluators],
+        "rows": rows,
+    }
     provenance.write(table, document)
-    style.save(draw(document), picture)
+    style.save(plot(document), picture)
     print_table(rows)
     print(f"written to {table} and {picture.name}")
 
@@ -81,15 +84,19 @@ def starved(engine: Engine, photons: float) -> Engine:
 
 
 def accuracies(
-    judge: Judge, engine: Engine, photons: Sequence[float], devices: int
+    evaluator: EngineEvaluator, engine: Engine, photons: Sequence[float], devices: int
 ) -> Iterator[list[dict[str, Any]]]:
     """Rows: the exact transform, then all devices for each number of photons; one program."""
-    row = {"run": judge.name, "split": judge.public, "dataset": TASKS[judge.config.data.task].dataset}
-    row |= {"examples": len(judge.splits[judge.public].labels)}
-    yield [row | {"accuracy": judge.exact(judge.public)}]
+    row = {
+        "run": evaluator.name,
+        "split": evaluator.public,
+        "dataset": TASKS[evaluator.config.data.task].dataset,
+    }
+    row |= {"examples": len(evaluator.splits[evaluator.public].labels)}
+    yield [row | {"accuracy": evaluator.exact(evaluator.public)}]
     for n in photons:
         dim = starved(engine, n)
-        found = judge.through([dim.replace(seed=seed) for seed in range(devices)], judge.public)
+        found = evaluator.through([dim.replace(seed=seed) for seed in range(devices)], evaluator.public)
         yield [
             row | {"photons": n, "device": seed, "accuracy": float(accuracy)}
             for seed, accuracy in enumerate(found)
@@ -110,13 +117,13 @@ def exact(rows: Rows, run: str) -> float:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """Accuracy over photons, a curve for each run."""
     figure = style.figure(height=3.4)
     axes, rows = figure.subplots(), document["rows"]
     for i, (run, found) in enumerate(curves(rows).items()):
         look = {"color": style.COLOURS[i], "marker": style.MARKERS[i]}
-        draw_band(axes, list(found), list(found.values()), label=run, **look)
+        plot_band(axes, list(found), list(found.values()), label=run, **look)
         axes.plot(
             [min(found), max(found)],
             [100 * exact(rows, run)] * 2,

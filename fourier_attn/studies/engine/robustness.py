@@ -27,7 +27,7 @@ from fourier_attn import command, paths, provenance, style
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import runs
 from fourier_attn.studies.engine import robustness_sweep
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
 
 def define_flags() -> None:
@@ -48,27 +48,30 @@ def main() -> None:
     bits, noises = grid()
     directories = runs.directories()
     table, picture = new_files(directories[0], flags.FLAGS.out)
-    judges = [
-        Judge(directory, flags.FLAGS.data_dir, flags.FLAGS.examples, name)
+    evaluators = [
+        EngineEvaluator(directory, flags.FLAGS.data_dir, flags.FLAGS.examples, name)
         for directory, name in zip(directories, runs.labels(directories), strict=True)
     ]
-    engines = choose_engines(judges)
+    engines = choose_engines(evaluators)
     for engine in engines:
         presets.check_variants(engine, flags.FLAGS.devices, noises)
-    for judge, engine in zip(judges, engines, strict=True):
+    for evaluator, engine in zip(evaluators, engines, strict=True):
         rows, columns = engine.shape
-        print(f"{judge.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")
+        print(f"{evaluator.name}: on {rows} x {columns} pixels, {engine.receiver.detection}")
     rows = []
     total = len(directories) * (1 + len(bits) * len(noises) * flags.FLAGS.devices)
     with tqdm(total=total, unit="engine") as bar:
-        for judge, engine in zip(judges, engines, strict=True):
-            for row in robustness_sweep.accuracies(judge, engine, bits, noises, flags.FLAGS.devices):
+        for evaluator, engine in zip(evaluators, engines, strict=True):
+            for row in robustness_sweep.accuracies(evaluator, engine, bits, noises, flags.FLAGS.devices):
                 rows.append(row)
                 bar.update()
                 bar.set_postfix(accuracy=f"{100 * row['accuracy']:.2f} %")
-    document = provenance.record() | {"networks": [judge.facts() for judge in judges], "rows": rows}
+    document = provenance.record() | {
+        "networks": [evaluator.facts() for evaluator in evaluators],
+        "rows": rows,
+    }
     provenance.write(table, document)
-    style.save(robustness_sweep.draw(document), picture)
+    style.save(robustness_sweep.plot(document), picture)
     robustness_sweep.print_table(rows, bits, noises)
     print(f"written to {table} and {picture.name}")
 
@@ -105,12 +108,12 @@ def new_files(directory: Path, name: str) -> tuple[Path, Path]:
     return files
 
 
-def choose_engines(judges: list[Judge]) -> list[Engine]:
+def choose_engines(evaluators: list[EngineEvaluator]) -> list[Engine]:
     """The engine that each run is evaluated through."""
     given = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
-    trained = [judge.engine for judge in judges if judge.engine is not None]
+    trained = [evaluator.engine for evaluator in evaluators if evaluator.engine is not None]
     other = trained[0] if trained else presets.preset("chip_11x11")
-    return [given or judge.engine or other for judge in judges]
+    return [given or evaluator.engine or other for evaluator in evaluators]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from fourier_attn import style
 from fourier_attn.optics import Engine, presets
-from fourier_attn.studies.engine.evaluator import Judge
+from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
 LINES = ("-", "--", ":", "-.")
 RANGE = 4  # standard errors that a colour scale has at least: less is noise
@@ -22,13 +22,17 @@ WIDTH = 0.3  # bits, over which curves stand side by side
 
 
 def accuracies(
-    judge: Judge, engine: Engine, bits: Sequence[int], noises: Sequence[float], devices: int
+    evaluator: EngineEvaluator, engine: Engine, bits: Sequence[int], noises: Sequence[float], devices: int
 ) -> Iterator[dict[str, Any]]:
     """Accuracy with the exact transform (a row without bits), then with every combination."""
-    row = {"run": judge.name, "split": judge.public, "examples": len(judge.splits[judge.public].labels)}
-    yield row | {"accuracy": judge.exact(judge.public)}
+    row = {
+        "run": evaluator.name,
+        "split": evaluator.public,
+        "examples": len(evaluator.splits[evaluator.public].labels),
+    }
+    yield row | {"accuracy": evaluator.exact(evaluator.public)}
     for b, noise, device in itertools.product(bits, noises, range(devices)):
-        through = judge.through([presets.scaled(engine, b, noise, device)], judge.public, device)
+        through = evaluator.through([presets.scaled(engine, b, noise, device)], evaluator.public, device)
         yield row | {"bits": b, "noise": noise, "device": device, "accuracy": float(through[0])}
 
 
@@ -64,7 +68,7 @@ def print_table(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Seq
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """What each run loses against its exact transform, over bits, and a map of accuracy for each run."""
     rows = document["rows"]
     bits, noises = (sorted({row[name] for row in rows if name in row}) for name in ("bits", "noise"))
@@ -72,13 +76,13 @@ def draw(document: dict[str, Any]) -> Figure:
     high = 0.45 * len(noises) + 0.7
     figure = style.figure(height=2.8 + high)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.8, high))[:, 0]
-    _draw_losses(upper.subplots(), found, bits, noises, standard_error(document))
+    _plot_losses(upper.subplots(), found, bits, noises, standard_error(document))
     means = [table.mean(axis=2) for _, table in found.values()]
     error = standard_error(document)
     norm = Normalize(*wide([float(np.min(means)), float(np.max(means))], RANGE * (error or 0.0)))
     maps = lower.subplots(1, len(found), sharey=True, squeeze=False)[0]
     for axes, mean, (run, (exact, _)) in zip(maps, means, found.items(), strict=True):
-        _draw_map(axes, mean, bits, noises, norm)
+        _plot_map(axes, mean, bits, noises, norm)
         axes.set_title(f"{run}: exact transform {exact:.2f} %")
     maps[0].set_ylabel("noise, times\nthe engine's")
     lower.colorbar(ScalarMappable(norm), ax=list(maps), label=f"{rows[0]['split']} accuracy, %")
@@ -105,7 +109,7 @@ def wide(ends: Sequence[float], least: float) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _draw_losses(
+def _plot_losses(
     axes: Axes,
     found: dict[str, tuple[float, np.ndarray]],
     bits: Sequence[int],
@@ -142,7 +146,7 @@ def _draw_losses(
     )
 
 
-def _draw_map(
+def _plot_map(
     axes: Axes, table: np.ndarray, bits: Sequence[int], noises: Sequence[float], norm: Normalize
 ) -> None:
     """Mean accuracies over devices, in colours and numbers."""

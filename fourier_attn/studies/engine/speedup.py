@@ -325,7 +325,7 @@ def write(stem: Path, document: dict[str, Any]) -> None:
     provenance.write(table, provenance.record() | document)
     sensitivities = any(row["part"] == "sensitivity" for row in document["rows"])
     if sensitivities:
-        style.save(tornado.draw(document), picture)
+        style.save(tornado.plot(document), picture)
     print(f"written to {table}" + (f" and {picture.name}" if sensitivities else ""))
 
 

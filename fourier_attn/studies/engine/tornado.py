@@ -24,7 +24,7 @@ WIDE = 5  # times its least number: such a panel has a logarithmic axis
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """A panel for each engine and each answer, one under the other."""
     rows = [row for row in document["rows"] if row["part"] == "sensitivity"]
     panels = [(name, answer) for name in dict.fromkeys(row["preset"] for row in rows) for answer in ANSWERS]

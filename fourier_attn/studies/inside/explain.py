@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from fourier_attn import atomic, paths, provenance, style
 from fourier_attn.inference.predictor import Predictor
-from fourier_attn.layers.introspection import Inside, attention_maps, look
+from fourier_attn.layers.introspection import Inside, attention_maps, inspect
 from fourier_attn.model import grid
 from fourier_attn.ops.patches import fold
 from fourier_attn.train.step import model_inputs
@@ -55,7 +55,7 @@ def explain(
     params = predictor.params
     if predictor.config.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
-    blocks = look(predictor.network, params, batch["inputs"], **model_inputs(batch))
+    blocks = inspect(predictor.network, params, batch["inputs"], **model_inputs(batch))
     pictures, maps = _over_image(predictor, params, batch)
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
@@ -70,7 +70,7 @@ def explain(
         "map": _digits(maps),
         "blocks": [_plain(block) for block in blocks],
     }
-    picture = style.png(draw(document))
+    picture = style.png(plot(document))
     for path, contents in zip(
         files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
     ):
@@ -152,7 +152,7 @@ def _digits(array: np.ndarray | None) -> list[Any]:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """A row of maps for each block and kind: a map for each head, or filter, the first ones.
 
     Above them where the heads of the answer look, if they do, and the image; of an image also question and

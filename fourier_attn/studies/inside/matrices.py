@@ -30,7 +30,7 @@ from fourier_attn import command, paths, provenance, style
 from fourier_attn.layers.attention_weights import attention_weights
 from fourier_attn.studies.inside import structure
 from fourier_attn.studies.inside.matrix_layers import AVERAGING, LAYERS, D, T, example
-from fourier_attn.studies.inside.matrix_views import draw, packed, structures
+from fourier_attn.studies.inside.matrix_views import packed, plot, structures
 
 OUT = "results/matrices"
 EDGE = 4  # tokens that are zero at either end, where translations are to meet no border
@@ -63,7 +63,7 @@ def main() -> None:
     setting = f"t = {T}, d = {D}, initial parameters; operations at t = {MANY}, d = {WIDE}"
     document = provenance.record() | {"setting": setting, "rows": rows}
     provenance.write(out.with_suffix(".json"), document)
-    style.save(draw(document), out.with_suffix(".png"))
+    style.save(plot(document), out.with_suffix(".png"))
     print(f"written to {out}.json and {out}.png")
 
 

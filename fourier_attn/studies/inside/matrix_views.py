@@ -41,7 +41,7 @@ def unpacked(text: str) -> np.ndarray:
 
 
 @style.styled()
-def draw(document: dict[str, Any]) -> Figure:
+def plot(document: dict[str, Any]) -> Figure:
     """The matrices, token by token, and weights over tokens: blue below zero, red above.
 
     Each has its own scale, which ends where one in a hundred of its entries other than 0 is larger.
@@ -66,7 +66,7 @@ def draw(document: dict[str, Any]) -> Figure:
 
 
 @style.styled()
-def draw_layer(document: dict[str, Any], layer: str) -> Figure:
+def plot_layer(document: dict[str, Any], layer: str) -> Figure:
     """Of one layer its matrix and, where it averages, its weights."""
     (row,) = [row for row in document["rows"] if row["layer"] == layer]
     pictures = {f"{T} tokens of {D} features": row["matrix"]}

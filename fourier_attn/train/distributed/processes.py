@@ -27,7 +27,7 @@ VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 _questions = itertools.count()
 
 
-def lead() -> bool:
+def is_primary() -> bool:
     """Whether this is the process that writes files and speaks."""
     return jax.process_index() == 0
 
@@ -78,12 +78,12 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
 
 def _part(watch: Watch) -> None:
     """Leaves when all do."""
-    agree(lambda: None)
+    barrier(lambda: None)
     watch.stop()
     jax.distributed.shutdown()
 
 
-def agree(work: Callable[[], T], same: str = "") -> T:
+def barrier(work: Callable[[], T], same: str = "") -> T:
     """Does something in every process, and goes on in none before all have done it.
 
     Where `work` may end early in one of them, it must not itself wait for the others.
@@ -117,24 +117,24 @@ def agree(work: Callable[[], T], same: str = "") -> T:
     return result
 
 
-def told(work: Callable[[], T]) -> T:
+def broadcast(work: Callable[[], T]) -> T:
     """What process 0 finds, as JSON has it, in all processes."""
     if jax.process_count() == 1:
         return work()
     key = f"told/{next(_questions)}"
-    if lead():
+    if is_primary():
         table().key_value_set(key, json.dumps(work()))
     return json.loads(_get(key))
 
 
-def first(work: Callable[[], T]) -> T:
+def primary_first(work: Callable[[], T]) -> T:
     """Like `agree`; process 0 does it before the others begin."""
-    if lead():
-        result = agree(work)
-        agree(lambda: None)
+    if is_primary():
+        result = barrier(work)
+        barrier(lambda: None)
         return result
-    agree(lambda: None)
-    return agree(work)
+    barrier(lambda: None)
+    return barrier(work)
 
 
 def _get(key: str) -> str:

@@ -73,10 +73,10 @@ class Placement(NamedTuple):
         return self.sharding("seed") if self.seeds > 1 else self.sharding()
 
     @property
-    def whole(self) -> NamedSharding:
+    def replicated(self) -> NamedSharding:
         return self.sharding()
 
-    def like(self, tree: Any) -> Any:
+    def abstract(self, tree: Any) -> Any:
         """Shapes, dtypes and shardings of a state."""
 
         def of(leaf: Any, where: NamedSharding) -> jax.ShapeDtypeStruct:
@@ -84,7 +84,7 @@ class Placement(NamedTuple):
 
         return jax.tree.map(of, tree, self.state(tree))
 
-    def keep(self, tree: Any) -> Any:
+    def constrain(self, tree: Any) -> Any:
         """Inside a jitted function: the state as it is to lie."""
         return jax.lax.with_sharding_constraint(tree, self.state(tree))
 
@@ -92,7 +92,7 @@ class Placement(NamedTuple):
         """Inside the step of one network: all parameters on every device."""
         if self.mesh.shape["fsdp"] == 1:
             return params
-        return jax.tree.map(lambda p: jax.lax.with_sharding_constraint(p, self.whole), params)
+        return jax.tree.map(lambda p: jax.lax.with_sharding_constraint(p, self.replicated), params)
 
     def scatter(self, grads: Any) -> Any:
         """Inside the step of one network: gradients where their parameters lie."""
@@ -102,7 +102,7 @@ class Placement(NamedTuple):
             lambda g: jax.lax.with_sharding_constraint(g, self.sharding(*self.spec(g.shape))), grads
         )
 
-    def put(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
+    def shard_batch(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
         """A batch, of which every process has all rows and keeps its own."""
         if self.mesh.size == 1:
             return batch  # which the step itself puts where its state is, in less time
@@ -148,7 +148,7 @@ def primes(n: int) -> list[int]:
     return factors or [1]
 
 
-def fetch(tree: Any) -> Any:
+def to_host(tree: Any) -> Any:
     """Arrays as NumPy's, whole, on every process."""
 
     def one(leaf: Any) -> np.ndarray:

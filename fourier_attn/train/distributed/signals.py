@@ -63,7 +63,7 @@ class StopSignals:
             raise Interrupted(self.received)
 
 
-class Together:
+class SharedStopSignals:
     """The signals of all processes of a run: what has come to any of them stops all at the same step.
 
     Each poll asks, and reads what was asked two polls ago, so that no step waits for the answer.

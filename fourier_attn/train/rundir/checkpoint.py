@@ -18,16 +18,16 @@ from tqdm import tqdm
 
 from fourier_attn import atomic, causes, paths
 from fourier_attn.train.distributed import processes
-from fourier_attn.train.distributed.sharding import fetch
+from fourier_attn.train.distributed.sharding import to_host
 
 T = TypeVar("T")
-NAME = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
+CHECKPOINT_ID = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
 DAMAGED = "damaged-"  # before the name of a checkpoint that was set aside
 OLD = "removed-"  # before the name of one that is being removed
 KEPT = 2  # besides the one that is being written
 
 
-class Name(NamedTuple):
+class CheckpointId(NamedTuple):
     """Which state a checkpoint holds, in the order in which a run reaches them.
 
     Args:
@@ -46,16 +46,16 @@ class Name(NamedTuple):
         return str(self.step) if self.regular else f"{self.step}-stopped"
 
 
-def names(workdir: Path) -> list[Name]:
+def checkpoint_ids(workdir: Path) -> list[CheckpointId]:
     """The checkpoints of a run that are whole, the newest first."""
     directory = workdir / "checkpoints"
     found = directory.iterdir() if directory.is_dir() else ()
-    matches = [NAME.fullmatch(path.name) for path in found if path.is_dir()]
+    matches = [CHECKPOINT_ID.fullmatch(path.name) for path in found if path.is_dir()]
     return sorted((_parse(m) for m in matches if m), reverse=True)
 
 
-def _parse(match: re.Match[str]) -> Name:
-    return Name(int(match[1]), match[2] != "unvalidated", match[2] != "stopped")
+def _parse(match: re.Match[str]) -> CheckpointId:
+    return CheckpointId(int(match[1]), match[2] != "unvalidated", match[2] != "stopped")
 
 
 class Checkpoints:
@@ -74,11 +74,11 @@ class Checkpoints:
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
         self.directory, self.read_only = paths.folder(workdir, "workdir") / "checkpoints", read_only
-        if not read_only and processes.lead():
+        if not read_only and processes.is_primary():
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
                 shutil.rmtree(rest)  # a kill came while it was written or removed
             for path in self.directory.glob("*"):
-                if NAME.fullmatch(path.name) and not path.is_dir():
+                if CHECKPOINT_ID.fullmatch(path.name) and not path.is_dir():
                     path.rename(path.with_name(f"{DAMAGED}{path.name}"))
             if self.directory.is_dir():
                 atomic.sync_tree(self.directory)  # their process may have ended before it did so
@@ -89,15 +89,15 @@ class Checkpoints:
         self.reader = ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=options)
         self.forms = ocp.StandardCheckpointHandler(multiprocessing_options=options)
 
-    def save(self, name: Name, state: Any) -> None:
+    def save(self, name: CheckpointId, state: Any) -> None:
         """Starts to save `state`; returns once it is copied, and an earlier save is done.
 
         Raises: an earlier save's error.
         """
         self.wait()
-        if {name, Name(name.step, name.validated)} & set(self._names()):
+        if {name, CheckpointId(name.step, name.validated)} & set(self._names()):
             return
-        if processes.lead():
+        if processes.is_primary():
             atomic.make_folder(self.directory)
             self._remove_older()
         copy = jax.tree.map(_copy, state)  # the next step reuses the state's memory
@@ -117,9 +117,9 @@ class Checkpoints:
     def restore(
         self,
         like: T,
-        wanted: Callable[[Name], bool] = lambda name: True,
+        wanted: Callable[[CheckpointId], bool] = lambda name: True,
         earlier: Callable[[T], tuple[Any, Callable[[Any], T]]] | None = None,
-    ) -> tuple[Name, T] | None:
+    ) -> tuple[CheckpointId, T] | None:
         """The newest sound state, with the structure, shapes and dtypes of `like`; None if none was saved.
 
         A damaged one is said aloud and set aside, under another name; the one before it is taken.
@@ -129,7 +129,7 @@ class Checkpoints:
           earlier: gives for `like` the structure that an earlier version saved, and what makes today's of it.
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
-        damaged: dict[Name, str] = {}
+        damaged: dict[CheckpointId, str] = {}
         there = self._names()
         for name in filter(wanted, there):
             try:
@@ -153,7 +153,7 @@ class Checkpoints:
         """Waits until everything is on the disk. Raises: the error of the last save."""
         try:
             self.wait()
-            if not self.read_only and processes.lead():
+            if not self.read_only and processes.is_primary():
                 self._remove_older()
         finally:
             self.checkpointer.close()
@@ -162,17 +162,19 @@ class Checkpoints:
 
     def _told(self, work: Callable[[], list[str]]) -> list[str]:
         """What process 0 finds: to another one a file system may show it later."""
-        return work() if self.read_only else processes.told(work)
+        return work() if self.read_only else processes.broadcast(work)
 
     def _agreed(self, work: Callable[[], T]) -> T:
         """The verdict of all processes. Raises: ValueError in all of them, if in one."""
-        return work() if self.read_only else processes.agree(work)
+        return work() if self.read_only else processes.barrier(work)
 
-    def _names(self) -> list[Name]:
-        found = self._told(lambda: [str(name) for name in names(self.directory.parent)])
-        return [_parse(match) for match in map(NAME.fullmatch, found) if match]
+    def _names(self) -> list[CheckpointId]:
+        found = self._told(lambda: [str(name) for name in checkpoint_ids(self.directory.parent)])
+        return [_parse(match) for match in map(CHECKPOINT_ID.fullmatch, found) if match]
 
-    def _read(self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None) -> Any:
+    def _read(
+        self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
+    ) -> Any:
         """Raises: ValueError that says why a state is not sound."""
         state, sums, complete = self._agreed(lambda: self._parts(name, like, earlier))
 
@@ -184,7 +186,7 @@ class Checkpoints:
         return complete(state)
 
     def _parts(
-        self, name: Name, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
+        self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
     ) -> tuple[Any, dict[str, str], Callable[[Any], Any]]:
         """What this process reads of a state, the sums, and what makes today's state of it.
 
@@ -208,7 +210,7 @@ class Checkpoints:
             raise OSError(f"the checkpoint {path} cannot be read ({_reason(error)})") from error
         return state, sums, lambda state: complete(jax.tree.map(_cast, state, form))
 
-    def _as_written(self, name: Name, form: Any) -> Any:
+    def _as_written(self, name: CheckpointId, form: Any) -> Any:
         """Returns the structure in which a state is to be read for its sums to be compared.
 
         Arrays that were saved in another precision, by a run with JAX_ENABLE_X64=1 of an earlier version,
@@ -229,16 +231,16 @@ class Checkpoints:
 
         return jax.tree_util.tree_map_with_path(as_saved, form)
 
-    def _restore(self, name: Name, **items: Any) -> Any:
+    def _restore(self, name: CheckpointId, **items: Any) -> Any:
         return self.reader.restore(self.directory / str(name), args=ocp.args.Composite(**items))
 
-    def _report(self, name: Name, reason: str) -> None:
-        mine = processes.lead() and not self.read_only
+    def _report(self, name: CheckpointId, reason: str) -> None:
+        mine = processes.is_primary() and not self.read_only
         aside = f"; it is set aside as {self._set_aside(name).name}" if mine else ""
         text = f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}."
         tqdm.write(text, file=sys.stderr if self.read_only else sys.stdout)
 
-    def _set_aside(self, name: Name) -> Path:
+    def _set_aside(self, name: CheckpointId) -> Path:
         path = self.directory / str(name)
         aside = path.with_name(f"{DAMAGED}{name}")
         while aside.exists():
@@ -246,7 +248,7 @@ class Checkpoints:
         return path.rename(aside)
 
     def _remove_older(self) -> None:
-        there = names(self.directory.parent)
+        there = checkpoint_ids(self.directory.parent)
         kept = {*there[:1], *[name for name in there if name.validated and name.regular][:KEPT]}
         for name in set(there) - kept:
             path = self.directory / f"{OLD}{name}"
@@ -298,6 +300,6 @@ def _paths(state: Any) -> list[str]:
 def _sums(state: Any) -> dict[str, str]:
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {
-        jax.tree_util.keystr(path): hashlib.sha256(np.ascontiguousarray(fetch(leaf)).tobytes()).hexdigest()
+        jax.tree_util.keystr(path): hashlib.sha256(np.ascontiguousarray(to_host(leaf)).tobytes()).hexdigest()
         for path, leaf in leaves
     }

@@ -18,11 +18,11 @@ NARROWEST = 0.1  # of an axis of accuracy or loss: a smaller change is not drawn
 
 def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = None) -> None:
     """Draws a run's `curves.png`, see `draw`."""
-    style.save(draw(read_lines(workdir), name, chance, workdir.name), workdir / "curves.png")
+    style.save(plot(read_lines(workdir), name, chance, workdir.name), workdir / "curves.png")
 
 
 @style.styled()
-def draw(lines: Lines, name: str = "accuracy", chance: float | None = None, title: str = "") -> Figure:
+def plot(lines: Lines, name: str = "accuracy", chance: float | None = None, title: str = "") -> Figure:
     """One of the metrics, and loss, of train and validation by epoch.
 
     Args:
@@ -36,8 +36,8 @@ def draw(lines: Lines, name: str = "accuracy", chance: float | None = None, titl
     shown = [name, *(loss for loss in losses[:1] if loss != name)]
     figure = style.figure(style.PAGE / 2 * len(shown), 2.8)
     for axes, metric in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        _draw(axes, metric, epochs)
-        _draw_test(axes, metric, lines)
+        _plot_metric(axes, metric, epochs)
+        _plot_test(axes, metric, lines)
         if metric == name:
             _mark_best(axes, metric, epochs)
         if metric == name and chance is not None:
@@ -57,7 +57,7 @@ def _points(metric: str, split: str, lines: Lines) -> list[tuple[float, float, f
     ]
 
 
-def _draw(axes: Axes, metric: str, epochs: Lines) -> None:
+def _plot_metric(axes: Axes, metric: str, epochs: Lines) -> None:
     for split in ("train", "validation"):
         if points := _points(metric, split, epochs):
             epoch, value, deviation = np.array(points).T
@@ -65,7 +65,7 @@ def _draw(axes: Axes, metric: str, epochs: Lines) -> None:
             axes.errorbar(epoch, value, bars, marker="o", label=split)
 
 
-def _draw_test(axes: Axes, metric: str, lines: Lines) -> None:
+def _plot_test(axes: Axes, metric: str, lines: Lines) -> None:
     for epoch, value, _ in _points(metric, "test", lines):
         shown = f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.3g}"
         axes.plot(epoch, value, "k*", ms=8, label=f"test, {shown}")

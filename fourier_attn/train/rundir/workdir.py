@@ -456,7 +456,7 @@ def note_drift(
     write_record(workdir, facts)
 
 
-def judged_otherwise(workdir: Path, at: tuple[int, bool]) -> bool:
+def validated_differently(workdir: Path, at: tuple[int, bool]) -> bool:
     """Whether the validation of a run has been another one since a state, by its step and whether validated.
 
     Raises: ValueError for a damaged record.
