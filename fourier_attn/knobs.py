@@ -14,12 +14,12 @@ class Knob(NamedTuple):
     Args:
       default: its value, whose type is the knob's.
       help: its meaning and unit, for people.
-      wrong: says what is wrong with a value, "must be positive", or returns None.
+      validate: says what is wrong with a value, "must be positive", or returns None.
     """
 
     default: Any
     help: str
-    wrong: Callable[[Any], str | None] = lambda value: None
+    validate: Callable[[Any], str | None] = lambda value: None
 
 
 def at_least(least: int, otherwise: str = "", most: int = LARGEST) -> Callable[[Any], str | None]:
@@ -124,5 +124,5 @@ def check(part: str, knobs: Mapping[str, Knob], values: Any) -> None:
                 raise ValueError(f"{text} must lie between {TINIEST:g} and {HUGE:g}, or be 0")
         elif type(value) is not kind and not (kind is tuple and isinstance(value, list)):
             raise ValueError(f"{text} must be of type {kind.__name__}, as {knob.default!r} is")
-        if message := knob.wrong(value):
+        if message := knob.validate(value):
             raise ValueError(f"{text} {message}")

@@ -403,7 +403,7 @@ def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int, pr
     run = FrameRunner(Engine(shape=(side, side)), None)
     planned = plan_transform(sizes, run.engine, prefer=prefer)
     jax.eval_shape(lambda x: run.dft(x, planned), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
-    assert planned.stages == run.lots
+    assert planned.stages == run.rounds
     assert planned.frames(2) == run.frames
 
 

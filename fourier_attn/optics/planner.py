@@ -41,8 +41,8 @@ class TransformPlan(NamedTuple):
 
     @property
     def stages(self) -> int:
-        """Lots of frames, one after the other."""
-        return schedule.lots(self.schedule)
+        """Rounds of frames, one after the other."""
+        return schedule.rounds(self.schedule)
 
     def frames(self, arrays: int) -> int:
         """Frames of so many arrays."""
@@ -343,7 +343,7 @@ class Plan(NamedTuple):
     Args:
       frames: apertures that are written, transformed and read.
       passes: frames times the passes of the detection, the averages and the slices.
-      stages: lots of frames that wait for the results of those before.
+      stages: rounds of frames; each round waits for the results of the one before.
       method: how the sizes are fitted on the aperture.
       digital_flops: real operations of what is not optical: remainders, twiddles, chirps, rows that are taken
         apart, products with spectra, 6 for a complex product and 5 n log2 n for a transform.

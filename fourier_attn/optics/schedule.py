@@ -54,7 +54,7 @@ class Within(NamedTuple):
     """The optical transform of the last points of an axis, by a schedule of its own.
 
     Args:
-      place, points: as `Rest` has them.
+      place, points: as `DigitalRadix` has them.
       total: points of an array, of all axes.
       schedule: of one axis of so many points.
     """
@@ -122,9 +122,9 @@ def frames(schedule: Schedule, arrays: int) -> int:
     return count
 
 
-def lots(schedule: Schedule) -> int:
-    """Lots of frames, one after the other."""
-    inner = sum(lots(step.schedule) for step in schedule if isinstance(step, Within))
+def rounds(schedule: Schedule) -> int:
+    """Returns the number of rounds of frames, one after the other."""
+    inner = sum(rounds(step.schedule) for step in schedule if isinstance(step, Within))
     return inner + sum(isinstance(step, Stage) for step in schedule)
 
 

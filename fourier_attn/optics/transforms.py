@@ -38,13 +38,13 @@ class FrameRunner:
         self.engine = engine
         self.key = key
         self.frames = 0
-        self.lots = 0
+        self.rounds = 0
 
     def send(self, x: Array, *, real: bool = False, factor: Array | None = None) -> Array:
         """Transforms frames (..., N1, N2); complex unless only the real part is asked for."""
         engine = self.engine if real else self.engine.whole_field()
-        key = None if self.key is None else jax.random.fold_in(self.key, self.lots)
-        self.lots += 1
+        key = None if self.key is None else jax.random.fold_in(self.key, self.rounds)
+        self.rounds += 1
         self.frames += math.prod(x.shape[:-2])
         return optical_dft2(x, engine, key, factor=factor)
 
