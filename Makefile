@@ -1,6 +1,6 @@
 # make train: set-up and the main job.  make test: set-up, lint, types and tests.  make test-slow: the tests that take long.
 # make docs: the site, in build/site.  make links: whether the pages it leads to are still there.
-# make axe: fetches what tests/test_site.py looks at the accessibility of the site with; without it that part is left out.
+# make axe: fetches what tests/site/test_site.py looks at the accessibility of the site with; without it that part is left out.
 # make pins: renews requirements/, the exact versions of all dependencies and the hashes of their files.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 BIN := .venv/bin

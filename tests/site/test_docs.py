@@ -228,8 +228,8 @@ def test_the_example_passes_its_tests_and_those_of_all_mixers(extended: Path) ->
         "decay or bench_9x9 or powers",
         *(
             "tests/test_decay.py",
-            "tests/test_model.py",
-            "tests/test_optics_presets.py",
+            "tests/layers/test_model.py",
+            "tests/optics/test_optics_presets.py",
         ),
     )
     assert "............" in found  # its own, the contract, low precision, padding, the preset

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MOST_BYTES = 30e6
 AXE = ROOT / "build" / "axe" / "package" / "axe.min.js"  # make axe
@@ -25,8 +25,8 @@ AXE = ROOT / "build" / "axe" / "package" / "axe.min.js"  # make axe
 def site() -> Path:
     """Not in the folders of `make docs`, whose site is left as it is.
 
-    Notebooks stand in it without outputs, since tests/test_notebooks.py runs them. With SITE=whole in the
-    environment they have theirs, from the cache of `make docs`, which runs those that have changed.
+    Notebooks stand in it without outputs, since tests/site/test_notebooks.py runs them. With SITE=whole in
+    the environment they have theirs, from the cache of `make docs`, which runs those that have changed.
     """
     pytest.importorskip("myst_nb")
     directory = ROOT / "build" / "site-test"

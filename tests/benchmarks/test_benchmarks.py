@@ -14,7 +14,7 @@ import pytest
 from benchmarks.race import ENVIRONMENT, Step, race, started
 from fourier_attn import provenance
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "results").glob("*.json"))
 
 

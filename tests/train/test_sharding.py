@@ -106,11 +106,8 @@ def gathers() -> dict[str, list[int]]:
 
 @pytest.mark.slow
 def test_a_sharded_batch_stays_where_it_is() -> None:
-    environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "PYTHONPATH": str(ROOT),
-    }
-    environment["JAX_PLATFORMS"] = "cpu"
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
     result = subprocess.run(
         [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
     )

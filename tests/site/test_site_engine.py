@@ -10,7 +10,7 @@ import pytest
 
 from fourier_attn.optics import Engine, optical_dft2
 
-SCRIPT = Path(__file__).parents[1] / "docs" / "static" / "engine.js"
+SCRIPT = Path(__file__).parents[2] / "docs" / "static" / "engine.js"
 PROGRAM = f"""
 const {{ opticalPass, gaussian }} = require({json.dumps(str(SCRIPT))});
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
