@@ -37,7 +37,7 @@ class PackedTokens(Sequence):
         """Of each text."""
         return np.diff(self.ends)
 
-    def take(self, index: np.ndarray) -> "Rows":
+    def take(self, index: np.ndarray) -> "PackedTokens":
         """Those with these numbers, copied."""
         lengths = self.lengths[index]
         tokens, begin = np.empty(lengths.sum(dtype=np.int64), self.tokens.dtype), 0

@@ -53,11 +53,11 @@ class TableSplit:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, index: np.ndarray) -> "Part":
+    def take(self, index: np.ndarray) -> "TableSplit":
         columns = (self.rows, self.labels, self.in_train)
         return TableSplit(self.file, *(column[index] for column in columns))
 
-    def first(self, count: int) -> "Part":
+    def first(self, count: int) -> "TableSplit":
         """The first so many, or all for 0."""
         return self.take(np.arange(len(self))[:count]) if count else self
 
