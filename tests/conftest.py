@@ -220,6 +220,15 @@ def small_family(c: ConfigDict) -> ConfigDict:
     return config.fit_length(c)
 
 
+@pytest.fixture(autouse=True)
+def signals_are_left_alone() -> Iterator[None]:
+    """With another action for SIGPIPE a closed socket would end the process, in whichever test comes next."""
+    watched = (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in watched]
+    yield
+    assert [signal.getsignal(each) for each in watched] == before
+
+
 def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple[int, str, str]:
     """Runs a command in this process, with flags of its own: exit code, standard output, standard error.
 

@@ -271,8 +271,13 @@ def shot_limited(side: int, photons: float) -> Engine:
     return preset("shot_limited").replace(shape=(side, side)).with_photons(photons)
 
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
+def main() -> None:
+    """Prints every preset: what it is, its light, and where each parameter comes from."""
     for name, entry in PRESETS.items():
         head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
         print(f"{head}\n{entry.table()}\n", file=sys.stdout)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
+    main()

@@ -1,6 +1,5 @@
 import dataclasses
 import math
-import runpy
 
 import jax.numpy as jnp
 import numpy as np
@@ -136,7 +135,7 @@ def test_every_parameter_has_a_provenance(name: str) -> None:
 
 
 def test_tables_are_printed_and_name_no_company(capsys: pytest.CaptureFixture) -> None:
-    runpy.run_path(presets.__file__, run_name="__main__")
+    presets.main()
     printed = capsys.readouterr().out
     for name, entry in PRESETS.items():
         head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
