@@ -9,6 +9,18 @@ from typing import Any
 import numpy as np
 from flax import serialization, traverse_util
 
+PARAMETERS = {  # of the encoder with its pooler, and with the heads of pre-training
+    ("fnet", "base"): (82_861_056, 83_486_722),
+    ("hybrid", "base"): (87_585_792, 88_211_458),
+    ("linear", "base"): (93_084_672, 93_710_338),
+    ("bert", "base"): (111_209_472, 111_835_138),
+    ("random", "base"): (82_861_056, 83_486_722),
+    ("ff", "base"): (82_861_056, 83_486_722),
+    ("fnet", "large"): (236_945_408, 238_031_106),
+    ("hybrid", "large"): (245_342_208, 246_427_906),
+    ("linear", "large"): (268_402_688, 269_488_386),
+    ("bert", "large"): (337_707_008, 338_792_706),
+}
 SIZES = {"v": 23, "s": 9, "t": 4, "e": 6, "d": 8, "f": 12, "h": 2, "c": 2}
 
 

@@ -16,7 +16,7 @@ WITHOUT = {
     "batchwise matrix_dot_general": "for those who build ops and layers: devices, Flax's dense layers",
     "check": "nothing but refusals",
     "with_positions": "a part of both embeddings",
-    "Inside look attention_maps": "of a whole network: notebooks/images.ipynb",
+    "Inside inspect attention_maps": "of a whole network: notebooks/images.ipynb",
     "Watch select_engine": "parts of layers on engines",
 }
 

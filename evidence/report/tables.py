@@ -23,7 +23,7 @@ from evidence.suite.ledger import (
     without_failures,
 )
 from fourier_attn.studies.engine.projection import Options, example_joules
-from fourier_attn.studies.markdown import machine, read_document, table
+from fourier_attn.studies.markdown import machine, read_document, runnable, table
 
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
 PUBLISHED = {
@@ -114,7 +114,7 @@ def swept(directory: Path) -> Iterator[str]:
     for path in sorted(directory.glob("robustness-*.json")):
         document = read_document(path)
         whose = [document] if "command" in document else document["rows"]
-        commands = dict.fromkeys(f"`{each['command']}`" for each in whose)
+        commands = dict.fromkeys(f"`{runnable(each['command'])}`" for each in whose)
         yield f"\n### Accuracy over bits and noise: {path.stem.removeprefix('robustness-')}\n"
         yield f"Mean over devices, by {', '.join(commands)}:\n"
         yield by_bits(document["rows"])

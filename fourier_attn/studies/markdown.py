@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import runpy
 import statistics
 from collections.abc import Sequence
@@ -14,6 +15,10 @@ Row = dict[str, Any]
 ORIGIN = ("command", "commit", "hardware", "versions", "date")  # where a number comes from
 NOT_RUN = "not yet run"
 BAR = "\\|"
+FOLDERS = {  # of studies that lay beside each other when older results were written
+    **dict.fromkeys(("calibrate", "drift", "pareto", "photons", "plans", "robustness", "speedup"), "engine"),
+    **dict.fromkeys(("attended", "explain", "matrices", "query_keys"), "inside"),
+}
 
 
 class Results:
@@ -102,12 +107,21 @@ def notes(documents: dict[str, dict[str, Any]]) -> str:
     origins: dict[str, list[str]] = {}
     for name, document in documents.items():
         if "hardware" in document:
-            command_line = f"`{document['command']}`" if document["command"] else "command unknown"
+            command_line = f"`{runnable(document['command'])}`" if document["command"] else "command unknown"
             origins.setdefault(origin(document), []).append(f"{command_line} (results/{name}.json)")
         else:
             for row in document["rows"]:
                 origins.setdefault(origin(row), [f"results/{name}.json"]).append(row["run"])
     return "".join(f"\n<sub>{', '.join(whose)}: {text}</sub>\n" for text, whose in origins.items())
+
+
+def runnable(command: str) -> str:
+    """Returns a recorded command under the name that its module has today."""
+
+    def moved(match: re.Match[str]) -> str:
+        return f"fourier_attn.studies.{FOLDERS[match[1]]}.{match[1]}"
+
+    return re.sub(rf"\bfourier_attn\.studies\.({'|'.join(FOLDERS)})\b", moved, command)
 
 
 def origin(row: Row) -> str:

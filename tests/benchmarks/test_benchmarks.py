@@ -15,7 +15,7 @@ from benchmarks.race import ENVIRONMENT, Step, race, started
 from fourier_attn import provenance
 
 ROOT = Path(__file__).parents[2]
-RESULTS = sorted((ROOT / "results").glob("*.json"))
+RESULTS = sorted((ROOT / "results").glob("[!e]*/*.json"))
 
 
 # Results

@@ -132,7 +132,7 @@ def test_an_interval_beyond_the_axes_ends_in_an_arrow() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("imdb/pairs-2", "imdb/costs-sst2", "imdb/expected-best"),
+        *("evidence/imdb/pairs-2", "evidence/imdb/costs-sst2", "evidence/imdb/expected-best"),
         *(pytest.param(name, marks=pytest.mark.slow) for name in PICTURES),
     ],
 )
@@ -166,21 +166,21 @@ def test_every_picture_has_its_file() -> None:
 
 def test_a_picture_is_what_its_file_says() -> None:
     """All of them: --check, below. Other versions of matplotlib may set type a pixel aside."""
-    drawn = Image.open(io.BytesIO(style.png(PICTURES["photons-reviews"]()))).convert("RGB")
-    with Image.open(ROOT / "results" / "photons-reviews.png") as kept:
+    drawn = Image.open(io.BytesIO(style.png(PICTURES["studies/photons-reviews"]()))).convert("RGB")
+    with Image.open(ROOT / "results" / "studies" / "photons-reviews.png") as kept:
         assert kept.size == drawn.size
         apart = np.abs(np.asarray(kept.convert("RGB"), float) - np.asarray(drawn, float)).max(axis=-1)
     assert np.mean(apart > 50) < 0.01
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("change", "code"), [(None, 0), ("drift-reviews", 1)])
+@pytest.mark.parametrize(("change", "code"), [(None, 0), ("studies/drift-reviews", 1)])
 def test_the_command_sees_what_is_out_of_date(
     change: str | None, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = figures.FIGURES["photons-reviews"]
+    draw = figures.FIGURES["studies/photons-reviews"]
     changed: dict[str, Callable] = {change: lambda _: curves(2)} if change else {}
-    monkeypatch.setattr(figures, "FIGURES", {"photons-reviews": draw, **figures.FIGURES, **changed})
+    monkeypatch.setattr(figures, "FIGURES", {"studies/photons-reviews": draw, **figures.FIGURES, **changed})
     found, _, error = run_here(figures, f"--root={ROOT}", "--check")
     assert found == code, error
     assert (change or "") in error

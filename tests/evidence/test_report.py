@@ -36,7 +36,7 @@ def test_every_tier_has_a_title_and_a_line_of_the_page() -> None:
 
 @pytest.mark.parametrize("name", ["imdb", "images"])
 def test_all_results_are_of_the_configurations_of_today(name: str) -> None:
-    ledger = Ledger(ROOT / "results" / name)
+    ledger = Ledger(ROOT / "results" / "evidence" / name)
     assert ledger.findings
     assert not ledger.unlike()
     assert not ledger.aside
@@ -44,13 +44,13 @@ def test_all_results_are_of_the_configurations_of_today(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["imdb", "images"])
 def test_reports_say_what_their_cells_do(name: str) -> None:
-    directory = ROOT / "results" / name
+    directory = ROOT / "results" / "evidence" / name
     assert write.report(Ledger(directory)) == (directory / "report.md").read_text()
 
 
 def test_comparisons_are_written_down() -> None:
     """The text that was committed before any test set was read says what the code compares."""
-    text = (ROOT / "results" / "imdb" / "comparisons.md").read_text()
+    text = (ROOT / "results" / "evidence" / "imdb" / "comparisons.md").read_text()
     assert all(f"{claim}" in text for claim in COMPARISONS["1"])
 
 

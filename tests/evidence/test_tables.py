@@ -61,15 +61,16 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Sources with one page, one table and one file of results."""
-    (tmp_path / "results").mkdir()
-    save(tmp_path, "images-cpu", ENCODER)
+    save(tmp_path, "benchmarks/images-cpu", ENCODER)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "speed.md").write_text(f"# Speed\n\n{block('speed-images')}\n\nThe end.\n")
     return tmp_path
 
 
 def save(root: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    (root / "results" / f"{name}.json").write_text(json.dumps(FACTS | {"rows": rows}))
+    path = root / "results" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(FACTS | {"rows": rows}))
 
 
 def call(root: Path, *options: str) -> tuple[int, str]:
@@ -108,7 +109,7 @@ def test_a_comparison_in_words(root: Path) -> None:
     assert lines[3] == "| fnet / bert | training step | 10 | 26 | 2.6 (2.1 to 3.3) |"
     assert lines[4].endswith("| 0.47 (0.38 to 0.92): the other is faster |")
     assert lines[-2] == (
-        "<sub>`python -m benchmarks.dense` (results/images-cpu.json): Some CPU, 2 cores, 8 GiB; "
+        "<sub>`python -m benchmarks.dense` (results/benchmarks/images-cpu.json): Some CPU, 2 cores, 8 GiB; "
         "python 3.11.7, jax 0.10.2; commit 012345678; 2026-01-02</sub>"
     )
 
@@ -117,7 +118,7 @@ def test_a_comparison_in_words(root: Path) -> None:
     ("text", "message"),
     [
         (block("sped"), "x.md: table 'sped' is unknown; choose one of reviews, imdb"),
-        (block("peer"), "results/peer-huggingface-cpu.json is missing"),
+        (block("peer"), "results/benchmarks/peer-huggingface-cpu.json is missing"),
         ("<!-- table: peer -->\n", "x.md has a table that is not closed"),
         (f"<!-- table: peer -->\n{block('peer')}", "x.md has a table that is not closed"),
     ],
@@ -238,7 +239,7 @@ def test_a_table_of_runs(root: Path) -> None:
         row["test"] = row["test"] | {"accuracy": accuracy}
         rows.append(row)
     other = collect.row(write_run(root / "runs" / "old")) | FACTS
-    collect.merge(root / "results" / "imdb.json", [*rows, other])
+    collect.merge(root / "results" / "studies" / "imdb.json", [*rows, other])
     (root / "configs").mkdir()
     for name in ("fnet", "identity"):
         (root / "configs" / f"{name}.py").write_text(FNET)
@@ -261,13 +262,13 @@ def test_a_table_of_what_padding_does(root: Path) -> None:
     assert tables.TABLES["padding"](Results(root)).count(markdown.NOT_RUN) == 4
     zero = {"model.mixer.padding": "zero"}
     rows = [with_padding(root, 1, 0.88), with_padding(root, 0, 0.86), with_padding(root, 0, 0.87, **zero)]
-    collect.merge(root / "results" / "padding-imdb.json", rows)
+    collect.merge(root / "results" / "studies" / "padding-imdb.json", rows)
     text = tables.TABLES["padding"](Results(root))
     assert "| invariant | 89.00 | 86.00, 88.00 | 87.00 | 1.41 |\n" in text
     assert "| zero | 89.00 | 87.00 | 87.00 |  |\n" in text
     assert "| own | not yet run |  |  |  |\n" in text
     other = with_padding(root, 1, 0.80, **zero, **{"model.d": 64})
-    collect.merge(root / "results" / "padding-imdb.json", [other])
+    collect.merge(root / "results" / "studies" / "padding-imdb.json", [other])
     assert "| zero, model.d=64 | 82.00 | 80.00 | 80.00 |  |\n" in tables.TABLES["padding"](Results(root))
 
 
@@ -278,7 +279,7 @@ def test_a_row_stands_for_its_configuration_as_it_was(root: Path) -> None:
         line = f"python -m fourier_attn.main --config=configs/fnet.py:imdb --config.seed={seed}{more}"
         row = collect.row(write_run(root / "runs" / str(seed), command=line)) | FACTS | {"command": line}
         rows.append(row | {"test": {"accuracy": accuracy}})
-    collect.merge(root / "results" / "imdb.json", rows)
+    collect.merge(root / "results" / "studies" / "imdb.json", rows)
     (root / "configs" / "fnet.py").write_text(FNET.replace("depth = 4", "depth = 6"))
     earlier = "| `configs/fnet.py:imdb` as it was: model.depth=4 | 86.00, 88.00 | 87.00 | 1.41 |"
     assert earlier in tables.TABLES["imdb"](Results(root))
@@ -288,7 +289,7 @@ def test_a_row_stands_for_its_configuration_as_it_was(root: Path) -> None:
 
 
 def test_the_evidence_has_every_model_of_the_tier(root: Path) -> None:
-    ledger = Ledger(root / "results" / "imdb")
+    ledger = Ledger(root / "results" / "evidence" / "imdb")
     for cell, accuracy in (
         ("1-fnet-0", 0.86),
         ("1-fnet-1", 0.88),
@@ -306,7 +307,7 @@ def test_the_evidence_has_every_model_of_the_tier(root: Path) -> None:
 
 
 def test_a_claim_is_judged_when_all_its_networks_are_there(root: Path) -> None:
-    ledger = Ledger(root / "results" / "imdb")
+    ledger = Ledger(root / "results" / "evidence" / "imdb")
     rng = np.random.default_rng(0)
 
     def write(model: str, seed: int, share: float) -> None:
@@ -336,22 +337,22 @@ def test_a_claim_is_judged_when_all_its_networks_are_there(root: Path) -> None:
 
 
 def test_what_networks_found_about_queries_and_noise(root: Path) -> None:
-    (root / "results" / "imdb").mkdir(exist_ok=True)
+    (root / "results" / "evidence" / "imdb").mkdir(parents=True, exist_ok=True)
     heads = [
         {"layer": 0, "head": h, "parameters": 32, "freedom": 16, "effective_rank": 3.0 + h} for h in (0, 1)
     ]
-    save(root, "imdb/query_keys-a", heads)
-    document = json.loads((root / "results" / "imdb" / "query_keys-a.json").read_text()) | {
+    save(root, "evidence/imdb/query_keys-a", heads)
+    document = json.loads((root / "results" / "evidence" / "imdb" / "query_keys-a.json").read_text()) | {
         "setting": "run a"
     }
-    (root / "results" / "imdb" / "query_keys-a.json").write_text(json.dumps(document))
+    (root / "results" / "evidence" / "imdb" / "query_keys-a.json").write_text(json.dumps(document))
     assert tables.TABLES["query-keys"](Results(root)).splitlines()[2] == "| run a | 32 | 16 | 4 |"
     rows: list[dict[str, Any]] = [{"run": "exact", "accuracy": 0.8}]
     rows += [
         {"run": "exact", "accuracy": accuracy, "bits": bits, "noise": 1.0}
         for bits, accuracy in ((2, 0.1), (4, 0.6), (8, 0.7))
     ]
-    save(root, "imdb/robustness-a", rows)
+    save(root, "evidence/imdb/robustness-a", rows)
     line = tables.TABLES["noise"](Results(root)).splitlines()[2]
     assert line == "| exact | 80.00 | not yet run | 65.00 | not yet run |"
 
@@ -373,8 +374,8 @@ def test_what_networks_found_about_queries_and_noise(root: Path) -> None:
     ],
 )
 def test_a_damaged_file_of_results_is_named_by_its_path(text: str, why: str, root: Path) -> None:
-    path = root / "results" / "imdb" / "robustness-a.json"
-    path.parent.mkdir()
+    path = root / "results" / "evidence" / "imdb" / "robustness-a.json"
+    path.parent.mkdir(parents=True)
     path.write_bytes(text.encode("latin-1"))
     message = rf"^{re.escape(str(path))} is damaged \(.*{why}.*\); write it again$"
     with pytest.raises(ValueError, match=message):
@@ -389,9 +390,9 @@ def test_a_sweep_of_several_commands_names_them(root: Path) -> None:
         facts | {"command": command, "run": "a", "bits": 4, "noise": noise, "device": 0, "accuracy": 0.8}
         for noise, command in ((0.0, "first"), (1.0, "second"))
     ]
-    (root / "results" / "imdb").mkdir()
-    (root / "results" / "imdb" / "robustness-a.json").write_text(json.dumps({"rows": rows}))
-    assert "by `first`, `second`:" in "".join(report_tables.swept(root / "results" / "imdb"))
+    (root / "results" / "evidence" / "imdb").mkdir(parents=True)
+    (root / "results" / "evidence" / "imdb" / "robustness-a.json").write_text(json.dumps({"rows": rows}))
+    assert "by `first`, `second`:" in "".join(report_tables.swept(root / "results" / "evidence" / "imdb"))
 
 
 def test_what_was_compiled_and_not_run(root: Path) -> None:
@@ -403,8 +404,8 @@ def test_what_was_compiled_and_not_run(root: Path) -> None:
         {"part": "length", "what": "fourier", "compiles": True, "temporary_mb": 10.0 * t, "t": t}
         for t in (512, 2048)
     ]
-    save(root, "aot-v5e", rows)
-    save(root, "aot-h100", [mixer | {"collectives": {}}])
+    save(root, "benchmarks/aot-v5e", rows)
+    save(root, "benchmarks/aot-h100", [mixer | {"collectives": {}}])
     table = tables.TABLES["aot-mixers"](Results(root))
     assert "| afno | float32 | 2 all-reduce, 5.2 kB | 1.23 | 12 | nothing | 1.23 |" in table
     assert (

@@ -3,22 +3,10 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 import pytest
+from published import PARAMETERS
 
 from fourier_attn import model
 from fourier_attn.family import ARCHITECTURES, SIZES, family, placed
-
-PARAMETERS = {  # of the encoder with its pooler, and with the heads of pre-training
-    ("fnet", "base"): (82_861_056, 83_486_722),
-    ("hybrid", "base"): (87_585_792, 88_211_458),
-    ("linear", "base"): (93_084_672, 93_710_338),
-    ("bert", "base"): (111_209_472, 111_835_138),
-    ("random", "base"): (82_861_056, 83_486_722),
-    ("ff", "base"): (82_861_056, 83_486_722),
-    ("fnet", "large"): (236_945_408, 238_031_106),
-    ("hybrid", "large"): (245_342_208, 246_427_906),
-    ("linear", "large"): (268_402_688, 269_488_386),
-    ("bert", "large"): (337_707_008, 338_792_706),
-}
 
 
 def shapes(name: str, size: str) -> dict:
