@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from fourier_attn.choices import choice_problem
+
 TINIEST, HUGE = 1e-30, 1e30  # of other numbers, but for 0: what float32 holds, with a margin
 LARGEST = 2**31 - 1  # of whole numbers: what an array's index and a seed hold
 
@@ -67,11 +69,7 @@ def share(value: Any) -> str | None:
 
 def one_of(*choices: str) -> Callable[[Any], str | None]:
     """One of some words."""
-
-    def wrong(value: Any) -> str | None:
-        return None if value in choices else f"is unknown; choose one of {', '.join(choices)}"
-
-    return wrong
+    return lambda value: choice_problem(value, choices)
 
 
 def rising(value: Any) -> str | None:
