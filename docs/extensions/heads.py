@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fourier_attn.studies.markdown import origin
+from evidence.pages.markdown import origin
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "studies"
 PAGE = """<div class="attention" id="attention" hidden>

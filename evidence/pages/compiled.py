@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
+from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 
 TARGETS = {"benchmarks/aot-v5e": "v5e", "benchmarks/aot-h100": "H100"}  # files of results
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from evidence.pages.markdown import NOT_RUN, Results, notes, significant, table
 from fourier_attn.studies.bands import band, interval
 from fourier_attn.studies.engine import drift, frontier, photons
-from fourier_attn.studies.markdown import NOT_RUN, Results, notes, significant, table
 
 
 def over_ages(results: Results, name: str) -> str:

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
+from evidence.pages.markdown import Results, table
 from fourier_attn.optics import Engine
 from fourier_attn.optics.engine_spec import every_parameter
 from fourier_attn.optics.parameter import LARGEST, TINY, Parameter
 from fourier_attn.optics.parts import MODULATOR_TYPES
 from fourier_attn.optics.presets import PRESETS
-from fourier_attn.studies.markdown import Results, table
 
 
 def parameters(results: Results) -> str:

@@ -24,19 +24,17 @@ from absl import flags
 
 from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled_mixers, compiled_training
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
+from evidence.pages.engine_errors import calibration_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.findings import claims, noise, query_keys, starts
+from evidence.pages.inside import attention_table, matrix_table, property_table
+from evidence.pages.markdown import Results
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
 from evidence.pages.timings import growth, kept, speed, values
 from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
-from fourier_attn.studies.engine.calibrate import recovered, tuned
-from fourier_attn.studies.engine.plans import compared
-from fourier_attn.studies.inside.attended import attended
-from fourier_attn.studies.inside.matrix_views import matrix_table, property_table
-from fourier_attn.studies.markdown import Results
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
@@ -99,18 +97,18 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "engine-parameters": parameters,
     "engine-kinds": kinds,
     "engine-presets": presets,
-    "plans": partial(compared, name="studies/plans-chip"),
+    "plans": partial(plan_table, name="studies/plans-chip"),
     "robustness": partial(robustness, name="studies/robustness-imdb"),
     "speedup": partial(speedup, name="studies/speedup-fnet"),
     "frames": partial(frames, name="studies/speedup-fnet"),
     "components": parts,
     "pareto-fnet": partial(over_joules, name="studies/pareto-fnet"),
     "pareto-circular": partial(over_joules, name="studies/pareto-circular"),
-    "calibration": partial(recovered, name="studies/calibrate"),
-    "calibration-reviews": partial(tuned, name="studies/calibrate-reviews"),
+    "calibration": partial(calibration_table, name="studies/calibrate"),
+    "calibration-reviews": partial(tuning_table, name="studies/calibrate-reviews"),
     "drift": partial(over_ages, name="studies/drift-reviews"),
     "photons": partial(over_photons, name="studies/photons-reviews"),
-    "attended": partial(attended, name="studies/attended"),
+    "attended": partial(attention_table, name="studies/attended"),
     "matrices": partial(matrix_table, name="studies/matrices"),
     "properties": partial(property_table, name="studies/matrices"),
 }

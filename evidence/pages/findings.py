@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
+from evidence.pages.markdown import NOT_RUN, Results, Row, notes, table
 from evidence.report.comparisons import COMPARISONS, Verdict, decide
 from evidence.report.write import answers
 from evidence.suite import cells
 from evidence.suite.ledger import Ledger, validation
-from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, table
 
 # By claim: what the sources say. Their accuracies are of one network each, on 5,000 validation reviews.
 SOURCES = {

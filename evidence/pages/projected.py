@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 from fourier_attn.optics.components import library
-from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
 
 LINES = ("dac", "modulator", "hold", "laser", "receiver", "adc", "link", "sram", "hbm")
 

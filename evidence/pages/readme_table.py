@@ -2,10 +2,10 @@
 
 import statistics
 
+from evidence.pages.markdown import NOT_RUN, Results, mean_cell, significant, table
 from evidence.pages.run_tables import accuracies
 from evidence.suite.ledger import Ledger, score
 from fourier_attn.studies.engine import frontier
-from fourier_attn.studies.markdown import NOT_RUN, Results, mean_cell, significant, table
 
 FLAGSHIP = "configs/fnet.py:imdb"
 SMALL = ("fnet", "attention", "identity")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, Ledger, examples_per_s, least_core_hours, number, score
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
-from fourier_attn.studies.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 
 
 def runs(results: Results, name: str, task: str) -> str:

@@ -1,6 +1,6 @@
 """Tables of timings."""
 
-from fourier_attn.studies.markdown import NOT_RUN, Results, Row, notes, significant, table
+from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 
 SIDES = ("kept", "given back")
 EQUAL = "equal within the range"

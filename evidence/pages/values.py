@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from evidence.pages.markdown import Results
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers, tiers
 from evidence.suite.ledger import Finding, Ledger, core_hours, least_core_hours, score, without_failures
-from fourier_attn.studies.markdown import Results
 
 
 def _imdb(results: Results) -> Ledger:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from evidence.pages.markdown import mean_cell, table
 from evidence.suite.ledger import Finding, number
-from fourier_attn.studies.markdown import mean_cell, table
 
 # What a task's score is the mean of; all others: accuracy, as CoLA's is there, too.
 MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearman",)}

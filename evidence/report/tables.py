@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evidence.pages.markdown import machine, read_document, runnable, table
 from evidence.pages.run_tables import by_bits
 from evidence.report.comparisons import Verdict
 from evidence.suite import cells, statistics
@@ -23,7 +24,6 @@ from evidence.suite.ledger import (
     without_failures,
 )
 from fourier_attn.studies.engine.projection import Options, example_joules
-from fourier_attn.studies.markdown import machine, read_document, runnable, table
 
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
 PUBLISHED = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from evidence.pages.markdown import Row, read_document, table
 from evidence.suite import cells, statistics
 from evidence.suite.ledger import Ledger, score
-from fourier_attn.studies.markdown import Row, read_document, table
 
 
 def components(ledger: Ledger, tier: str) -> Iterator[str]:

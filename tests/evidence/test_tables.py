@@ -13,13 +13,13 @@ from conftest import ROOT, run_here
 from PIL import Image
 
 from evidence.pages import fill as tables
-from evidence.pages import timings
+from evidence.pages import markdown, timings
 from evidence.pages.fill import fill
+from evidence.pages.markdown import Results
 from evidence.report import tables as report_tables
 from evidence.suite.ledger import Ledger, pack
 from fourier_attn import config, provenance
-from fourier_attn.studies import collect, markdown
-from fourier_attn.studies.markdown import Results
+from fourier_attn.studies import collect
 from fourier_attn.train import init_from
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 

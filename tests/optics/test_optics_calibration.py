@@ -9,12 +9,13 @@ import pytest
 from conftest import normal, run_here
 from optical import KEY, dft, exact, made, snr
 
+from evidence.pages.engine_errors import calibration_table
+from evidence.pages.markdown import Results
 from fourier_attn.optics import Engine, calibrate
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
 from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.presets import build, preset
 from fourier_attn.studies.engine import calibrate as study
-from fourier_attn.studies.markdown import Results
 
 STATIC = {
     "static_phase_rms": 0.3,
@@ -215,7 +216,7 @@ def test_a_study_of_calibration(tmp_path: Path) -> None:
     assert row["residual_db"] < -30
     assert abs(row["predicted_db"] - row["hidden_db"]) < 0.3
     assert row["corrected_db"] > row["hidden_db"] + 10
-    text = study.recovered(Results(tmp_path), "calibrate")
+    text = calibration_table(Results(tmp_path), "calibrate")
     assert f"| 0.3 rad, 0.1 | hybrid90 | 100,000 | {4 * 121} | {row['residual_db']:.1f} |" in text
 
 

@@ -15,6 +15,8 @@ import pytest
 from conftest import normal, run_here
 from optical import KEY, QUICK, decibel, dft, exact, made, snr, waves
 
+from evidence.pages.engine_errors import plan_table
+from evidence.pages.markdown import Results
 from fourier_attn.ops.circular import BOUNDARIES, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import (
@@ -29,7 +31,6 @@ from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.schedule import split
 from fourier_attn.studies.engine import plans
-from fourier_attn.studies.markdown import Results
 
 FOUR = Engine(shape=(4, 4))
 mix = jax.jit(fourier_mix, compiler_options=QUICK)
@@ -412,7 +413,7 @@ def test_a_study_of_plans(tmp_path: Path) -> None:
         assert math.isfinite(row["snr_db"])
     (tmp_path / "results").mkdir()
     out.rename(tmp_path / "results" / out.name)
-    text = plans.compared(Results(tmp_path), "plans-chip")
+    text = plan_table(Results(tmp_path), "plans-chip")
     first = [row for row in rows if row["size"] == "7 x 4"]
     cells = [f"{row['passes']:,} | {row['stages']} | {row['snr_db']:.1f}" for row in first]
     assert f"| 7 x 4 | 1 | {cells[0]} | {cells[1]} |" in text

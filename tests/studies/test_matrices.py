@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from conftest import normal, run_here
 
+from evidence.pages import inside
+from evidence.pages.markdown import Results
 from fourier_attn.model import MIXERS
 from fourier_attn.studies.inside import matrices, matrix_layers, matrix_views, structure
-from fourier_attn.studies.markdown import Results
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.standard_normal((3, 3))
@@ -138,12 +139,10 @@ def test_the_command_and_the_tables(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "results" / "found.json").read_text())
     assert [row["layer"] for row in document["rows"]] == few
     results = Results(tmp_path)
-    assert "| `token_conv` | 128 of 128 | 4 | 1 | Toeplitz | no |" in matrix_views.matrix_table(
-        results, "found"
-    )
-    lines = matrix_views.property_table(results, "found").splitlines()
+    assert "| `token_conv` | 128 of 128 | 4 | 1 | Toeplitz | no |" in inside.matrix_table(results, "found")
+    lines = inside.property_table(results, "found").splitlines()
     assert "| `token_conv` | any | 3 | **yes** (0) | no (" in lines[2]
-    assert lines[2].endswith(f"{matrix_views.CHAPTER['token_conv']} |")
+    assert lines[2].endswith(f"{inside.CHAPTER['token_conv']} |")
     assert lines[4].startswith("| `identity` | any | 0 | **yes** (0) | **yes** (0) | **yes**")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evidence.pages import projected
+from evidence.pages.markdown import Results
 from fourier_attn.optics import Engine, Plan, components, cost, plan
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.presets import preset
@@ -21,7 +22,6 @@ from fourier_attn.studies.engine.projection import (
     sensitivity,
 )
 from fourier_attn.studies.engine.step_timing import Taken
-from fourier_attn.studies.markdown import Results
 
 TAKEN = {
     "inference": Taken(step=2e-3, explicit=2e-3, no_mixer=1e-3, transform=5e-4, after=1e-5),

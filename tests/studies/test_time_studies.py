@@ -11,10 +11,10 @@ import pytest
 from conftest import run_here, shrink
 
 from evidence.pages.engine_accuracy import over_ages, over_photons
+from evidence.pages.markdown import Results
 from fourier_attn import config, train
 from fourier_attn.studies.bands import band
 from fourier_attn.studies.engine import drift, photons
-from fourier_attn.studies.markdown import Results
 
 
 def test_devices_stand_all_over_the_interval_before_their_age() -> None:

@@ -30,9 +30,7 @@ from fourier_attn import atomic, command, paths, provenance, style, train
 from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
-from fourier_attn.studies.bands import interval
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
-from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
 
 MEASURED = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
 APERTURES = 500  # of random numbers, by which devices are judged
@@ -181,7 +179,7 @@ def plot(document: dict[str, Any]) -> Figure:
         look["color"] = style.COLOURS[kind]
         label = detection if device == 0 else None  # the others' residuals are the same
         left.semilogx(photons, [row["residual_db"] for row in those], label=label, **look)
-        right.loglog(photons, [_apart(row) for row in those], label=name, **look)
+        right.loglog(photons, [prediction_error_db(row) for row in those], label=name, **look)
     left.set(title="transfer matrix", ylabel="residual, dB")
     right.set(title="signal over error: predicted and true", ylabel="apart, dB")
     right.axhline(0.3, color="black", linewidth=0.6, linestyle=":")
@@ -191,46 +189,9 @@ def plot(document: dict[str, Any]) -> Figure:
     return figure
 
 
-def recovered(results: Results, name: str) -> str:
-    """A line for each device, detection and light of probing: left over, predicted, there, and corrected."""
-    found = results.runs(name)
-    if not found:
-        return table(["detection"], [[NOT_RUN]])
-    lines = []
-    for row in found[name]["rows"]:
-        numbers = [row[f"{what}_db"] for what in ("residual", "predicted", "hidden")]
-        words = [f"{row['phase_rms']:g} rad, {row['gain_rms']:g}", row["detection"]]
-        words += [f"{row['photons']:,g}", f"{row['passes']:,}", *(f"{number:.1f}" for number in numbers)]
-        lines.append([*words, f"{_apart(row):.2f}", f"{row['corrected_db']:.1f}"])
-    head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "apart"]
-    return table([*head, "with factors"], lines) + notes(_described(found))
-
-
-def tuned(results: Results, name: str) -> str:
-    """A line for each network: its accuracy on the hidden device, with the 95 % interval over examples."""
-    found = results.runs(name)
-    if not found:
-        return table(["tuned through"], [[NOT_RUN]])
-    lines = []
-    for row in found[name]["networks"]:
-        low, high = interval(row["accuracy"], row["examples"])
-        lines.append(
-            [row["tuned_through"], f"{100 * row['accuracy']:.2f}", f"{100 * low:.1f} to {100 * high:.1f}"]
-        )
-    return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(found))
-
-
-def _apart(row: dict[str, Any]) -> float:
+def prediction_error_db(row: dict[str, Any]) -> float:
+    """Returns how far the measured model's ratio of signal to error is from the device's, in dB."""
     return abs(row["predicted_db"] - row["hidden_db"])
-
-
-def _described(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    documents = {}
-    for name, document in found.items():
-        of = document["setting"]
-        words = f"{of['engine']}, device {of['seed']}, {of['probes']} rounds"
-        documents[name] = document | {"setting": words}
-    return documents
 
 
 def _numbers(option: str) -> list[float]:

@@ -19,7 +19,6 @@ from fourier_attn import command, paths, provenance
 from fourier_attn.optics import Engine, optical_dft, plan
 from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
-from fourier_attn.studies.markdown import Results, notes, table
 
 
 def define_flags() -> None:
@@ -65,24 +64,6 @@ def row(size: tuple[int, int], engine: Engine, prefer: str) -> dict[str, Any]:
         "method": planned.method,
         "snr_db": float(10 * np.log10(ratio)),
     }
-
-
-def compared(results: Results, name: str) -> str:
-    """By size and averages, what either plan takes, and its error."""
-    document = results.document(name)
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in document["rows"]:
-        found.setdefault((one["size"], one["averages"]), {})[one["prefer"]] = one
-    head, lines = ["size", "averages"], []
-    for prefer in PREFER:
-        head += [f'prefer "{prefer}": passes', "stages", "dB"]
-    for (size, averages), plans in found.items():
-        cells = [size, str(averages)]
-        for prefer in PREFER:
-            one = plans[prefer]
-            cells += [f"{one['passes']:,}", str(one["stages"]), f"{one['snr_db']:.1f}"]
-        lines.append(cells)
-    return table(head, lines) + notes({name: document})
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -7,7 +7,6 @@ arXiv 1608.00507). Beside them the share of those patches in the image, which we
 have.
 """
 
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from fourier_attn.data.tfds import prepared, read_pictures
 from fourier_attn.inference import predictor
 from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies import runs
-from fourier_attn.studies.markdown import NOT_RUN, Results, notes, table
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import workdir
@@ -124,28 +122,6 @@ def asked_patches(questions: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """(n, t): which patches show the kind of shape that each question is about, by their labels (n, t)."""
     kinds = np.array([shapes.QUESTIONS.index(question) % len(shapes.KINDS) for question in questions])
     return labels == 1 + kinds[:, None]
-
-
-def attended(results: Results, name: str) -> str:
-    """The table of the shares: mean and deviation over the runs of one kind."""
-    documents = results.runs(name)
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for document in documents.values():
-        for row in document["rows"]:
-            groups.setdefault((row["network"], row["asked"]), []).append(row)
-    columns = ("accuracy", "share", "best_head", "pointing", "chance")
-    lines = [
-        [*key, str(len(rows)), *(in_percent([row[column] for row in rows]) for column in columns)]
-        for key, rows in groups.items()
-    ]
-    head = ["network", "asked for", "seeds", "right, %", "weight on the asked shape, %", "of the best head"]
-    head += ["its largest weight is there", "patches of that shape, %"]
-    return table(head, lines or [[NOT_RUN, *[""] * 7]]) + notes(documents)
-
-
-def in_percent(values: list[float]) -> str:
-    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.1f}{deviation}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What was measured of layers as matrices, as pictures and tables."""
+"""Draws what was measured of layers as matrices."""
 
 import base64
 import math
@@ -15,16 +15,9 @@ from matplotlib.figure import Figure
 from fourier_attn import style
 from fourier_attn.studies.inside import structure
 from fourier_attn.studies.inside.matrix_layers import D, T
-from fourier_attn.studies.markdown import Results, notes, table
 
 COLUMNS = 5  # of the picture
 NONE = 1e-4  # a relative residual that is float32 rounding, in layers with a softmax, too
-# What the chapter's table says of its three layers.
-CHAPTER = {
-    "fc": "fixed input dim, N² parameters",
-    "token_conv": "variable input dim, k parameters, commutes with translations",
-    "attention": "variable input dim, parameters of query, key and value, commutes with permutations",
-}
 
 
 def packed(matrix: np.ndarray) -> str:
@@ -100,56 +93,3 @@ def structures(row: dict[str, Any]) -> list[str]:
     """Those that the matrix has, without what follows: a circulant matrix is Toeplitz, too."""
     held = [name for name, residual in row["residuals"].items() if residual < structure.SAME]
     return [name for name in held if not (name == "Toeplitz" and "circulant" in held)]
-
-
-def matrix_table(results: Results, name: str) -> str:
-    """Of each layer, what its matrix is like."""
-    document = results.document(name)
-    head = ["layer", "rank", "distinct entries", "products T ⊗ F", "structure", "depends on x"]
-    lines = [
-        [
-            f"`{row['layer']}`",
-            f"{row['rank']} of {row['rows']}",
-            f"{row['distinct']:,}",
-            str(row["products"]),
-            ", ".join(structures(row)) or "none",
-            "yes" if row["depends_on_x"] > NONE else "no",
-        ]
-        for row in document["rows"]
-    ]
-    return table(head, lines) + notes({name: document})
-
-
-def property_table(results: Results, name: str) -> str:
-    """Of each layer, its sizes, symmetries and cost, beside what the chapter says."""
-    document = results.document(name)
-    head = [
-        "layer",
-        "lengths",
-        "parameters",
-        "translation",
-        "cyclic",
-        "permutation",
-        "10⁶ operations",
-        "growth",
-    ]
-    lines = [
-        [
-            f"`{row['layer']}`",
-            row["lengths"],
-            row["growth"] if row["growth"].isdigit() else f"{row['growth']} = {row['parameters']:,}",
-            *(exact(row[kind]) for kind in ("translation", "cyclic", "permutation")),
-            f"{row['operations'] / 1e6:.2g}",
-            f"t^{row['power_of_t']:.1f}" if row["operations"] else "",
-            CHAPTER.get(row["layer"], ""),
-        ]
-        for row in document["rows"]
-    ]
-    return table([*head, "the chapter"], lines) + notes({name: document})
-
-
-def exact(residual: float) -> str:
-    """A residual, and whether it is rounding alone."""
-    if residual < NONE:
-        return f"**yes** ({residual:.0e})" if residual else "**yes** (0)"
-    return f"no ({residual:.2g})"

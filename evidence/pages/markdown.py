@@ -1,4 +1,4 @@
-"""The files of results, and tables in Markdown that say where their numbers come from."""
+"""Reads the files of results, and makes tables in Markdown that say where their numbers come from."""
 
 import json
 import math
@@ -15,32 +15,32 @@ Row = dict[str, Any]
 ORIGIN = ("command", "commit", "hardware", "versions", "date")  # where a number comes from
 NOT_RUN = "not yet run"
 BAR = "\\|"
-FOLDERS = {  # of studies that lay beside each other when older results were written
+FOLDERS = {  # of modules that were directly in studies/ when older results were written
     **dict.fromkeys(("calibrate", "drift", "pareto", "photons", "plans", "robustness", "speedup"), "engine"),
     **dict.fromkeys(("attended", "explain", "matrices", "query_keys"), "inside"),
 }
 
 
 class Results:
-    """The files of results below a directory, and the configurations beside them."""
+    """Reads the files of results below a directory, and the configurations next to them."""
 
     def __init__(self, root: Path):
         self.root = root
 
     def document(self, name: str) -> dict[str, Any]:
-        """The file results/NAME.json.
+        """Returns the file results/NAME.json.
 
         Raises: ValueError where it is missing or damaged.
         """
         return read_document(self.root / "results" / f"{name}.json")
 
     def runs(self, name: str) -> dict[str, dict[str, Any]]:
-        """The file by its name; none where nothing has been run yet."""
+        """Returns the file by its name, or nothing where nothing has been run yet."""
         there = (self.root / "results" / f"{name}.json").exists()
         return {name: self.document(name)} if there else {}
 
     def configs(self, task: str) -> list[str]:
-        """For a task, those that train on the synthetic reviews unless one is named; all know IMDb."""
+        """Returns the configurations for a task that train on the synthetic reviews unless one is named."""
         names = []
         for file, variants in self.variants().items():
             arguments = [f"{task}-{variant}" for variant in variants] or [task]
@@ -48,7 +48,7 @@ class Results:
         return names
 
     def variants(self) -> dict[str, tuple[str, ...]]:
-        """By configuration file, what it knows besides tasks; the first is its default."""
+        """Returns the variants that each configuration file takes besides tasks; the first is its default."""
         found = {}
         for path in sorted((self.root / "configs").glob("*.py")):
             module = runpy.run_path(str(path))
@@ -57,20 +57,20 @@ class Results:
         return found
 
     def knobs(self, config: str) -> dict[str, Any]:
-        """What a configuration sets today that is not the default of its mixer and task."""
+        """Returns what a configuration sets today that is not the default of its mixer and task."""
         file, _, argument = config.partition(":")
         get_config = runpy.run_path(str(self.root / file))["get_config"]
         return collect.differing(collect.plain(get_config(*[argument] if argument else [])))
 
     def complete(self, config: str | None) -> str | None:
-        """A configuration with its variant, where that is not written because it is the file's default."""
+        """Appends the default variant to the name of a configuration that leaves it out."""
         file, _, argument = (config or "").partition(":")
         variants = self.variants().get(file, ())
         return f"{file}:{argument or 'reviews'}-{variants[0]}" if variants and "-" not in argument else config
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """A file of results, which says where all of it comes from, or where each of its rows does.
+    """Reads a file of results, which says where all of it comes from, or where each of its rows does.
 
     Raises: ValueError where it is missing or damaged.
     """
@@ -94,7 +94,7 @@ def _damaged(path: Path, why: object) -> ValueError:
 
 
 def table(head: list[str], lines: list[list[str]]) -> str:
-    """Rows of cells as a Markdown table, without columns that are empty; a bar inside a cell is escaped."""
+    """Formats rows of cells as a Markdown table without empty columns; bars inside cells are escaped."""
     kept = [i for i in range(len(head)) if any(line[i] for line in lines)]
     text = ""
     for line in (head, ["---"] * len(head), *lines):
@@ -103,7 +103,7 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 
 
 def notes(documents: dict[str, dict[str, Any]]) -> str:
-    """In small print, where the files come from, or where each of their rows does."""
+    """Says in small print where the files, or each of their rows, come from."""
     origins: dict[str, list[str]] = {}
     for name, document in documents.items():
         if "hardware" in document:
@@ -125,7 +125,7 @@ def runnable(command: str) -> str:
 
 
 def origin(row: Row) -> str:
-    """Hardware, versions, commit, date and setting in words; what was not recorded is said to be unknown."""
+    """Says hardware, versions, commit, date and setting in words; what was not recorded is "unknown"."""
     versions, commit, date = row["versions"] or {}, row["commit"], row["date"]
     drifted = {what for entry in row.get("allowed_drift", []) for what in entry["what"]}
     listed = ", ".join(f"{name} {version or 'unknown'}" for name, version in versions.items())
@@ -142,12 +142,13 @@ def origin(row: Row) -> str:
 
 
 def loaded(load: dict[str, float | None]) -> str:
-    """The machine's load before and after, in words."""
+    """Says the machine's load before and after."""
     known = [f"{load[when]:g} {when}" for when in ("before", "after") if load.get(when) is not None]
     return f"load {', '.join(known)}" if known else ""
 
 
 def machine(hardware: dict[str, Any] | None) -> str:
+    """Says what machine it was."""
     if hardware is None:
         return "hardware unknown"
     text = f"{hardware['cpu']}, {hardware['cores']} core{'s' * (hardware['cores'] != 1)}"
@@ -169,6 +170,6 @@ def mean_cell(values: Sequence[float], digits: int = 2) -> str:
 
 
 def significant(number: int | float) -> str:
-    """Three significant digits, two of ratios like 2.6 and 14, none less than a large number needs."""
+    """Formats a number with three significant digits, or two from 2 to 100; keeps all of a large integer."""
     digits = 2 if 2 <= abs(number) < 100 else 3
     return f"{float(f'{number:.{digits}g}'):,.15g}"

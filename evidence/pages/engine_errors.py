@@ -1,0 +1,65 @@
+"""Makes tables of the errors of engines: after calibration, in networks tuned through them, by plan."""
+
+from typing import Any
+
+from evidence.pages.markdown import NOT_RUN, Results, notes, table
+from fourier_attn.optics.planner import PREFER
+from fourier_attn.studies.bands import interval
+from fourier_attn.studies.engine.calibrate import prediction_error_db
+
+
+def calibration_table(results: Results, name: str) -> str:
+    """Lists residual, predicted, true and corrected errors of each device, detection and light of probing."""
+    found = results.runs(name)
+    if not found:
+        return table(["detection"], [[NOT_RUN]])
+    lines = []
+    for row in found[name]["rows"]:
+        numbers = [row[f"{what}_db"] for what in ("residual", "predicted", "hidden")]
+        words = [f"{row['phase_rms']:g} rad, {row['gain_rms']:g}", row["detection"]]
+        words += [f"{row['photons']:,g}", f"{row['passes']:,}", *(f"{number:.1f}" for number in numbers)]
+        lines.append([*words, f"{prediction_error_db(row):.2f}", f"{row['corrected_db']:.1f}"])
+    head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "apart"]
+    return table([*head, "with factors"], lines) + notes(_described(found))
+
+
+def tuning_table(results: Results, name: str) -> str:
+    """Lists the accuracy of each network on the hidden device, with the 95 % interval over examples."""
+    found = results.runs(name)
+    if not found:
+        return table(["tuned through"], [[NOT_RUN]])
+    lines = []
+    for row in found[name]["networks"]:
+        low, high = interval(row["accuracy"], row["examples"])
+        lines.append(
+            [row["tuned_through"], f"{100 * row['accuracy']:.2f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        )
+    return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(found))
+
+
+def plan_table(results: Results, name: str) -> str:
+    """Lists passes, stages and error of both plans for each size and number of averages."""
+    document = results.document(name)
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in document["rows"]:
+        found.setdefault((one["size"], one["averages"]), {})[one["prefer"]] = one
+    head, lines = ["size", "averages"], []
+    for prefer in PREFER:
+        head += [f'prefer "{prefer}": passes', "stages", "dB"]
+    for (size, averages), plans in found.items():
+        cells = [size, str(averages)]
+        for prefer in PREFER:
+            one = plans[prefer]
+            cells += [f"{one['passes']:,}", str(one["stages"]), f"{one['snr_db']:.1f}"]
+        lines.append(cells)
+    return table(head, lines) + notes({name: document})
+
+
+def _described(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the documents with their settings in words."""
+    documents = {}
+    for name, document in found.items():
+        of = document["setting"]
+        words = f"{of['engine']}, device {of['seed']}, {of['probes']} rounds"
+        documents[name] = document | {"setting": words}
+    return documents
