@@ -3,7 +3,7 @@
 Four layers of width 64, the same dropout and optimiser for all. Long Range Arena's own have 500 to 2,000.
 
 `python -m fourier_attn.main --config=configs/listops.py:fnet`. What it reaches, and the core-hours: the table
-of docs/evidence.md, from results/evidence/imdb.
+of docs/evidence.md, from results/evidence/listops.
 """
 
 from fourier_attn.config import Config, default, fit_length

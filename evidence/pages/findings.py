@@ -8,7 +8,7 @@ from evidence.pages.markdown import NOT_RUN, Results, Row, notes, table
 from evidence.report.comparisons import COMPARISONS, Verdict, decide
 from evidence.report.write import answers
 from evidence.suite import cells
-from evidence.suite.ledger import Ledger, validation
+from evidence.suite.ledger import published, validation
 
 # By claim: what the sources say. Their accuracies are of one network each, on 5,000 validation reviews.
 SOURCES = {
@@ -29,10 +29,10 @@ HOLDS = {
 }
 
 
-def claims(results: Results, name: str, tier: str) -> str:
+def claims(results: Results, tier: str) -> str:
     """A line for each comparison of a tier whose cells are all there, and what follows for its claim."""
     seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
-    groups = Ledger(results.root / "results" / name).grouped(tier)
+    groups = published(results.root, tier)
     whole = {model: found for model, found in groups.items() if len(found) == seeds[model]}
     found = {verdict.comparison.name: verdict for verdict in decide(COMPARISONS[tier], answers(whole))}
     lines = []
@@ -50,9 +50,9 @@ def measured(verdict: Verdict) -> list[str]:
     return [f"{100 * difference.mean:+.2f}", interval, HOLDS[verdict.words]]
 
 
-def starts(results: Results, name: str, tier: str) -> str:
+def starts(results: Results, tier: str) -> str:
     """A line for each model of a tier: validation accuracy after every epoch, in the mean over seeds."""
-    groups = Ledger(results.root / "results" / name).grouped(tier)
+    groups = published(results.root, tier)
     curves = {
         model: [100 * mean(values) for values in validation(found)[1]] for model, found in groups.items()
     }

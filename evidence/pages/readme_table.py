@@ -4,7 +4,7 @@ import statistics
 
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, significant, table
 from evidence.pages.run_tables import accuracies
-from evidence.suite.ledger import Ledger, score
+from evidence.suite.ledger import published, score
 from fourier_attn.studies.engine import frontier
 
 FLAGSHIP = "configs/fnet.py:imdb"
@@ -52,7 +52,7 @@ def _flagship(results: Results) -> str:
 
 def _small(results: Results) -> str:
     """Mean, deviation and number of seeds of models of tier 1."""
-    groups = Ledger(results.root / "results" / "evidence" / "imdb").grouped("1")
+    groups = published(results.root, "1")
     return ", ".join(mean_cell([100 * score(found) for found in groups.get(model, [])]) for model in SMALL)
 
 

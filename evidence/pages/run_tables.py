@@ -9,7 +9,7 @@ from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 from evidence.suite import cells as suite
-from evidence.suite.ledger import Finding, Ledger, examples_per_s, least_core_hours, number, score
+from evidence.suite.ledger import Finding, examples_per_s, least_core_hours, number, published, score
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 
 
@@ -27,7 +27,7 @@ def runs(results: Results, name: str, task: str) -> str:
     return table(head, sorted(lines)) + notes(documents)
 
 
-def evidence(results: Results, name: str, tier: str, whole: bool = False, twins: bool | None = None) -> str:
+def evidence(results: Results, tier: str, whole: bool = False, twins: bool | None = None) -> str:
     """One line for each model of a tier of the suite, the best first: its score, and what it took.
 
     Args:
@@ -35,7 +35,7 @@ def evidence(results: Results, name: str, tier: str, whole: bool = False, twins:
       twins: only those on engines and their exact twins, which have sizes of their own; or only the others.
     """
     every = [model.name for model in suite.MODELS[tier]]
-    groups = Ledger(results.root / "results" / name).grouped(tier)
+    groups = published(results.root, tier)
     chosen = [model for model in every if twins is None or model.endswith(suite.TWINS) == twins]
     found = {model: groups.get(model, []) for model in chosen}
 

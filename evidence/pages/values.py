@@ -7,19 +7,17 @@ import numpy as np
 
 from evidence.pages.markdown import Results
 from evidence.report.comparisons import COMPARISONS, decide
-from evidence.report.write import answers, tiers
-from evidence.suite.ledger import Finding, Ledger, core_hours, least_core_hours, score, without_failures
+from evidence.report.write import answers
+from evidence.suite.ledger import Finding, core_hours, least_core_hours, published, score, without_failures
 
-
-def _imdb(results: Results) -> Ledger:
-    return Ledger(results.root / "results" / "evidence" / "imdb")
+TEXTS = ("settings", "1", "2", "sst2", "listops")  # tiers of the page on texts
 
 
 def other_days(results: Results) -> str:
-    """How many times the CPU seconds of one training differ between the seeds of a model, at most."""
-    ledger, ratios = _imdb(results), [1.0]
-    for tier in tiers(ledger):
-        for findings in ledger.grouped(tier).values():
+    """Returns the largest ratio of the CPU seconds of two seeds of a model."""
+    ratios = [1.0]
+    for tier in TEXTS:
+        for findings in published(results.root, tier).values():
             hours = without_failures([core_hours(found) for found in findings])
             ratios += [max(hours) / min(hours)] if hours else []
     return f"{max(ratios):.1f}"
@@ -27,33 +25,33 @@ def other_days(results: Results) -> str:
 
 def sst2_error(results: Results) -> str:
     """One standard error of the best model's accuracy on SST-2's test sentences, in points."""
-    findings = [found for group in _imdb(results).grouped("sst2").values() for found in group]
+    findings = [found for group in published(results.root, "sst2").values() for found in group]
     best = max(findings, key=score)
     return f"{100 * math.sqrt(score(best) * (1 - score(best)) / best['test']['examples']):.1f}"
 
 
 def first_p(results: Results) -> str:
     """Holm's p-value of the first comparison, convolutional attention against attention."""
-    verdicts = decide(COMPARISONS["1"], answers(_imdb(results).grouped("1")))
+    verdicts = decide(COMPARISONS["1"], answers(published(results.root, "1")))
     return f"{verdicts[0].adjusted:.3f}"
 
 
 def apart_at_first(results: Results) -> str:
     """By how many points the seeds of a model differ on validation after one epoch, at most."""
-    groups = _imdb(results).grouped("1").values()
+    groups = published(results.root, "1").values()
     return f"{max(100 * np.ptp([found['validation'][0] for found in findings]) for findings in groups):.1f}"
 
 
 def circular_parameters(results: Results) -> str:
     """Parameters of the articles' network with circular attention, in percent of those with attention."""
-    groups = _imdb(results).grouped("2")
+    groups = published(results.root, "2")
     circular, attention = (groups[name][0]["parameters"] for name in ("circular-1d", "attention"))
     return f"{100 * circular / attention:.0f}"
 
 
 def attention_hours(results: Results) -> str:
     """Core-hours of the articles' network with attention over those with lambda layers."""
-    groups = _imdb(results).grouped("2")
+    groups = published(results.root, "2")
     attention, other = (least_core_hours(groups[name]) or math.nan for name in ("attention", "lambda"))
     return f"{attention / other:.1f}"
 
@@ -62,7 +60,7 @@ def batch_5(name: str, sign: int) -> Callable[[Results], str]:
     """By how many points a model lies above (sign 1) or below `identity` on CIFAR-10's fifth batch."""
 
     def difference(results: Results) -> str:
-        groups = Ledger(results.root / "results" / "evidence" / "images").grouped("cifar10")
+        groups = published(results.root, "cifar10")
         pairs = zip(groups[name], groups["identity"], strict=True)
         points = [100 * sign * (_fifth(a) - _fifth(b)) for a, b in pairs]
         return f"{min(points):.1f} to {max(points):.1f}"

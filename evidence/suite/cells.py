@@ -271,7 +271,7 @@ def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
       only: names of models; none: all.
     Raises: ValueError for a name that is unknown.
     """
-    if unknown := [tier for tier in tiers if tier not in MODELS]:
+    if unknown := [tier for tier in tiers or ("",) if tier not in MODELS]:
         raise ValueError(f"tier={unknown[0]!r} is unknown; choose one of {', '.join(MODELS)}")
     known, chosen = dict.fromkeys(model.name for tier in tiers for model in MODELS[tier]), list(only)
     if unknown := [name for name in chosen if name not in known]:
@@ -279,6 +279,12 @@ def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
             f"only={unknown[0]!r} is no model of tier {', '.join(tiers)}; it has {', '.join(known)}"
         )
     return [cell for tier in tiers for cell in _ordered(tier) if not chosen or cell.model in chosen]
+
+
+def folder(tier: str) -> str:
+    """Returns the folder of a tier's cells: its task, or the tier itself if that has several tasks."""
+    tasks = {model.task for model in MODELS[tier]}
+    return tier if len(tasks) > 1 else tasks.pop()
 
 
 def _ordered(tier: str) -> list[Cell]:

@@ -184,16 +184,21 @@ def digest(document: Mapping[str, Any]) -> str:
 
 
 class Ledger:
-    """The files of finished cells in a directory.
+    """Reads and writes the files of finished cells below a directory.
 
-    What is half-written, edited by hand, or no file of a cell of the suite, is left out and named in `aside`.
+    Files that are half-written, edited by hand, or not of a cell of the suite, are left out and named in
+    `aside`.
+
+    Args:
+      by_task: whether the directory has a folder for each task, with a folder `cells` each; else it has one
+        folder `cells`.
     """
 
-    def __init__(self, directory: Path):
-        self.directory = directory
+    def __init__(self, directory: Path, by_task: bool = False):
+        self.directory, self.by_task = directory, by_task
         self.findings: dict[str, Finding] = {}
         self.aside: dict[Path, str] = {}
-        for path in sorted((directory / "cells").glob("*.json")):
+        for path in sorted(directory.glob("*/cells/*.json" if by_task else "cells/*.json")):
             try:
                 found = read(path)
             except ValueError as error:
@@ -202,8 +207,9 @@ class Ledger:
             self.findings[found["cell"]] = found
 
     def path(self, cell: str) -> Path:
-        """Of a cell's file."""
-        return self.directory / "cells" / f"{cell}.json"
+        """Returns the place of a cell's file."""
+        task = cells.folder(cells.EVERY[cell].tier) if self.by_task else ""
+        return self.directory / task / "cells" / f"{cell}.json"
 
     def unlike(self) -> dict[str, str]:
         """The cells whose configuration says something else today than when they were trained, and what."""
@@ -238,6 +244,11 @@ class Ledger:
         provenance.write(path, found | {"sha256": digest(found)})
         self.findings[found["cell"]] = found
         return path
+
+
+def published(root: Path, tier: str) -> dict[str, list[Finding]]:
+    """Returns the findings of a tier, by model, that are in results/evidence below `root`."""
+    return Ledger(root / "results" / "evidence" / cells.folder(tier)).grouped(tier)
 
 
 def read(path: Path) -> Finding:

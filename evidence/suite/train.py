@@ -1,12 +1,13 @@
-"""The evidence: networks that are alike in all but their mixer, with seeds, each trained once.
+"""Trains the networks of the evidence: alike in all but their mixer, with seeds, each once.
 
     python -m evidence.suite.train --tier=1 --list
     python -m evidence.suite.train --tier=1 --budget_hours=2
+    python -m evidence.suite.train --tier=shapes,fashion_mnist,cifar10,pixels --data_dir=DIR
     python -m evidence.report.write --results=results/evidence/imdb
 
-A cell is a model of the tier with a seed; its run has a directory of its own in --runs, where it goes on
-after an interruption, and leaves one file in --results when it is done. Cells that have their file are not
-trained again, on whatever machine it was written.
+A cell is a model of a tier with a seed. Its run has its own directory in --runs, in which it is resumed after
+an interruption. When it is finished, a file is written to RESULTS/TASK/cells. Cells that have their file are
+not trained again, on whatever machine it was written.
 """
 
 import math
@@ -33,18 +34,13 @@ from launch.program import TRAINING, Program
 
 
 def define_flags() -> None:
-    define_suite_flags()
-    flags.DEFINE_enum("tier", "1", list(suite.MODELS), "which cells")
-
-
-def define_suite_flags() -> None:
-    """Those of every suite."""
     cluster.define_flags()
     flags.adopt_module_key_flags(cluster)
+    flags.DEFINE_list("tier", ["1"], f"which cells, one tier after the other: {', '.join(suite.MODELS)}")
     flags.DEFINE_list("only", [], "models; all if none is named")
     flags.DEFINE_float("budget_hours", None, "core-hours; no cell is begun that is expected to exceed them")
-    flags.DEFINE_string("results", "results/evidence/imdb", "directory for what is found")
-    flags.DEFINE_string("runs", "runs/imdb", "directory of the runs")
+    flags.DEFINE_string("results", "results/evidence", "directory with a folder for each task")
+    flags.DEFINE_string("runs", "runs/evidence", "directory of the runs")
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
     flags.DEFINE_bool("list", False, "say what is done, what is left and what it will cost; train nothing")
     flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each cell")
@@ -84,14 +80,10 @@ class CellRun(sweep.Run):
 
 
 def main() -> int:
-    return train(flags.FLAGS.tier)
-
-
-def train(*tiers: str) -> int:
     """Trains the cells of tiers that are not done; returns the exit code."""
     options = flags.FLAGS
-    chosen = suite.cells(*tiers, only=options.only)
-    ledger, runs = Ledger(paths.given(options.results)), paths.given(options.runs)
+    chosen = suite.cells(*options.tier, only=options.only)
+    ledger, runs = Ledger(paths.given(options.results), by_task=True), paths.given(options.runs)
     scale = pace(chosen, ledger)
     if options.list:
         print("\n".join(listed(chosen, ledger, runs, scale)))

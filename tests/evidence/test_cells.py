@@ -103,9 +103,11 @@ def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
     cell = cells.EVERY["toy-fnet-0"]
     knobs = collect.differing(collect.plain(cell.read()))
     assert cell.differing(knobs) == ""
-    written(tmp_path, knobs=knobs | {"train.epochs": 9})
+    written(tmp_path / "reviews", knobs=knobs | {"train.epochs": 9})
     what = "train.epochs 9 there, 2 in configs/fnet.py"
-    assert Ledger(tmp_path).unlike() == {"toy-fnet-0": what}
+    there = Ledger(tmp_path, by_task=True)
+    assert there.unlike() == {"toy-fnet-0": what}
+    assert there.path("toy-fnet-0").is_file()
     directories = [f"--results={tmp_path}", f"--runs={tmp_path / 'runs'}"]
     code, _, error = run_here(train, "--tier=toy", *directories)
     assert code == 2
@@ -113,7 +115,7 @@ def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
     code, out, _ = run_here(train, "--tier=toy", "--list", *directories)
     assert (code, what in out) == (0, True)
-    assert f"`toy-fnet-0` was trained with other knobs: {what}." in write.cautions(Ledger(tmp_path))
+    assert f"`toy-fnet-0` was trained with other knobs: {what}." in write.cautions(there)
 
 
 def test_two_runs_of_a_cell_do_not_take_each_other_s_place(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_an_interval_beyond_the_axes_ends_in_an_arrow() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("evidence/imdb/pairs-2", "evidence/imdb/costs-sst2", "evidence/imdb/expected-best"),
+        *("evidence/imdb/pairs-2", "evidence/sst2/costs-sst2", "evidence/imdb/expected-best"),
         *(pytest.param(name, marks=pytest.mark.slow) for name in PICTURES),
     ],
 )

@@ -15,7 +15,7 @@ from conftest import ROOT, run_here
 
 from evidence.report import write
 from evidence.suite import cells as suite
-from evidence.suite import images, train
+from evidence.suite import train
 from evidence.suite.ledger import Ledger, digest, unpack
 from fourier_attn import config
 
@@ -50,20 +50,29 @@ def test_the_articles_listing_is_a_tier_of_its_own(tmp_path: Path) -> None:
 
 def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
     """Their configurations have their task, and the one command lists all that are not done."""
-    for task in images.TASKS:
+    tasks = ("shapes", "fashion_mnist", "cifar10", "pixels")
+    for task in tasks:
         for entry in suite.MODELS[task]:
             file, _, argument = entry.config.partition(":")
             c = runpy.run_path(str(ROOT / file))["get_config"](argument)
             assert c.data.task == entry.task
             config.check(c)
         assert task in write.TITLES
-    code, out, error = run_here(images, "--list", "--tasks=shapes,cifar10", f"--results={tmp_path}")
+    code, out, error = run_here(train, "--list", "--tier=shapes,cifar10", f"--results={tmp_path}")
     assert code == 0, error
     left = [line.split()[-1] for line in out.splitlines() if line.startswith("left")]
     assert left == [cell.name for task in ("shapes", "cifar10") for cell in suite.cells(task)]
-    code, _, error = run_here(images, "--tasks=imagenet")
+    code, _, error = run_here(train, "--tier=shapes,imagenet")
     assert code == 2
-    assert "tasks=imagenet is unknown; choose of shapes, fashion_mnist, cifar10, pixels" in error
+    assert "tier='imagenet' is unknown; choose one of toy, settings, 1, 2, " in error
+    assert {tier: suite.folder(tier) for tier in ("1", "bytes", "pretrain", "glue", "shapes", "toy")} == {
+        "1": "imdb",
+        "bytes": "imdb",
+        "pretrain": "pretraining",
+        "glue": "glue",
+        "shapes": "shapes",
+        "toy": "reviews",
+    }
 
 
 def test_the_pace_is_that_of_finished_cells(tmp_path: Path) -> None:
@@ -150,7 +159,7 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     directories = [f"--runs={tmp_path / 'runs'}", f"--results={tmp_path / 'results'}"]
     command = [sys.executable, "-m", "evidence.suite.train", "--tier=toy", *directories]
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    cells, began = tmp_path / "results" / "cells", time.monotonic()
+    cells, began = tmp_path / "results" / "reviews" / "cells", time.monotonic()
     second = tmp_path / "runs" / "toy-fnet-0" / "config.json"
     while not second.exists():
         assert first.poll() is None, first.communicate()
@@ -174,10 +183,10 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     assert resumed["peak_memory_mib"] > 50
     right = unpack(resumed["right"])
     assert right.mean() == pytest.approx(resumed["test"]["accuracy"])
-    code, _, error = run_here(write, directories[1])
+    code, _, error = run_here(write, f"--results={cells.parent}")
     assert (code, error) == (0, "")
-    text = (tmp_path / "results" / "report.md").read_text()
+    text = (cells.parent / "report.md").read_text()
     assert "`fnet` is better than `identity`" in text
     for name in ("curves-toy.png", "costs-toy.png", "forest-toy.png"):
-        assert (tmp_path / "results" / name).stat().st_size > 5_000
+        assert (cells.parent / name).stat().st_size > 5_000
         assert f"({name})" in text
