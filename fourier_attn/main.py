@@ -124,14 +124,14 @@ def train(config: Any) -> None:
 
     from fourier_attn.train import extend, run
     from fourier_attn.train.distributed import processes
-    from fourier_attn.train.rundir import workdir
+    from fourier_attn.train.rundir import config_file, fingerprints
 
-    check_drift(workdir.DRIFT)
+    check_drift(fingerprints.DRIFT)
     more = flags.FLAGS.extend
     if more and (config is not None or not flags.FLAGS.workdir):
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
     if config is None and flags.FLAGS.workdir:  # go on with what the directory says
-        config = workdir.load(paths.given(flags.FLAGS.workdir))
+        config = config_file.load(paths.given(flags.FLAGS.workdir))
     config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
     # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
     jax.config.update("jax_enable_preemption_service", False)
@@ -147,11 +147,11 @@ def train(config: Any) -> None:
 
 def run_code(config: Any) -> None:
     """Executes what has registered the mixers and tasks of the run, and of the one that it starts from."""
-    from fourier_attn.train.rundir import workdir
+    from fourier_attn.train.rundir import config_file
 
     for place in (flags.FLAGS.workdir, config and config.init_from):
         if place and (paths.given(place) / "config.json").is_file():
-            for file in workdir.allow_code(paths.given(place)):
+            for file in config_file.allow_code(paths.given(place)):
                 print(f"code        {file}", file=sys.stderr)
 
 
@@ -173,12 +173,12 @@ def extended(directory: Path, epochs: int) -> Any:
     """The configuration of a finished run that gets more epochs."""
     from fourier_attn.train import extend
     from fourier_attn.train.distributed import processes
-    from fourier_attn.train.rundir import workdir
+    from fourier_attn.train.rundir import config_file
 
     said = processes.broadcast(lambda: extend.extend(directory, epochs))
     if processes.is_primary():
         print(f"extend      {said}")
-    return workdir.load(directory)
+    return config_file.load(directory)
 
 
 def check_drift(known: Sequence[str]) -> None:
@@ -229,12 +229,12 @@ def check_overrides(directory: Path, config: Any) -> None:
     """
     from fourier_attn.inference import predictor as predict
     from fourier_attn.train import init_from
-    from fourier_attn.train.rundir import workdir
+    from fourier_attn.train.rundir import config_file
 
     if config.init_from:
-        config = init_from.with_architecture(config, workdir.load(directory).model.to_dict())
+        config = init_from.with_architecture(config, config_file.load(directory).model.to_dict())
     names = ("data.task", "model.mixer.name", *overridden())
-    for knob, (there, now) in workdir.differing(directory, config).items():
+    for knob, (there, now) in config_file.differing(directory, config).items():
         if any(knob == name or knob.startswith(f"{name}.") for name in names):
             raise ValueError(
                 f"{knob}={now!r} differs from {there!r}, with which workdir={directory} was trained; remove "

@@ -1,5 +1,6 @@
 """Names of files and folders that users give: `~` is expanded; what libraries would misread is refused."""
 
+import hashlib
 import os
 import re
 import stat
@@ -88,3 +89,8 @@ def exposed(path: Path) -> str:
         if found.st_mode & 0o022 and not sticky:
             return f"other users can write to {folder}"
     return ""
+
+
+def digest(path: Path) -> str:
+    """Returns a hash of a file's contents, "none" where it does not exist."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "none"

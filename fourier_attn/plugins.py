@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from fourier_attn import paths
+
 KINDS = ("mixers", "tasks")
 
 
@@ -53,8 +55,8 @@ def _whole(file: str | None) -> str:
 def places() -> list[str]:
     """Where packages are installed: not the working directory, which may be somebody's run."""
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), *user]
-    return list(dict.fromkeys(paths))
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), *user]
+    return list(dict.fromkeys(folders))
 
 
 @contextlib.contextmanager
@@ -140,12 +142,8 @@ def digests() -> dict[str, str]:
     """
     found: dict[str, list[str]] = {}
     for file in {origin.file for origin in _origins.values()} | set(_sources.values()) - {""}:
-        found.setdefault(Path(file).name, []).append(_digest(Path(file)))
+        found.setdefault(Path(file).name, []).append(paths.digest(Path(file)))
     return {name: "-".join(sorted(hashes)) for name, hashes in sorted(found.items())}
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "none"
 
 
 def recorded(facts: Any) -> dict[tuple[str, str], Origin]:

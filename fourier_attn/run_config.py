@@ -6,7 +6,7 @@ from absl import flags
 
 from fourier_attn import paths
 from fourier_attn.config import Config
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 
 
 def get_config(directory: str) -> Config:
@@ -15,6 +15,6 @@ def get_config(directory: str) -> Config:
     flags.DEFINE_boolean("allow_code", False, "as the command has it", flag_values=line)
     line(sys.argv, known_only=True)
     if line.allow_code:
-        for file in workdir.allow_code(paths.given(directory)):
+        for file in config_file.allow_code(paths.given(directory)):
             print(f"code        {file}", file=sys.stderr)
-    return workdir.load(paths.given(directory))
+    return config_file.load(paths.given(directory))

@@ -25,7 +25,7 @@ from fourier_attn.train import loop
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.checkpoint import Checkpoints
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys
@@ -254,7 +254,7 @@ def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple
 
 def final_state(directory: Path) -> State:
     """The newest checkpoint of a run."""
-    c = workdir.load(directory)
+    c = config_file.load(directory)
     objective = OBJECTIVES[c.model.head]
     network = model.build(c.model)
     init = make_init(network, build_optimizer(c.optim), objective, model.example(c.model), c.train.seeds)

@@ -38,7 +38,7 @@ RIGHT_BELOW = {
     "causes": (),
     "knobs": ("choices",),
     "choices": (),
-    "plugins": (),
+    "plugins": ("paths",),
     "docs": ("evidence",),
     "provenance": ("atomic",),
     "style": ("atomic",),

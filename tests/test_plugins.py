@@ -20,7 +20,7 @@ from fourier_attn.model import MIXERS, register_mixer
 from fourier_attn.studies import compare
 from fourier_attn.studies.engine import robustness
 from fourier_attn.studies.inside import query_keys
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.summary import summary
 
 MODULE = """
@@ -190,7 +190,7 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     assert code == 0, error
     assert out.split()[0] in TASKS["reviews"].labels
     assert seen.read_text() == "run "
-    assert workdir.load(trained).model.mixer.factor == 0.25
+    assert config_file.load(trained).model.mixer.factor == 0.25
     forget()
     words = (f"--to={trained.parent / 'weights'}", "--format=safetensors")
     code, _, error = run_here(export, named, *words)
@@ -246,7 +246,7 @@ def test_a_damaged_record_is_named(toy_run: Path, tmp_path: Path, damage: object
     facts = json.loads((toy_run / "config.json").read_text()) | {"plugins": damage}
     (tmp_path / "config.json").write_text(json.dumps(facts))
     with pytest.raises(ValueError, match="is damaged"):
-        workdir.load(tmp_path)
+        config_file.load(tmp_path)
 
 
 @pytest.fixture
@@ -285,13 +285,13 @@ def test_what_lies_in_the_working_directory_is_not_installed(
 def test_an_installed_package_is_found_by_name(package: str, tmp_path: Path) -> None:
     c = config.default("waves", "letters")
     assert c.model.mixer.rate == 2.0
-    workdir.save(tmp_path, c)
+    config_file.save(tmp_path, c)
     written = json.loads((tmp_path / "config.json").read_text())["plugins"]
     assert written["mixers"]["waves"] == {"module": f"{package}:Waves", "file": ""}
     forget()
     MIXERS.pop("waves")
     TASKS.pop("letters")
-    assert workdir.load(tmp_path).model.mixer.rate == 2.0
+    assert config_file.load(tmp_path).model.mixer.rate == 2.0
     with pytest.raises(ValueError, match="'broken' cannot be loaded"):
         config.default("broken")
 

@@ -16,7 +16,7 @@ from evidence.suite.cells import Cell
 from fourier_attn import atomic, provenance
 from fourier_attn.studies import collect
 from fourier_attn.studies.bands import band
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 Finding = dict[str, Any]
@@ -49,7 +49,7 @@ def finding(cell: Cell, directory: Path) -> Finding:
         raise ValueError(f"{directory} was trained with other knobs ({unlike}); move it away")
     if start := row["knobs"].get("init_from"):  # a path means nothing on another machine
         row["knobs"] = row["knobs"] | {"init_from": Path(start).name}
-    facts = workdir.record(directory)
+    facts = config_file.record(directory)
     epochs: dict[int, dict[str, Any]] = {}
     for line in lines:
         if line["split"] in ("train", "validation") and line["epoch"] == int(line["epoch"]):

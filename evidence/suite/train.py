@@ -25,9 +25,9 @@ from fourier_attn import command, data, paths
 from fourier_attn.config import Config
 from fourier_attn.data.corpus import check_corpora, dataset_of
 from fourier_attn.data.tfds import check_split, prepared
-from fourier_attn.train.finished import finished
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
+from fourier_attn.train.summary import finished
 from launch import cluster, sweep
 from launch.devices import shares
 from launch.program import TRAINING, Program
@@ -262,7 +262,7 @@ def state(directory: Path) -> str:
     if not (directory / "config.json").exists():
         return "left"
     steps = max((line["step"] for line in read_lines(directory)), default=0)
-    return f"{100 * steps / workdir.load(directory).optim.steps:.0f} %"
+    return f"{100 * steps / config_file.load(directory).optim.steps:.0f} %"
 
 
 if __name__ == "__main__":

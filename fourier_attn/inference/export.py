@@ -30,7 +30,7 @@ from fourier_attn.ops.platforms import PLATFORMS
 from fourier_attn.pretrained import folder
 from fourier_attn.train.init_from import is_run
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.rundir import metrics_log, workdir
+from fourier_attn.train.rundir import config_file, metrics_log
 
 FORMATS = ("stablehlo", "safetensors", "huggingface")
 
@@ -185,7 +185,7 @@ def main() -> None:
     if given.format == "stablehlo":
         needs_flatbuffers()
     if given.allow_code:
-        workdir.allow_code(paths.given(given.workdir))
+        config_file.allow_code(paths.given(given.workdir))
     note = export(paths.given(given.workdir), paths.given(given.to), given.format, given.platforms)
     for path in sorted(paths.given(given.to).iterdir()):
         print(f"written: {path} ({path.stat().st_size:,} bytes)")

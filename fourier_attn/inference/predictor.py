@@ -28,7 +28,7 @@ from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split, reasons
 from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.step import make_eval_step, make_forward
 
 PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
@@ -80,7 +80,7 @@ class Predictor:
         """
         directory = paths.given(directory).resolve()
         if allow_code:
-            workdir.allow_code(directory)
+            config_file.allow_code(directory)
         exports = [directory / name for name in ("model.safetensors", "manifest.json")]
         if not is_run(directory) and any(path.exists() for path in exports):
             config, params, file = folder.load(directory)
@@ -347,7 +347,7 @@ def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, all
         train where there was no name.
     Raises: ValueError.
     """
-    changes = workdir.data_changes(directory, splits.fingerprints())
+    changes = fingerprints.data_changes(directory, splits.fingerprints())
     if now != before:
         named = {"data.test", "data.files.test", *([] if before else ["data.train"])}
         if named & changes.keys():

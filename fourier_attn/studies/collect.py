@@ -18,9 +18,9 @@ from fourier_attn import command, paths, provenance
 from fourier_attn.config import Config, default
 from fourier_attn.data import task_of
 from fourier_attn.studies import runs
-from fourier_attn.train.finished import finished
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
+from fourier_attn.train.summary import finished
 
 USUAL = ("train", "validation", "test")  # splits
 APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
@@ -35,16 +35,16 @@ def row(directory: Path) -> dict[str, Any]:
 
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
-    flat = plain(workdir.load(directory))
+    flat = plain(config_file.load(directory))
     lines = read_lines(directory)
     if finished(directory) is None:
         raise ValueError(
             f"{directory} is not finished; give its directory to fourier_attn.main to go on, or leave it out"
         )
     test, task = dict(lines[-1]), flat["data.task"]
-    facts = workdir.record(directory)
+    facts = config_file.record(directory)
     line = facts.get("command")
-    metric = task_of(workdir.load(directory).data).metrics[0]
+    metric = task_of(config_file.load(directory).data).metrics[0]
     return {
         "run": directory.name,
         "config": config_name(line),
@@ -90,14 +90,14 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
     known = {name for name in flat if name in usual or name.startswith(parts)}
     return {
         name: flat[name]
-        for name in sorted(known - {*APART, *workdir.FREE})
+        for name in sorted(known - {*APART, *config_file.FREE_KEYS})
         if name not in usual or flat[name] != usual[name]
     }
 
 
 def plain(config: Config) -> dict[str, Any]:
     """Each knob and its value as JSON has it."""
-    return workdir.flat(json.loads(json.dumps(config.to_dict())))
+    return config_file.flat(json.loads(json.dumps(config.to_dict())))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from absl import flags
 
 from fourier_attn import paths
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 
 
 def define_flags(against: bool = False, several: bool = False) -> None:
@@ -41,7 +41,7 @@ def directories() -> list[Path]:
     if twice := next((directory for directory in found if found.count(directory) > 1), None):
         raise ValueError(f"{twice} is named twice; name each run once")
     for directory in found if given.allow_code else ():
-        for file in workdir.allow_code(directory):
+        for file in config_file.allow_code(directory):
             print(f"code        {file}", file=sys.stderr)
     return found
 

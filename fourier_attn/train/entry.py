@@ -16,9 +16,9 @@ from fourier_attn.train import init_from, memory
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
-from fourier_attn.train.finished import finished
 from fourier_attn.train.loop import Run
 from fourier_attn.train.rundir import workdir
+from fourier_attn.train.summary import finished
 
 
 def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:

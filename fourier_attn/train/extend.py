@@ -8,10 +8,10 @@ import numpy as np
 
 from fourier_attn import atomic, provenance
 from fourier_attn.config import Config
-from fourier_attn.train.finished import finished
 from fourier_attn.train.optimizer import build_schedule
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, workdir
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
+from fourier_attn.train.summary import finished
 
 
 def extend(directory: Path, epochs: int) -> str:
@@ -27,12 +27,12 @@ def extend(directory: Path, epochs: int) -> str:
     """
     directory = directory.resolve()
     with workdir.lock(directory):
-        facts, line = workdir.record(directory), finished(directory)
+        facts, line = config_file.record(directory), finished(directory)
         if line is None:
             raise ValueError(
                 f"workdir={directory} is not finished; give it without --extend to go on, and extend it then"
             )
-        config = workdir.load(directory)
+        config = config_file.load(directory)
         step, made = line["step"], round(line["epoch"])
         before, total = _rate(config, step - 1), made + epochs
         config.optim.steps = round(step / line["epoch"]) * total
@@ -40,7 +40,7 @@ def extend(directory: Path, epochs: int) -> str:
         facts["config"] = config.to_dict()
         entry = {"step": step, "epochs": total, "commit": provenance.commit()}
         facts["extended"] = [*facts.get("extended", []), entry]
-        workdir.write_record(directory, facts)
+        config_file.write_record(directory, facts)
     return (
         f"from {made} to {total} epochs: weights and optimiser as they were, the learning rate that of a run "
         f"of {total} epochs, {_rate(config, step):.3g} (its last one was {before:.3g})"

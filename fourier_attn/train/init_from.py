@@ -21,7 +21,7 @@ from fourier_attn.train import memory
 from fourier_attn.train.distributed import sharding
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
@@ -62,7 +62,7 @@ def load(settings: Config, directory: Path) -> InitialWeights:
         return InitialWeights(settings)
     images = data.task_of(settings.data).images
     if begun and (images or tokenizer_file(directory).exists()) and checkpoint_ids(directory):
-        return InitialWeights(with_architecture(settings, workdir.load(directory).model.to_dict()))
+        return InitialWeights(with_architecture(settings, config_file.load(directory).model.to_dict()))
     source = paths.given(settings.init_from)
     if not source.exists():
         raise ValueError(
@@ -186,7 +186,7 @@ def restore_state(
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
     directory = paths.given(directory).resolve()
-    settings = workdir.load(directory, devices)
+    settings = config_file.load(directory, devices)
     config.check(settings)
     if on_device:
         memory.check(settings)
@@ -218,7 +218,7 @@ def restore(
     Raises: ValueError where there is no run, no checkpoint, or no sound one.
     """
     directory = Path(directory).resolve()
-    workdir.check_files(directory, workdir.load(directory, devices))
+    fingerprints.check_files(directory, config_file.load(directory, devices))
     settings, network, name, state = restore_state(directory, devices=devices)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
@@ -272,7 +272,7 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
     """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
     for name in names:
         part, *others = name.split(".")
-        if name in workdir.FOUND:
+        if name in config_file.SET_BY_RUN:
             raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
         if part != "model" or not settings.init_from:
             continue

@@ -32,7 +32,7 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer, build_schedule
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.ranges import BATCHES, Watcher
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.rundir.curves import plot_curves
 from fourier_attn.train.rundir.metrics_log import Writer, read_lines
@@ -84,12 +84,12 @@ class Run:
         self.task = data.task_of(self.config.data)
         self.fingerprints = {
             **self.data.fingerprints(),
-            "device": workdir.device_fingerprint(self.config),
-            "code": workdir.code_fingerprint(),
-            "settings": workdir.settings_fingerprint(),
+            "device": fingerprints.device_fingerprint(self.config),
+            "code": fingerprints.code_fingerprint(),
+            "settings": fingerprints.settings_fingerprint(),
         }
         first = processes.broadcast(lambda: self.fingerprints)
-        processes.barrier(lambda: workdir.check_same(first, self.fingerprints))
+        processes.barrier(lambda: fingerprints.check_same(first, self.fingerprints))
         self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
         self.watcher = Watcher(self.network)
         self.objective = OBJECTIVES[self.task.head]
@@ -135,19 +135,19 @@ class Run:
             name, state = found
             if self.lead:
                 at = (name.step, name.validated)
-                workdir.note_drift(self.directory, differing, self.config, self.fingerprints, at)
+                fingerprints.note_drift(self.directory, differing, self.config, self.fingerprints, at)
             return self.judged_anew(self.patient(state, name.step), name), keys, name
         processes.barrier(self.check_new)
         state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
         if self.lead:
-            workdir.save(self.directory, self.config, self.fingerprints)
+            config_file.save(self.directory, self.config, self.fingerprints)
         self.checkpoints.save(CheckpointId(0), state)
         self.checkpoints.wait()
         return state, keys, CheckpointId(0)
 
     def patient(self, state: State, step: int) -> State:
         """The state of a run that had lost its patience and then got more epochs, with new patience."""
-        extended = processes.broadcast(lambda: workdir.extended_at(self.directory)) == step
+        extended = processes.broadcast(lambda: config_file.extended_at(self.directory)) == step
         return (
             state._replace(epochs_since_best=state.epochs_since_best * 0)
             if extended and self.is_stale(state)
@@ -157,7 +157,7 @@ class Run:
     def judged_anew(self, state: State, name: CheckpointId) -> State:
         """The state without a best score where that was of another validation, and there will be one more."""
         at = (name.step, name.validated)
-        other = processes.broadcast(lambda: workdir.validated_differently(self.directory, at))
+        other = processes.broadcast(lambda: fingerprints.validated_differently(self.directory, at))
         if not other or (name.validated and name.step >= len(self.data.train)):
             return state
         return state._replace(
@@ -179,7 +179,7 @@ class Run:
     def drift(self, allowed: Iterable[str]) -> list[str]:
         """What is not as it was when the run began, if it has begun. Raises: ValueError."""
         begun = checkpoint_ids(self.directory)
-        return workdir.check_drift(self.directory, self.fingerprints, allowed) if begun else []
+        return fingerprints.check_drift(self.directory, self.fingerprints, allowed) if begun else []
 
     def check_new(self) -> None:
         """Checks that nothing says that there was a state. Raises: ValueError."""

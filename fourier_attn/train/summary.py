@@ -1,27 +1,69 @@
-"""What can be said of a run from its directory, finished or not: its knobs, and what it has found."""
+"""Reads from a run's directory whether it is finished, its knobs and its metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fourier_attn.train.finished import finished
-from fourier_attn.train.rundir import workdir
+import numpy as np
+
+from fourier_attn import data
+from fourier_attn.train import init_from
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.rundir import config_file
+from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
+
+
+def finished(directory: Path) -> dict[str, Any] | None:
+    """Returns a finished run's metrics on the test set; None for a run that has to go on.
+
+    The line of metrics is not enough: the state after the last step must exist and be sound, and all
+    predictions, too.
+    """
+    lines = read_lines(directory) if (directory / "config.json").exists() else []
+    tests = [line for line in lines if line["split"] == "test"]
+    saved = checkpoint_ids(directory)
+    if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
+        return None
+    line, settings = tests[-1], config_file.load(directory)
+    task, answers = data.task_of(settings.data), directory / "predictions.jsonl"
+    known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
+    given = answers.read_bytes().count(b"\n") if answers.exists() else 0
+    expected = line.get("examples", given)  # earlier versions did not say it
+    if not known or (task.head != "pretraining" and (given != expected or not given)):
+        return None
+    try:
+        _, _, name, state = init_from.restore_state(directory, on_device=False)
+    except ValueError:  # none is sound: going on says so
+        return None
+    patience = settings.train.patience
+    stopped = bool(patience) and int(np.min(state.epochs_since_best)) >= patience
+    stopped = stopped and config_file.extended_at(directory) != line["step"]
+    ended = line["step"] >= settings.optim.steps or stopped  # beyond them, where the data have become fewer
+    return line if name == saved[0] and ended else None
+
+
+def is_finished(directory: Path) -> bool:
+    """Returns whether the training command has nothing left to do."""
+    try:
+        return finished(directory) is not None
+    except ValueError:  # damaged files, which the command will report
+        return False
 
 
 @dataclass
 class Summary:
-    """A run.
+    """Summarises a run.
 
     Args:
-      state: "done", or "open" for one that is under way, or was stopped.
-      knobs: all of its configuration, by their full names.
+      state: "done", or "open" for a run that is under way or was stopped.
+      knobs: its whole configuration, by full names.
       metric: the one that chooses the best weights; `curve` has it on validation, (epoch, value) after each.
       validation: its best value on validation; `epoch`, after which one.
-      test, seconds: of a finished run; seconds are not known of one that was resumed.
+      test, seconds: of a finished run; the seconds of a resumed run are unknown.
       validation_sd, test_sd: over the seeds of a run that has several.
-      rows: fingerprints of the data that it was judged on.
+      rows: fingerprints of the data that it was evaluated on.
     """
 
     run: str
@@ -40,54 +82,46 @@ class Summary:
 
 
 def summary(directory: Path) -> Summary:
-    """Reads a run's directory.
+    """Summarises the run in a directory.
 
     Raises: ValueError for a directory that holds no run, or a damaged one.
     """
-    (knobs, metric), lines = workdir.as_written(directory), read_lines(directory)
+    (knobs, metric), lines = config_file.as_written(directory), read_lines(directory)
     state = "done" if is_finished(directory) or _tested(directory, lines) else "open"
-    found = Summary(directory.name, state, knobs, metric)
-    found.curve = [
+    result = Summary(directory.name, state, knobs, metric)
+    result.curve = [
         (float(line["epoch"]), float(line[metric]))
         for line in lines
         if line["split"] == "validation" and line.get(metric) is not None
     ]
-    if found.curve:
-        found.epoch, found.validation = max(found.curve, key=lambda point: point[1])
-        found.validation_sd = next(
+    if result.curve:
+        result.epoch, result.validation = max(result.curve, key=lambda point: point[1])
+        result.validation_sd = next(
             line.get(f"{metric}_std")
             for line in lines
-            if (line["split"], line["epoch"]) == ("validation", found.epoch)
+            if (line["split"], line["epoch"]) == ("validation", result.epoch)
         )
-    found.rows = workdir.record(directory)["fingerprints"].get("data", {})
+    result.rows = config_file.record(directory)["fingerprints"].get("data", {})
     test = next((line for line in reversed(lines) if line["split"] == "test"), {})
-    found.test, found.test_sd, found.parameters, found.seconds = (
+    result.test, result.test_sd, result.parameters, result.seconds = (
         test.get(name) for name in (metric, f"{metric}_std", "parameters", "seconds")
     )
-    return found
-
-
-def is_finished(directory: Path) -> bool:
-    """Whether there is nothing left to do for the training command."""
-    try:
-        return finished(directory) is not None
-    except ValueError:  # damaged files, of which the command will speak
-        return False
+    return result
 
 
 def _tested(directory: Path, lines: Sequence[dict[str, Any]]) -> bool:
-    """Whether a run with plug-ins, whose state needs their code, ends with its test."""
-    if not workdir.record(directory).get("plugins") or not lines or lines[-1]["split"] != "test":
+    """Returns whether a run with plug-ins, whose state needs their code, ends with its test."""
+    if not config_file.record(directory).get("plugins") or not lines or lines[-1]["split"] != "test":
         return False
-    return workdir.extended_at(directory) != lines[-1]["step"]
+    return config_file.extended_at(directory) != lines[-1]["step"]
 
 
 def differing(runs: Sequence[Summary]) -> list[str]:
-    """Names of the knobs in which runs that have them differ; those of one mixer alone are not among them."""
+    """Returns the knobs in which runs that have them differ, but not those that only one mixer has."""
     names = dict.fromkeys(name for run in runs for name in run.knobs)
 
     def differs(name: str) -> bool:
         values = [run.knobs[name] for run in runs if name in run.knobs]
         return any(value != values[0] for value in values)
 
-    return [name for name in names if name not in workdir.FREE and differs(name)]
+    return [name for name in names if name not in config_file.FREE_KEYS and differs(name)]

@@ -13,7 +13,7 @@ from conftest import run_here
 from fourier_attn import command, config, main, run_config
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import every_parameter
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints, workdir
 from launch import grid
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
@@ -34,7 +34,7 @@ def test_every_optional_parameter_can_be_none_and_have_a_value_again() -> None:
             continue
         c, knob = config.default(engine="hostile"), f"{ENGINE}.{group}.{name}"
         config.set_optional(c, knob, None)
-        assert workdir.flat(c.to_dict())[knob] is None
+        assert config_file.flat(c.to_dict())[knob] is None
         part = c.model.mixer.engine[group]
         part[name] = value
         config.set_optional(c, knob, None)
@@ -72,8 +72,8 @@ def test_code_of_a_run_is_allowed_however_it_is_written(
 ) -> None:
     asked = []
     monkeypatch.setattr(sys, "argv", ["main", "--config=x", "--text", "a b", word, "--config.data.dir=a"])
-    monkeypatch.setattr(workdir, "allow_code", lambda place: asked.append(place) or [])
-    monkeypatch.setattr(workdir, "load", lambda place: place)
+    monkeypatch.setattr(config_file, "allow_code", lambda place: asked.append(place) or [])
+    monkeypatch.setattr(config_file, "load", lambda place: place)
     assert run_config.get_config("run") == Path("run")
     assert asked == [Path("run")] * allowed
 
@@ -115,7 +115,7 @@ def test_overrides_alone_are_laid_over_the_run(toy_run: Path) -> None:
     def said(*words: str) -> tuple[int, str, str]:
         return run_here(main, f"--workdir={toy_run}", "--mode=eval", *words)
 
-    there = workdir.load(toy_run).data.dir
+    there = config_file.load(toy_run).data.dir
     code, out, error = said(f"--config.data.dir={there}")
     assert code == 0, error
     assert said("--config=fnet:reviews", f"--config.data.dir={there}", "--config.model.d=8")[:2] == (0, out)
@@ -138,9 +138,9 @@ def test_overrides_alone_are_laid_over_the_run(toy_run: Path) -> None:
 def test_a_file_that_was_renamed_is_the_same(toy_run: Path, tmp_path: Path) -> None:
     """A tokenizer, the files of devices and tables, and plug-ins are compared by their contents."""
     run = Path(shutil.copytree(toy_run, tmp_path / "run"))
-    c = workdir.load(run)
+    c = config_file.load(run)
     c.data.tokenizer = str(tmp_path / "first.json")
-    workdir.save(run, c, workdir.record(run)["fingerprints"])
+    config_file.save(run, c, config_file.record(run)["fingerprints"])
     c.data.tokenizer = str(shutil.copy(run / "tokenizer.json", tmp_path / "second.json"))
     workdir.check(run, c)
     (tmp_path / "second.json").write_text("{}")
@@ -148,10 +148,10 @@ def test_a_file_that_was_renamed_is_the_same(toy_run: Path, tmp_path: Path) -> N
         workdir.check(run, c)
     before = {"data": {"train": "9 ab", "files.train": "t.csv cd"}, "code": {"source": "x", "mine.py": "ef"}}
     now = {"data": {"train": "9 ab", "files.train": "u.csv cd"}, "code": {"source": "x", "our.py": "ef"}}
-    workdir.check_same(before, now)
+    fingerprints.check_same(before, now)
     now["data"]["files.train"] = "t.csv 12"
     with pytest.raises(ValueError, match=r"data.files.train t.csv cd -> t.csv 12"):
-        workdir.check_same(before, now)
+        fingerprints.check_same(before, now)
 
 
 def test_a_measured_device_that_has_moved_is_named_anew(tmp_path: Path) -> None:
@@ -161,29 +161,29 @@ def test_a_measured_device_that_has_moved_is_named_anew(tmp_path: Path) -> None:
     np.savez(tmp_path / "old.npz", transfer=np.kron(dft, dft))
     c = config.with_absolute_paths(read(f"{ENGINE}={tmp_path / 'old.npz'}"))
     knob = f"{ENGINE}.device.file"
-    workdir.save(run, c, {"device": workdir.device_fingerprint(c)})
+    config_file.save(run, c, {"device": fingerprints.device_fingerprint(c)})
     new = str((tmp_path / "old.npz").rename(tmp_path / "new.npz"))
     with pytest.raises(ValueError, match=rf"other measured devices .*now: --config.{knob}=FILE"):
-        workdir.check_files(run, workdir.load(run))
+        fingerprints.check_files(run, config_file.load(run))
     named = config.with_absolute_paths(read(f"{ENGINE}={new}"))
-    assert workdir.differing(run, named) == {}
-    workdir.check_files(run, workdir.load(run, {knob: new}))
+    assert config_file.differing(run, named) == {}
+    fingerprints.check_files(run, config_file.load(run, {knob: new}))
     facts = json.loads((run / "config.json").read_text())
     facts["config"]["model"]["mixer"]["engine"]["device"]["file"] = new
     (run / "config.json").write_text(json.dumps(facts))
-    workdir.check_files(run, workdir.load(run))
+    fingerprints.check_files(run, config_file.load(run))
     np.savez(tmp_path / "other.npz", transfer=np.kron(dft, dft.conj()))
-    assert list(workdir.differing(run, read(f"{ENGINE}={tmp_path / 'other.npz'}"))) == [knob]
+    assert list(config_file.differing(run, read(f"{ENGINE}={tmp_path / 'other.npz'}"))) == [knob]
 
 
 def test_a_run_is_evaluated_with_the_words_that_trained_it(
     toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The weights of init_from had another mixer than the configuration; the mesh is the machine's."""
-    c = workdir.load(toy_run)
+    c = config_file.load(toy_run)
     c.init_from = str(tmp_path / "weights")
     (tmp_path / "run").mkdir()
-    workdir.save(tmp_path / "run", c, {})
+    config_file.save(tmp_path / "run", c, {})
     monkeypatch.setattr(main, "evaluate", lambda *_: None)
     words = ["--config=attention:reviews", f"--config.init_from={tmp_path / 'weights'}"]
     given = (main, f"--workdir={tmp_path / 'run'}", "--mode=eval", *words)

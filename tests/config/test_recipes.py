@@ -7,7 +7,7 @@ from conftest import configuration, run_here
 
 from fourier_attn import config, main
 from fourier_attn.train.optimizer import build_schedule
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 MIXERS = ("fnet", "attention", "circular", "lambda", "global_filter")
@@ -20,7 +20,7 @@ def test_mixers_differ_in_nothing_else(recipe: str, task: str) -> None:
     for c in found:
         config.check(c)
     rest = [
-        {name: value for name, value in workdir.flat(c.to_dict()).items() if ".mixer." not in name}
+        {name: value for name, value in config_file.flat(c.to_dict()).items() if ".mixer." not in name}
         for c in found
     ]
     assert all(values == rest[0] for values in rest)

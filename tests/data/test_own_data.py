@@ -19,7 +19,7 @@ from fourier_attn import config, data, main, train
 from fourier_attn.data.tables import columns, formats, user_tables
 from fourier_attn.data.text import encode, load_tokenizer
 from fourier_attn.train import evaluate, extend, init_from
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -229,7 +229,7 @@ def test_a_run_keeps_its_classes_and_refuses_changed_files(tmp_path: Path) -> No
     first.train.epochs = 1
     result = train.run(first, tmp_path / "run")
     assert result["examples"] == 12
-    kept = workdir.load(tmp_path / "run")
+    kept = config_file.load(tmp_path / "run")
     assert (kept.data.labels, kept.data.text, kept.data.label) == (("x", "y"), "text", "label")
     assert train.run(first, tmp_path / "run") == result
     moved = tmp_path / "b" / "a.csv"
@@ -310,15 +310,15 @@ def test_a_run_goes_on_with_more_rows(
     assert final_state(run).best_score > 0.8
     table(tmp_path / "a.csv", ("text", "label"), many)
     result = train.run(c, run, ["data"])
-    assert workdir.load(run).optim.steps == result["step"] == 24
+    assert config_file.load(run).optim.steps == result["step"] == 24
     lines = [line for line in read_lines(run) if line["split"] == "validation" and line["step"] > 4]
     np.testing.assert_allclose(final_state(run).best_score, max(line["accuracy"] for line in lines))
-    [note] = workdir.record(run)["allowed_drift"]
+    [note] = config_file.record(run)["allowed_drift"]
     assert note["before"]["data"]["train"].startswith("48 ")
     monkeypatch.setattr(data, "load", None)  # is not needed any more
     assert train.run(c, run) == result
     assert "to 5 epochs" in extend.extend(run, 2)
-    assert workdir.load(run).optim.steps == 40
+    assert config_file.load(run).optim.steps == 40
 
 
 @pytest.mark.usefixtures("standard_promotion")

@@ -21,7 +21,7 @@ from fourier_attn.pretrained import folder
 from fourier_attn.pretrained.folder import card, describe
 from fourier_attn.train import init_from
 from fourier_attn.train.init_from import restore
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 
 TEXTS = ["The film was not dull.", "zzz qqq", "I liked the long and brave story. " * 30, "dull [SEP] dull"]
 # Runs a folder's programs where this package cannot be imported.
@@ -282,7 +282,7 @@ def test_programs_say_what_they_cut() -> None:
 def test_a_folder_of_weights_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "fnet"}')
     with pytest.raises(ValueError, match=r"a folder of weights, not a run; .* --config.init_from="):
-        workdir.load(tmp_path)
+        config_file.load(tmp_path)
 
 
 def test_a_folder_says_what_transformers_would_need() -> None:
@@ -294,7 +294,7 @@ def test_a_folder_says_what_transformers_would_need() -> None:
 
 
 def test_a_folder_does_not_say_where_files_lay(toy_run: Path, tmp_path: Path) -> None:
-    c = workdir.load(toy_run)
+    c = config_file.load(toy_run)
     names = ("train", "validation", "test", "tokenizer")
     files = {name: f"/home/somebody/clinic/{name}.csv" for name in names}
     c.data.update(files | {"dir": "/home/somebody", "corpora": ("/home/somebody/clinic/*.txt",)})

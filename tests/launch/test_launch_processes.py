@@ -16,8 +16,8 @@ import slurm_node
 from conftest import ROOT, shrink
 
 from fourier_attn import config
-from fourier_attn.train.finished import finished
-from fourier_attn.train.rundir.workdir import flat
+from fourier_attn.train.rundir.config_file import flat
+from fourier_attn.train.summary import finished
 from launch.results import FILE
 
 pytestmark = pytest.mark.slow

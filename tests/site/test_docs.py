@@ -21,7 +21,7 @@ from fourier_attn.data.tfds import tfds_builder
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.model import MIXERS, fields
 from fourier_attn.optics.presets import PRESETS
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
@@ -97,7 +97,7 @@ def known(knob: str) -> bool:
     for mixer in MIXERS:
         engine = "chip_11x11" if any(field.name == "engine" for field in fields(mixer)) else None
         names = config.default(mixer, engine=engine).to_dict()
-        if knob in workdir.flat(names) or knob == "model.mixer.engine":
+        if knob in config_file.flat(names) or knob == "model.mixer.engine":
             return True
     return False
 

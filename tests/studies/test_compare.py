@@ -10,7 +10,7 @@ from conftest import run_here
 from fourier_attn import config
 from fourier_attn.studies import compare
 from fourier_attn.studies.runs import labels
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.summary import Summary, differing, summary
 
@@ -20,7 +20,7 @@ def write_run(directory: Path, rate: float = 0.5, mixer: str = "fourier", task: 
     c = config.default(mixer, task)
     c.optim.learning_rate = rate
     directory.mkdir(parents=True)
-    workdir.save(directory, c)
+    config_file.save(directory, c)
     metric = "spearman" if task == "stsb" else "accuracy"
     values = [
         ("train", 1, 0.5),

@@ -22,8 +22,8 @@ from fourier_attn.train import memory
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.sharding import AXES, Placement
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
+from fourier_attn.train.rundir.config_file import flat
 from fourier_attn.train.rundir.metrics_log import read_lines
-from fourier_attn.train.rundir.workdir import flat
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 

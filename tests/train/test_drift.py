@@ -11,12 +11,13 @@ import pytest
 from conftest import assert_same_run, shrink
 from test_checkpoint import data_files
 
+import fourier_attn
 from fourier_attn import config, train
 from fourier_attn.inference import predictor
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import init_from, loop
 from fourier_attn.train.distributed import signals
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -112,7 +113,7 @@ def test_other_code_is_named(stopped: tuple[config.Config, Path], runs: tuple) -
     refused(c, where, "began with other code .code 0123 -> .*--allow_drift=code")
     refused(c, where, "began with other code", allow_drift=["data"])
     assert train.run(c, where, allow_drift=["code", "data"])["step"] == 18
-    assert [note["what"] for note in workdir.record(where)["allowed_drift"]] == [["code"]]  # what it was
+    assert [note["what"] for note in config_file.record(where)["allowed_drift"]] == [["code"]]  # what it was
     assert_same_run(runs[1], where)
 
 
@@ -122,19 +123,19 @@ def test_another_device_in_the_same_file_is_named(few_reviews: str, tmp_path: Pa
     np.savez(file, transfer=np.eye(16))
     c = shrink(config.default("fourier", engine="ideal"), few_reviews)
     c.model.mixer.engine.shape, c.model.mixer.engine.device.file = (4, 4), str(file)
-    fingerprint = workdir.device_fingerprint(c)
+    fingerprint = fingerprints.device_fingerprint(c)
     assert list(fingerprint) == ["model.mixer.engine.device.file"]
     where.mkdir()
-    workdir.save(where, c, {"device": fingerprint})
-    assert workdir.check_drift(where, {"device": fingerprint}) == []
+    config_file.save(where, c, {"device": fingerprint})
+    assert fingerprints.check_drift(where, {"device": fingerprint}) == []
     np.savez(file, transfer=np.eye(16) * 0.9)
-    other = {"device": workdir.device_fingerprint(c)}
+    other = {"device": fingerprints.device_fingerprint(c)}
     message = (
         "began with other device .device.model.mixer.engine.device.file .{16} -> .{16}.*--allow_drift=device"
     )
     with pytest.raises(ValueError, match=message):
-        workdir.check_drift(where, other)
-    assert workdir.check_drift(where, other, ["device"]) == ["device"]
+        fingerprints.check_drift(where, other)
+    assert fingerprints.check_drift(where, other, ["device"]) == ["device"]
 
 
 def test_a_run_looks_at_its_devices(stopped: tuple[config.Config, Path]) -> None:
@@ -177,17 +178,25 @@ def test_other_code_does_not_make_checkpoints_damaged(
     refused(c, where, "none of the checkpoints in .* is sound", allow_drift=["code"])
 
 
-def test_the_code_is_read_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_is_read_from_the_source(tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     (tmp_path / "studies").mkdir()
-    source = tmp_path / "train" / "workdir.py"
+    source = tmp_path / "train" / "step.py"
     source.write_text("a = 1\n")
-    monkeypatch.setattr(workdir, "__file__", str(source))
-    before = workdir.code_fingerprint()
+    before = fingerprints.code_fingerprint(tmp_path)
     (tmp_path / "studies" / "new.py").write_text("b = 1\n")
-    assert workdir.code_fingerprint() == before
+    assert fingerprints.code_fingerprint(tmp_path) == before
     source.write_text("a = 2\n")
-    assert workdir.code_fingerprint() != before
+    assert fingerprints.code_fingerprint(tmp_path) != before
+
+
+def test_the_code_is_that_of_the_whole_package() -> None:
+    names = fingerprints.training_sources()
+    assert names.keys() >= {"model.py", "train/loop.py", "layers/encoder.py", "ops/fourier.py"}
+    package = Path(fourier_attn.__file__).parent
+    for command in fingerprints.COMMANDS:
+        assert (package.parent if command == "configs/" else package).joinpath(command).exists(), command
+        assert not [name for name in names if name.startswith(command)]
 
 
 @pytest.fixture
@@ -248,7 +257,7 @@ def test_places_and_runs_without_fingerprints_are_not_compared(copied: Path) -> 
     changed(
         copied / "config.json", lambda facts: facts["config"]["data"].update(tokenizer="/elsewhere/t.json")
     )
-    assert workdir.load(copied).train.log_every == 7
+    assert config_file.load(copied).train.log_every == 7
     swap_words(copied)
     changed(copied / "config.json", lambda facts: facts["config"].update(seed=5))
     changed(copied / "config.json", lambda facts: facts.update(fingerprints={}))
@@ -256,13 +265,13 @@ def test_places_and_runs_without_fingerprints_are_not_compared(copied: Path) -> 
 
 
 def test_the_files_of_a_measured_device_are_compared(copied: Path, tmp_path: Path) -> None:
-    config_there, file = workdir.load(copied), tmp_path / "device.npz"
+    config_there, file = config_file.load(copied), tmp_path / "device.npz"
     file.write_bytes(b"measured")
     engine = "model.mixer.engine.device.file"
     changed(copied / "config.json", lambda f: f["fingerprints"].update(device={engine: "0123"}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workdir, "device_files", lambda _: {engine: str(file)})
+        patch.setattr(fingerprints, "device_files", lambda _: {engine: str(file)})
         with pytest.raises(
             ValueError, match=r"other measured devices .*0123 -> .*restore the original files"
         ):
-            workdir.check_files(copied, config_there)
+            fingerprints.check_files(copied, config_there)

@@ -12,7 +12,7 @@ from fourier_attn import config, main, train
 from fourier_attn.train import loop
 from fourier_attn.train.extend import extend
 from fourier_attn.train.optimizer import build_schedule
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 def extended(directory: Path, epochs: int) -> str:
     said = extend(directory, epochs)
-    train.run(workdir.load(directory), directory)
+    train.run(config_file.load(directory), directory)
     return said
 
 
@@ -48,7 +48,7 @@ def test_the_rate_is_that_of_the_longer_schedule(toy: config.Config, tmp_path: P
     assert [line["step"] for line in lines if line["split"] == "test"] == [24]
     after = final_state(tmp_path).opt_state
     assert jax.tree.structure(after) == jax.tree.structure(moments)
-    assert workdir.record(tmp_path)["extended"][0]["step"] == 12
+    assert config_file.record(tmp_path)["extended"][0]["step"] == 12
 
 
 def test_patience_counts_anew(toy: config.Config, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_patience_counts_anew(toy: config.Config, tmp_path: Path) -> None:
     assert read_lines(tmp_path)[-1]["step"] == 12
     extended(tmp_path, 3)
     assert read_lines(tmp_path)[-1]["step"] == 18
-    assert workdir.load(tmp_path).train.epochs == 5
+    assert config_file.load(tmp_path).train.epochs == 5
 
 
 def test_where_the_training_is_refused_the_run_stays_finished(
@@ -66,7 +66,7 @@ def test_where_the_training_is_refused_the_run_stays_finished(
     """Other code, or a mesh that is not there."""
     run = shutil.copytree(toy_run, tmp_path / "run")
     before = (run / "config.json").read_bytes()
-    monkeypatch.setattr(workdir, "code_fingerprint", lambda: {"source": "another"})
+    monkeypatch.setattr(fingerprints, "code_fingerprint", lambda: {"source": "another"})
     code, out, error = run_here(main, f"--workdir={run}", "--extend=1")
     assert (code, "other code" in error) == (2, True), out + error
     assert (run / "config.json").read_bytes() == before
@@ -89,7 +89,7 @@ def test_what_an_extension_has_saved_stays(
     assert (code, "is not finite" in error) == (2, True), error
     code, _, error = run_here(main, f"--workdir={run}")
     assert code == 0, error
-    assert read_lines(run)[-1]["epoch"] == workdir.load(run).train.epochs == 4
+    assert read_lines(run)[-1]["epoch"] == config_file.load(run).train.epochs == 4
 
 
 def test_a_run_that_is_not_finished_is_refused(toy_run: Path, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from conftest import ROOT, assert_same_run, shrink
 
 from fourier_attn import config
 from fourier_attn.inference import predictor
-from fourier_attn.train.finished import finished
 from fourier_attn.train.rundir.checkpoint import CheckpointId, checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
+from fourier_attn.train.summary import finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("standard_promotion")]
 

@@ -15,7 +15,7 @@ from fourier_attn import config, model
 from fourier_attn.layers.embed import POSITIONS
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
@@ -106,10 +106,10 @@ def test_a_checkpoint_is_read_in_the_precision_in_which_it_was_written(tmp_path:
 
 
 def test_settings_that_change_results_are_part_of_a_run(toy_run: Path) -> None:
-    there = workdir.record(toy_run)["fingerprints"]
-    assert there["settings"] == workdir.settings_fingerprint()
+    there = config_file.record(toy_run)["fingerprints"]
+    assert there["settings"] == fingerprints.settings_fingerprint()
     with jax.default_prng_impl("rbg"), jax.threefry_partitionable(False):
-        now = there | {"settings": workdir.settings_fingerprint()}
+        now = there | {"settings": fingerprints.settings_fingerprint()}
         with pytest.raises(ValueError, match=r"impl threefry2x32 -> rbg, .*--allow_drift=settings"):
-            workdir.check_drift(toy_run, now)
+            fingerprints.check_drift(toy_run, now)
     assert final_state(toy_run).step.dtype == np.int32

@@ -18,7 +18,7 @@ from test_devices import command_of, free_port, left, program, wait_for
 from fourier_attn import command
 from fourier_attn.train import memory
 from fourier_attn.train.distributed import processes, watch
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import fingerprints
 
 SLURM = {
     "SLURM_JOB_ID": "7",
@@ -241,11 +241,11 @@ def test_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPat
 
 def test_what_is_not_that_of_process_0_is_named() -> None:
     first = {"data": {"train": "96 ab", "test": "64 cd"}, "tokenizer": "ef", "code": {"source": "gh"}}
-    workdir.check_same(first, first)
+    fingerprints.check_same(first, first)
     other = first | {"data": {"train": "96 ij", "test": "64 cd"}, "code": {"source": "kl"}}
     message = r"other code and data than process 0 \(code.source gh -> kl; data.train 96 ab -> 96 ij\)"
     with pytest.raises(ValueError, match=message):
-        workdir.check_same(first, other)
+        fingerprints.check_same(first, other)
 
 
 def start(words: list[str], folders: tuple[Path, Path] = (ROOT, ROOT)) -> list[subprocess.Popen]:

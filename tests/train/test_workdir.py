@@ -17,9 +17,9 @@ from conftest import ROOT, shrink
 
 from fourier_attn import config, train
 from fourier_attn.inference import predictor
-from fourier_attn.train import finished, loop, memory
+from fourier_attn.train import loop, memory, summary
 from fourier_attn.train.distributed import sharding, signals
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -142,11 +142,11 @@ def test_a_test_line_alone_is_not_the_end(
             (where / "checkpoints" / "6").touch()
     else:
         shutil.rmtree(where / lost)
-    assert finished.finished(where) is None
+    assert summary.finished(where) is None
     train.run(c, where)
-    done = finished.finished(where)
+    done = summary.finished(where)
     assert done is not None
-    assert done["accuracy"] == finished.finished(whole[1])["accuracy"]
+    assert done["accuracy"] == summary.finished(whole[1])["accuracy"]
     assert (where / "predictions.jsonl").read_bytes() == (whole[1] / "predictions.jsonl").read_bytes()
 
 
@@ -155,7 +155,7 @@ def test_a_run_of_several_devices_is_finished_where_one_would_not_hold_it(
 ) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1000)
     monkeypatch.setattr(sharding, "here", None)  # nothing is put onto one
-    assert finished.finished(whole[1]) is not None
+    assert summary.finished(whole[1]) is not None
 
 
 def test_a_run_killed_before_its_config_begins_again(
@@ -286,7 +286,7 @@ CIRCULAR = """{"engine": null, "eval_engine": null, "heads": 8, "shape": null, "
 def test_a_config_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     """Written at commit 2f3f2c4: knobs that came later are at their defaults, renamed ones are mapped."""
     (tmp_path / "config.json").write_text(EARLIER.replace("MIXER", FOURIER))
-    c = workdir.load(tmp_path)
+    c = config_file.load(tmp_path)
     assert (c.init_from, c.train.skip_limit, c.data.test_examples) == ("", 10, 0)
     assert (c.model.depth, c.model.mixer.norm, c.model.mixer.lengths) == (
         4,
@@ -295,7 +295,7 @@ def test_a_config_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     )
     config.check(c)
     (tmp_path / "config.json").write_text(EARLIER.replace("MIXER", CIRCULAR))
-    mixer = workdir.load(tmp_path).model.mixer
+    mixer = config_file.load(tmp_path).model.mixer
     assert (mixer.combine_heads, mixer.method) == ("project", "fused")
 
 

@@ -25,7 +25,7 @@ from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies import runs
 from fourier_attn.train.evaluate import evaluate_split
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.step import make_eval_step, model_inputs
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     directories, rows, commands = runs.directories(), [], []
     for directory, name in zip(directories, runs.labels(directories), strict=True):
         rows += look(directory, name)
-        facts = workdir.record(directory)
+        facts = config_file.record(directory)
         commands.append(f"`{facts.get('command')}`, commit {facts.get('commit') or 'unknown'}")
     setting = f"synthetic_shapes; the networks by {'; '.join(commands)}"
     provenance.write(paths.given(flags.FLAGS.out), provenance.record() | {"setting": setting, "rows": rows})

@@ -1,0 +1,220 @@
+"""A run's config.json: its configuration, with versions, commit and fingerprints."""
+
+import hashlib
+import json
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from fourier_attn import atomic, paths, plugins, provenance
+from fourier_attn.config import Config, from_dict, with_absolute_paths
+from fourier_attn.data.corpus import names_files
+from fourier_attn.data.tasks import task_of
+
+# May differ on another machine.
+MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
+# Knobs of the data that decide what a network is given, and what its answers are called.
+ENCODING = ("task", "length", "buckets", "image_size", "text", "text_pair", "labels")
+# The run sets these itself, as well as the mixers' `lengths`, and their `grid` where it was empty.
+SET_BY_RUN = (
+    "model.vocab",
+    "model.classes",
+    "model.head",
+    "model.inputs",
+    "model.image",
+    "model.pixel_mean",
+    "model.pixel_deviation",
+    "optim.steps",
+    "model.mixer.lengths",
+)
+DETECTED = ("data.text", "data.text_pair", "data.label", "data.labels")  # where they are empty
+FREE_KEYS = (*MACHINE, *SET_BY_RUN)  # may differ when a run is resumed
+PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
+LARGEST = 10_000_000  # bytes of a config.json
+
+
+def record(workdir: Path) -> dict[str, Any]:
+    """Reads config.json: the configuration as it was written, versions, commit and fingerprints.
+
+    Raises: ValueError where it does not exist, or cannot be read.
+    """
+    path = workdir / "config.json"
+    if not path.exists():
+        raise ValueError(f"workdir={workdir} holds no run (no config.json); train one first or name another")
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            raise ValueError("no file of a run")
+        facts = json.loads(path.read_text())
+        if not isinstance(facts, dict) or not isinstance(facts.setdefault("fingerprints", {}), dict):
+            raise ValueError("no record of a run")
+        written = facts["fingerprints"].get("config", _digest(facts))
+        if written != _digest(facts):
+            raise ValueError(
+                "its network or labels have changed since the run wrote them; restore the file from a copy, "
+                "or delete fingerprints.config in it to accept the changes"
+            )
+        return facts
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error}); name another workdir") from error
+
+
+def write_record(workdir: Path, facts: Mapping[str, Any]) -> None:
+    """Writes config.json, with a fingerprint of the network and the labels in it."""
+    fingerprints = {**facts["fingerprints"], "config": _digest(facts)}
+    text = json.dumps({**facts, "fingerprints": fingerprints}, indent=2)
+    atomic.write(workdir / "config.json", text + "\n")
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    """Returns a hash of what decides the answers of a run: its network, task, encoding of inputs and labels.
+
+    Everything else in config.json may be edited: places of files, and how the run is trained further.
+    """
+    names = {"train.seeds", *(f"data.{name}" for name in ENCODING)}
+    knobs = {
+        name: value
+        for name, value in flat(facts.get("config", {})).items()
+        if name in names or (name.startswith("model.") and not name.endswith(".device.file"))
+    }
+    text = json.dumps([knobs, facts.get("metric")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None = None) -> None:
+    """Writes `config.json`: the resolved configuration, where it comes from, and fingerprints."""
+    facts = {
+        "config": config.to_dict(),
+        **provenance.record(*PACKAGES),
+        "fingerprints": dict(fingerprints or {}),
+    }
+    names = {"mixers": {config.model.mixer.name, *config.model.others}, "tasks": {config.data.task}}
+    if found := plugins.record(names):
+        facts |= {"plugins": found, "metric": task_of(config.data).metrics[0]}
+    write_record(workdir, facts)
+
+
+def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Config:
+    """Returns the resolved configuration of the run in `workdir`; a knob it did not have is at its default.
+
+    Args:
+      devices: files of measured devices that have moved, by their knobs.
+    Raises: ValueError where there is no config.json, or it cannot be read.
+    """
+    facts = record(workdir)
+    try:
+        missing = plugins.recorded(facts.get("plugins", {}))
+    except ValueError as error:
+        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
+    for (kind, name), origin in missing.items():
+        raise ValueError(
+            f"the {kind.removesuffix('s')} {name!r} of {workdir} is defined in {origin.file}, which does not "
+            "belong to an installed package; if you trust that file, add --allow_code to run it (in Python, "
+            "Predictor.load(directory, allow_code=True))"
+        )
+    if "config" not in facts and ({"fourier_attn", "model_type"} & facts.keys()):
+        raise ValueError(
+            f"workdir={workdir} is a folder of weights, not a run; name the run, or train from these weights "
+            f"in a new workdir, with --config.init_from={workdir}"
+        )
+    try:
+        config = from_dict(facts["config"])
+        config.update_from_flattened_dict(devices)
+        return config
+    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
+
+
+def as_written(workdir: Path) -> tuple[dict[str, Any], str]:
+    """Returns a run's knobs by their full names, and the metric that counts; runs no plug-in's code.
+
+    Raises: ValueError where there is no config.json, or it cannot be read.
+    """
+    facts = record(workdir)
+    if not facts.get("plugins"):
+        config = load(workdir)
+        return flat(config.to_dict()), task_of(config.data).metrics[0]
+    if not isinstance(facts.get("config"), dict):
+        raise ValueError(f"{workdir / 'config.json'} is damaged (config); name another workdir")
+    knobs = flat(facts["config"])
+    metric = str(facts.get("metric", "accuracy"))
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in knobs.items()}, metric
+
+
+def allow_code(workdir: Path) -> list[str]:
+    """Executes the files that have registered the mixers and tasks of the run in `workdir`; returns them.
+
+    Only for a user who trusts them. Those of installed packages are found without it.
+
+    Raises: ValueError for a file that does not exist, or does not register what it had.
+    """
+    plugged = record(workdir).get("plugins", {})
+    files = {origin.file: origin for origin in plugins.recorded(plugged).values()}
+    for origin in files.values():
+        plugins.run(origin)
+    for (kind, name), origin in plugins.recorded(plugged).items():
+        raise ValueError(f"{origin.file} does not register the {kind.removesuffix('s')} {name!r} any more")
+    return list(files)
+
+
+def extended_at(workdir: Path) -> int | None:
+    """Returns the step at which a run was last extended; None if it never was.
+
+    Raises: ValueError for a damaged record.
+    """
+    try:
+        entries = record(workdir).get("extended", [])
+        return int(entries[-1]["step"]) if entries else None
+    except (TypeError, KeyError, IndexError) as error:
+        raise ValueError(f"{workdir / 'config.json'} is damaged (extended); name another workdir") from error
+
+
+def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
+    """Returns the knobs whose value differs from the run's: (the run's value, the given one).
+
+    Places, what the data determine, and files of the same contents are left out.
+    """
+    there, given = (
+        flat(json.loads(json.dumps(with_absolute_paths(c).to_dict()))) for c in (load(workdir), config)
+    )  # earlier versions wrote names as given
+    free = {*FREE_KEYS, *_same_files(workdir, there, given)}
+    pairs = {key: (there.get(key), given.get(key)) for key in sorted(there.keys() | given.keys())}
+    return {
+        key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free and not _fitted(key, given)
+    }
+
+
+def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any]) -> set[str]:
+    """Returns the knobs whose file was renamed and has the contents that the run recorded."""
+    prints, same = record(workdir)["fingerprints"], set()
+    recorded = {"data.tokenizer": prints.get("tokenizer"), **flat(prints.get("device") or {})}
+    for key, digest in recorded.items():
+        names = [str(knobs.get(key)) for knobs in (there, given)]
+        if all(name.endswith((".json", ".model", ".npz", ".npy")) for name in names):
+            same |= {key} if digest == paths.digest(Path(names[1])) else set()
+    for key in ("data.corpora", "data.exclude"):  # whose rows the data's fingerprint has
+        was, now = (knobs.get(key, []) for knobs in (there, given))
+        if len(was) == len(now) and all(map(names_files, [*was, *now])):
+            same.add(key)
+    return same
+
+
+def _fitted(key: str, given: Mapping[str, Any]) -> bool:
+    """Returns whether the run, not the user, chose the value of a knob."""
+    if key in DETECTED and not given.get(key):
+        return True
+    images, name = given.get("model.inputs") == "patches", key.rpartition(".")[2]
+    return images and ((name == "grid" and not given.get(key)) or name == "length")
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns a tree of dicts as one dict, whose keys are paths like "model.d"."""
+    result = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result
