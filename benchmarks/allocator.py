@@ -60,6 +60,10 @@ def measure(mixer: str, kept: dict[str, str]) -> dict[str, Any]:
     return row
 
 
+def define_flags() -> None:
+    flags.DEFINE_enum("step", None, MIXERS, "be one side of a round")
+
+
 def main() -> None:
     if flags.FLAGS.step:
         step(flags.FLAGS.step)
@@ -71,5 +75,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_enum("step", None, MIXERS, "be one side of a round")
+    define_flags()
     sys.exit(command.run(main))

@@ -6,7 +6,6 @@ Every row is written to aot-v5e.json or aot-h100.json in results/benchmarks as s
 are there already from the same commit are not compiled again.
 """
 
-import argparse
 import json
 import os
 import re
@@ -24,7 +23,7 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.timing import COMMIT, RESULTS
-from fourier_attn import model, provenance
+from fourier_attn import command, model, provenance
 from fourier_attn.family import family
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.chirp import chirp_mix
@@ -259,10 +258,10 @@ def cases(target: str) -> Iterator[Case]:
         yield from training_rows(devices)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("target", choices=PACKAGES)
-    target = parser.parse_args().target
+def main(*targets: str) -> None:
+    if len(targets) != 1 or targets[0] not in PACKAGES:
+        raise ValueError(f"target={' '.join(targets)!r} is unknown; choose one of {', '.join(PACKAGES)}")
+    (target,) = targets
     if not ENVIRONMENT.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)
     facts = provenance.record(PACKAGES[target]) | {"commit": COMMIT}
@@ -280,4 +279,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.run(main, arguments=True))

@@ -1,10 +1,13 @@
 """Dense layers as one matrix product against Flax's own: `python -m benchmarks.dense`."""
 
+import sys
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import compare, interleave, report
+from fourier_attn import command
 from fourier_attn.ops.dense import matrix_dot_general
 
 LAYERS = {
@@ -40,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.run(main))

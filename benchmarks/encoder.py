@@ -7,15 +7,16 @@ encoders are compared without it, and `fnet` also with BERT as published. `--onl
   growth    4 layers, d 256: a training step over the number of tokens, with the hybrid between the two
 """
 
-import argparse
+import sys
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from benchmarks.timing import compare, interleave, report, temporary_bytes
-from fourier_attn import model
+from fourier_attn import command, model
 from fourier_attn.config import Config, fit_length
 from fourier_attn.family import family, placed
 from fourier_attn.train.losses import OBJECTIVES
@@ -104,13 +105,16 @@ def growth() -> list[dict[str, Any]]:
 PARTS = {"depth": depth, "growth": growth}
 
 
+def define_flags() -> None:
+    flags.DEFINE_enum("only", None, list(PARTS), "one part")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, help="one part")
-    only = parser.parse_args().only
+    only = flags.FLAGS.only
     for part in [only] if only else PARTS:
         report(f"encoder-{part}", PARTS[part]())
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

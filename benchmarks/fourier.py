@@ -4,16 +4,18 @@
 `methods`, `lengths` and `short`.
 """
 
-import argparse
+import sys
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 from jaxtyping import Array, Float, Int
 
 from benchmarks.timing import compare, interleave, report, temporary_bytes
+from fourier_attn import command
 from fourier_attn.ops.fourier import fourier_mix
 
 SIZES = [(8, 512, 128), (8, 512, 768), (2, 2048, 256), (32, 256, 128)]
@@ -143,13 +145,16 @@ def short() -> list[dict[str, Any]]:
 PARTS = {"complex": complex_forms, "methods": methods, "lengths": lengths, "short": short}
 
 
+def define_flags() -> None:
+    flags.DEFINE_enum("only", None, list(PARTS), "one part")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, help="one part")
-    only = parser.parse_args().only
+    only = flags.FLAGS.only
     for part in [only] if only else PARTS:
         report(f"fourier-{part}", PARTS[part]())
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

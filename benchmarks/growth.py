@@ -1,19 +1,21 @@
 """Time and memory of the mixers against the number of tokens, as a table and a log-log plot.
 
-`python -m benchmarks.growth`; part of `python -m benchmarks.mixers`.
+`python -m benchmarks.growth [--quick]`; part of `python -m benchmarks.mixers`.
 """
 
 import itertools
 import statistics
+import sys
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from absl import flags
 from matplotlib.figure import Figure
 
 from benchmarks.timing import RESULTS, interleave, report
-from fourier_attn import style
+from fourier_attn import command, style
 from fourier_attn.model import MIXERS
 
 NAMES = {  # d = 128; 8 heads as wide as the model, where nothing else is said
@@ -73,7 +75,8 @@ def plot(document: dict[str, Any]) -> Figure:
     return figure
 
 
-def main(quick: bool = False) -> None:
+def grow(quick: bool) -> None:
+    """Measures and draws all lengths; with `quick`, two short ones."""
     lengths = (128, 256) if quick else (128, 256, 512, 1024, 2048, 4096, 8192)
     rows = [row for t in lengths for row in measure(t, 2 if quick else 9 if t <= 1024 else 3)]
     name = "growth-quick" if quick else "growth"
@@ -83,5 +86,14 @@ def main(quick: bool = False) -> None:
     print(f"drawn in results/benchmarks/{path.name}")
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("quick", False, "two short lengths and few rounds, to see it work")
+
+
+def main() -> None:
+    grow(flags.FLAGS.quick)
+
+
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

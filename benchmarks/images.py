@@ -5,6 +5,7 @@ and their banded matrix from a table that is skewed against skewed scores.
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.timing import compare, interleave, report
+from fourier_attn import command
 from fourier_attn.layers.embed import PatchEmbedding
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.relative_position import by_matrix
@@ -112,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command.run(main))

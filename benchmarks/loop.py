@@ -16,11 +16,11 @@ from typing import Any
 
 import jax
 import optax
-from absl import app, flags
+from absl import flags
 
 from benchmarks.timing import compare, interleave, report
 from configs import fnet, identity
-from fourier_attn import data, model
+from fourier_attn import command, data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.train import metrics
 from fourier_attn.train.clock import Clock
@@ -31,9 +31,6 @@ from fourier_attn.train.rundir.checkpoint import CheckpointId
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
 
-DATA_DIR = flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
-EXAMPLES = flags.DEFINE_integer("examples", 960, "training examples per epoch")
-EPOCHS = flags.DEFINE_integer("epochs", 5, "epochs; the first, which compiles, is not counted")
 IMAGES = 3840  # of an epoch
 
 
@@ -75,8 +72,8 @@ class Interleaved(Run):
 
 def loop() -> tuple[list[dict[str, Any]], Run]:
     config = fnet.get_config("imdb")
-    config.data.dir, config.data.train_examples = DATA_DIR.value, EXAMPLES.value
-    config.train.epochs, config.train.patience = EPOCHS.value, 0
+    config.data.dir, config.data.train_examples = flags.FLAGS.data_dir, flags.FLAGS.examples
+    config.train.epochs, config.train.patience = flags.FLAGS.epochs, 0
     with tempfile.TemporaryDirectory() as directory:
         run = Interleaved(InitialWeights(config), Path(directory), StopSignals())
         run.train()
@@ -100,9 +97,9 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
 def images(mix: str) -> list[dict[str, Any]]:
     """How long the cheapest network on images waits for those that are augmented."""
     config = identity.get_config("cifar10")
-    config.data.dir, config.data.train_examples, config.data.mix = DATA_DIR.value, IMAGES, mix
+    config.data.dir, config.data.train_examples, config.data.mix = flags.FLAGS.data_dir, IMAGES, mix
     config.data.eval_examples = config.data.test_examples = 128
-    config.train.epochs = EPOCHS.value
+    config.train.epochs = flags.FLAGS.epochs
     with tempfile.TemporaryDirectory() as directory:
         run = Run(InitialWeights(config), Path(directory), StopSignals())
         run.train()
@@ -181,11 +178,17 @@ def watch(run: Run) -> list[dict[str, Any]]:
     return [percent(f"the watch over updates, of a step at {b} x {t} tokens; range: middle half", middle)]
 
 
-def main(argv: list[str]) -> None:
-    del argv
+def define_flags() -> None:
+    flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
+    flags.DEFINE_integer("examples", 960, "training examples per epoch")
+    flags.DEFINE_integer("epochs", 5, "epochs; the first, which compiles, is not counted")
+
+
+def main() -> None:
     rows, run = loop()
     report("loop", rows[:2] + images("cutmix") + images("mixup") + rows[2:] + buckets(run) + watch(run))
 
 
 if __name__ == "__main__":
-    sys.exit(app.run(main))
+    define_flags()
+    sys.exit(command.run(main))

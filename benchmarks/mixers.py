@@ -7,9 +7,9 @@ memory and compilation time compare. With PyTorch installed, the layers are also
 in a process of its own.
 """
 
-import argparse
 import importlib.util
 import math
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,11 +18,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from benchmarks import growth, literal, ours
 from benchmarks.inputs import LAYERS, B, D, H, K
 from benchmarks.race import SETTING, Step, race, started
 from benchmarks.timing import compare, interleave, report
+from fourier_attn import command
 from fourier_attn.layers.attention import Attention
 from fourier_attn.ops.circular import circular_attention, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
@@ -238,13 +240,16 @@ def peers(rounds: int, t: int) -> list[dict[str, Any]]:
     return rows
 
 
+PARTS = ("circular", "methods", "lambda", "others", "torch", "growth")
+
+
+def define_flags() -> None:
+    flags.DEFINE_bool("quick", False, "small sizes and few rounds, to see it work")
+    flags.DEFINE_enum("only", None, PARTS, "one part")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, to see it work")
-    parser.add_argument(
-        "--only", default="", help="one part: circular, methods, lambda, others, torch, growth"
-    )
-    options = parser.parse_args()
+    options = flags.FLAGS
     rounds, t, end = (2, 64, "-quick") if options.quick else (9, 256, "")
     parts = {
         "circular": lambda: circular(rounds, t),
@@ -255,15 +260,14 @@ def main() -> None:
         "lambda": lambda: lambdas(rounds, options.quick),
         "others": lambda: others(rounds, t),
         "torch": lambda: peers(min(rounds, 7), t),
-        "growth": lambda: growth.main(options.quick),
+        "growth": lambda: growth.grow(options.quick),
     }
-    if options.only and options.only not in parts:
-        parser.error(f"--only={options.only} is unknown; choose one of {', '.join(parts)}")
-    for part in [options.only] if options.only else parts:
+    for part in [options.only] if options.only else PARTS:
         raced = {"peers": ("torch",), "setting": SETTING} if part == "torch" else {}
         if rows := parts[part]():
             report(f"mixers-{part}{end}", rows, **raced)
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

@@ -6,7 +6,7 @@ loop over apertures; and what a sweep compiles. parts: the choices inside it. tr
 the optical 11 x 11 classifier against the exact one.
 """
 
-import argparse
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from benchmarks.mixers import side_by_side
 from benchmarks.timing import compare, interleave, report
 from configs import optical_circular11
-from fourier_attn import model
+from fourier_attn import command, model
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import (
@@ -171,15 +172,20 @@ def train(rounds: int) -> list[dict[str, Any]]:
     return [ratio("optical training step / exact, 11 x 11 circular classifier", sides, rounds)]
 
 
+PARTS = {"ideal": ideal, "chip": chip, "parts": parts, "train": train}
+
+
+def define_flags() -> None:
+    flags.DEFINE_bool("quick", False, "few rounds, to see it work")
+    flags.DEFINE_enum("only", None, list(PARTS), "one part")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few rounds, to see it work")
-    every = {"ideal": ideal, "chip": chip, "parts": parts, "train": train}
-    parser.add_argument("--only", choices=[*every], help="one part")
-    options = parser.parse_args()
-    for part in [options.only] if options.only else every:
-        report(f"optics-{part}{'-quick' if options.quick else ''}", every[part](2 if options.quick else 9))
+    options = flags.FLAGS
+    for part in [options.only] if options.only else PARTS:
+        report(f"optics-{part}{'-quick' if options.quick else ''}", PARTS[part](2 if options.quick else 9))
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

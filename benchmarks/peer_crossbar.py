@@ -7,17 +7,18 @@ noise on every output, forward, and forward + backward to images and kernels, ea
 own.
 """
 
-import argparse
+import sys
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from benchmarks.race import SETTING, Step, race, started
 from benchmarks.timing import compare, report
-from fourier_attn import provenance
+from fourier_attn import command, provenance
 from fourier_attn.optics import optical_circular_correlate
 from fourier_attn.optics.presets import preset
 
@@ -87,10 +88,12 @@ def print_quality(name: str, y: np.ndarray) -> None:
     print(f"  {name}: {snr:.1f} dB against the exact convolution")
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("quick", False, "few rounds, to see it work")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few rounds, to see it work")
-    quick, rows = parser.parse_args().quick, []
+    quick, rows = flags.FLAGS.quick, []
     rounds = 2 if quick else 9
     for backward in (False, True):
         makers = {"ours": partial(optical, backward), "aihwkit": partial(crossbar, backward)}
@@ -111,4 +114,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

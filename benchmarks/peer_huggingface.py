@@ -6,7 +6,7 @@ that they return, whose deviation is `deviation`. Training is a step of AdamW wi
 the language model at the masked positions only.
 """
 
-import argparse
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -16,10 +16,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from benchmarks.race import SETTING, Step, race, started
 from benchmarks.timing import compare, report
-from fourier_attn import model, pretrained, provenance
+from fourier_attn import command, model, pretrained, provenance
 from fourier_attn.family import family
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -180,10 +181,12 @@ def training(rounds: int) -> dict[str, Any]:
     return row | compare(seconds, "ours", "torch")
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("quick", False, "few rounds, to see it work")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few rounds, to see it work")
-    quick = parser.parse_args().quick
+    quick = flags.FLAGS.quick
     few, rounds = (2, 2) if quick else (5, 7)
     rows = [
         forward("FNet-base, all logits", f"b{B} t{T}", torch_forward, our_forward, rounds),
@@ -195,4 +198,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

@@ -4,16 +4,18 @@ Each side runs in a process of its own, forward, and forward + backward for a gi
 first both sides' arrays are held equal. With dropout only times are compared.
 """
 
-import argparse
+import sys
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
 from benchmarks.race import SETTING, Step, race, started
 from benchmarks.timing import compare, report
+from fourier_attn import command
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.fourier import fourier_mix
 
@@ -64,10 +66,12 @@ def row(what: str, size: tuple[int, ...], passes: str, rounds: int, rate: float 
     return {"what": what, "size": written, "pass": passes, "rounds": rounds} | ratio
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("quick", False, "one small size each and few rounds")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one small size each and few rounds")
-    quick = parser.parse_args().quick
+    quick = flags.FLAGS.quick
     rounds, what = 2 if quick else 15, "attention, dropout 0.1 / scaled_dot_product_attention"
     sizes = {
         "attention / scaled_dot_product_attention": [(2, 64, 2, 8)] if quick else ATTENTION,
@@ -84,4 +88,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    sys.exit(command.run(main))

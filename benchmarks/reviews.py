@@ -1,11 +1,10 @@
 """Every configuration on the synthetic reviews: `python -m benchmarks.reviews [--all] [--seeds=N]`.
 
 Those whose default task they are, without the optical ones unless --all is given. The result of each is
-written as soon as it is finished; what is already there from the same commit is not trained again, unless
+written as soon as it is finished; what exists from the same commit is not trained again, unless
 --again is given. The exit code is 0 if all ran; whether a number pleases is for the reader.
 """
 
-import argparse
 import importlib
 import inspect
 import sys
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from absl import flags
 
 from benchmarks.timing import COMMIT, RESULTS
-from fourier_attn import provenance, train
+from fourier_attn import command, provenance, train
 from fourier_attn.data.sources import reviews
 from fourier_attn.studies import collect
 
@@ -63,13 +63,15 @@ def run_name(name: str, seed: int) -> str:
     return f"{name}-{seed}"
 
 
+def define_flags() -> None:
+    flags.DEFINE_bool("all", False, "the optical configurations, too")
+    flags.DEFINE_bool("again", False, "also what exists from the same commit")
+    flags.DEFINE_enum("only", None, names(), "one configuration")
+    flags.DEFINE_integer("seeds", 1, "runs of each, with seeds 0, 1, ..", lower_bound=1)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="the optical configurations, too")
-    parser.add_argument("--again", action="store_true", help="also what is there from the same commit")
-    parser.add_argument("--only", choices=names(), help="one configuration")
-    parser.add_argument("--seeds", type=int, default=1, help="runs of each, with seeds 0, 1, ..")
-    options = parser.parse_args()
+    options = flags.FLAGS
     chosen = [options.only] if options.only else names()
     if not (options.all or options.only):
         chosen = [name for name in chosen if not name.startswith("optical")]
@@ -81,7 +83,7 @@ def main() -> int:
         for name, seed in [(name, seed) for seed in range(options.seeds) for name in chosen]:
             clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
             if clean and (run_name(name, seed), COMMIT) in done and not options.again:
-                print(f"{run_name(name, seed)} is there already")
+                print(f"{run_name(name, seed)} exists already")
                 continue
             try:
                 collect.merge(path, [result(name, seed, folder)])
@@ -95,4 +97,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    define_flags()
+    sys.exit(command.run(main))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import run_here
 
 from benchmarks.race import ENVIRONMENT, Step, race, started
 from fourier_attn import provenance
@@ -123,9 +124,9 @@ def test_reviews_resume_and_say_what_failed(tmp_path: Path, monkeypatch: pytest.
 
     def run(commit: str, *options: str) -> tuple[int, list[str]]:
         monkeypatch.setattr(reviews, "COMMIT", commit)
-        monkeypatch.setattr("sys.argv", ["reviews", *options])
         trained.clear()
-        return reviews.main(), list(trained)
+        code, _, _ = run_here(reviews, *options)
+        return code, list(trained)
 
     monkeypatch.setattr(reviews, "RESULTS", tmp_path)
     monkeypatch.setattr(reviews, "result", result)

@@ -1,0 +1,31 @@
+"""Every command of this repository parses its flags in the same way, with the same errors and exit codes."""
+
+import importlib
+import re
+
+import pytest
+from conftest import ROOT, run_here
+
+PROGRAM = 'if __name__ == "__main__":\n'
+ENDING = re.compile(
+    rf"{PROGRAM}(    define_flags\(\)\n)?    sys\.exit\(command\.run\(main(, arguments=True)?\)\)\n$"
+)
+FOLDERS = ("benchmarks", "evidence", "fourier_attn/data", "fourier_attn/studies", "launch")
+COMMANDS = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text()
+    for folder in (*FOLDERS, "fourier_attn/inference", "fourier_attn/pretrained")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if PROGRAM in path.read_text() and path.name != "classify.py"
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_unknown_flag_is_one_line_and_exit_code_2(name: str) -> None:
+    assert ENDING.search(COMMANDS[name]), f"{name} must end with command.run"
+    module = importlib.import_module(name)
+    code, out, error = run_here(module, "--nosuch=1")
+    assert (code, out) == (2, "")
+    assert error == "error: Unknown command line flag 'nosuch'; --help lists all flags\n"
+    code, out, error = run_here(module, "--help")
+    assert (code, error) == (0, "")
+    assert "flags" in out
