@@ -1,14 +1,28 @@
 """Attention and what can replace it, seen through the Fourier transform."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from fourier_attn.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fourier_attn import config, data, layers, model, ops, optics, pretrained, train
+    from fourier_attn.data.tasks import register_task
+    from fourier_attn.inference.predictor import Predictor
+    from fourier_attn.model import register_mixer
+
+__all__ = [
+    "Predictor",
+    "config",
+    "data",
+    "layers",
+    "model",
+    "ops",
+    "optics",
+    "pretrained",
+    "register_mixer",
+    "register_task",
+    "train",
+]
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str) -> Any:
-    """`Predictor`, imported when it is asked for: the package by itself costs nothing."""
-    if name == "Predictor":
-        from fourier_attn.inference.predictor import Predictor
-
-        return Predictor
-    raise AttributeError(f"module 'fourier_attn' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__)

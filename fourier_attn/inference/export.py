@@ -22,6 +22,7 @@ import numpy as np
 from absl import flags
 
 from fourier_attn import atomic, command, paths, pretrained
+from fourier_attn.choices import check_choices
 from fourier_attn.data import padded_lengths
 from fourier_attn.data.text import special, tokenizer_file
 from fourier_attn.inference import classify
@@ -130,8 +131,7 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
     Returns: what people should know about the folder; "" if there is nothing.
     Raises: ValueError for a run that cannot be used, a folder that exists, and an unknown platform.
     """
-    if unknown := set(platforms) - set(PLATFORMS):
-        raise ValueError(f"platforms={', '.join(unknown)} is unknown; choose of {', '.join(PLATFORMS)}")
+    check_choices("platforms", platforms, PLATFORMS)
     with _new(to) as part:
         predictor = Predictor.load(directory)
         if format == "stablehlo":

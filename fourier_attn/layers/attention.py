@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
@@ -139,12 +140,10 @@ class Attention(nn.Module):
             raise ValueError(
                 f"heads={self.heads} must divide d={d}; change one of them or use head_width='full'"
             )
-        if self.head_width not in ("full", "split"):
-            raise ValueError(f"head_width={self.head_width!r} is unknown; choose 'full' or 'split'")
+        check_choice("head_width", self.head_width, ("full", "split"))
         if self.rotary and source is not x:
             raise ValueError("rotary=True has no places for the tokens of a source; use rotary=False")
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} is unknown; choose one of {', '.join(METHODS)}")
+        check_choice("method", self.method, METHODS)
         if self.method == "fused" and (self.dropout or not self.fusible):
             raise ValueError(
                 "method='fused' needs bias=False, rotary=False, dropout=0 and implementation='xla'; "

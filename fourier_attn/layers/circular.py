@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import select_engine
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
@@ -72,8 +73,7 @@ class CircularAttention(nn.Module):
         d = x.shape[-1]
         axes = tuple(self.shape or (d,))
         taps = tuple(self.kernel or axes)
-        if self.combine_heads not in ("sum", "project"):
-            raise ValueError(f"combine_heads={self.combine_heads!r} is unknown; choose 'sum' or 'project'")
+        check_choice("combine_heads", self.combine_heads, ("sum", "project"))
         if self.heads < 1 or len(taps) != len(axes) or min(taps) < 1:
             raise ValueError(
                 f"heads={self.heads} and kernel={taps} must be positive, kernel with {len(axes)} axes"

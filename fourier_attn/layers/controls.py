@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -17,8 +18,7 @@ def _real(x: Array, mask: Array | None) -> Array:
 
 def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
     """The tokens that are mixed: padding zeroed, or kept as it is."""
-    if padding not in ("zero", "tokens"):
-        raise ValueError(f"padding={padding!r} is unknown; choose 'zero' or 'tokens'")
+    check_choice("padding", padding, ("zero", "tokens"))
     return _real(x, mask if padding == "zero" else None)
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt8
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
 from fourier_attn.ops import positions as codes
 from fourier_attn.ops.arguments import takes_arrays
@@ -42,8 +43,7 @@ def with_positions(
       table: makes the learned table for these places.
     Raises: ValueError for another kind.
     """
-    if kind not in POSITIONS:
-        raise ValueError(f"positions_kind={kind!r} is unknown; choose one of {', '.join(POSITIONS)}")
+    check_choice("positions_kind", kind, POSITIONS)
     if kind == "learned":
         return x + table()[None].astype(x.dtype)
     if code := CODES.get(kind):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import select_engine
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
@@ -102,9 +103,7 @@ class FourierMixing(nn.Module):
 
     def _check(self, t: int, masked: bool) -> None:
         for field, choices in OPTIONS.items():
-            if getattr(self, field) not in choices:
-                names = ", ".join(map(repr, choices))
-                raise ValueError(f"{field}={getattr(self, field)!r} is unknown; choose one of {names}")
+            check_choice(field, getattr(self, field), choices)
         if list(self.lengths) != sorted(set(self.lengths)) or min(self.lengths, default=1) < 1:
             raise ValueError(f"lengths={self.lengths} must be positive and rise")
         if self.padding == "invariant" and self.lengths and t > self.lengths[-1]:

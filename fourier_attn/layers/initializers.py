@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from fourier_attn.choices import check_choice
+
 CHOICES = ("fan_in", "torch")
 SMALL = nn.initializers.normal(0.02)
 
 
 def _check(initializer: str) -> None:
-    if initializer not in CHOICES:
-        raise ValueError(f"initializer={initializer!r} is unknown; choose one of {', '.join(CHOICES)}")
+    check_choice("initializer", initializer, CHOICES)
 
 
 def dense(initializer: str, inputs: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import select_engine
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
@@ -174,10 +175,7 @@ class LambdaLayer(nn.Module):
         if pairs and (self.context or self.grid or self.causal or self.engine or self.eval_engine):
             raise ValueError("table='pairs' needs context=0, no grid, causal=False and no engine; set these")
         for field, choices in (("norm", NORMS), ("initializer", INITIALIZERS), ("table", TABLES)):
-            if getattr(self, field) not in choices:
-                raise ValueError(
-                    f"{field}={getattr(self, field)!r} is unknown; choose one of {', '.join(choices)}"
-                )
+            check_choice(field, getattr(self, field), choices)
 
 
 def _centred(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops import blockwise_attention
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.platforms import by_platform
@@ -53,10 +54,7 @@ def attention(
       with dropout.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
-    if implementation not in IMPLEMENTATIONS:
-        raise ValueError(
-            f"implementation={implementation!r} is unknown; choose one of {', '.join(IMPLEMENTATIONS)}"
-        )
+    check_choice("implementation", implementation, IMPLEMENTATIONS)
     _check(query, key, value, mask)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout={dropout} must lie in [0, 1)")

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops import hartley
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.attention import attention, average_source, shared_attention
@@ -52,8 +53,7 @@ def signal_axes(
         raise ValueError(f"shape={shape} must be (d1, d2) with d1 * d2 = d = {d}")
     if any(not 1 <= r <= n for r, n in zip(kernel[1:], axes, strict=True)):
         raise ValueError(f"kernel has taps r={kernel[1:]} on axes d={axes}; r must lie between 1 and d")
-    if boundary not in BOUNDARIES:
-        raise ValueError(f"boundary={boundary!r} is unknown; choose one of {', '.join(BOUNDARIES)}")
+    check_choice("boundary", boundary, BOUNDARIES)
     return axes
 
 
@@ -190,8 +190,7 @@ def circular_correlate(
     Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
     """
     axes = signal_axes(x.shape, kernel.shape, shape, boundary)
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
+    check_choice("method", method, METHODS)
     if convolution:
         kernel = jnp.flip(kernel, tuple(range(1, kernel.ndim)))
     compute = partial(_compute, ends=_ends(kernel.shape[1:], boundary, convolution), boundary=boundary)
@@ -273,10 +272,8 @@ def _check_attention(
         raise ValueError(f"query {query}, key {key} and value {value} must have one shape")
     if mask is not None and mask.shape != x.shape[:-1]:
         raise ValueError(f"mask of shape {mask.shape} must be (*b, t) = {x.shape[:-1]}")
-    if combine_heads not in ("sum", "none"):
-        raise ValueError(f"combine_heads={combine_heads!r} is unknown; choose 'sum' or 'none'")
-    if method not in ATTENTION_METHODS:
-        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(ATTENTION_METHODS)}")
+    check_choice("combine_heads", combine_heads, ("sum", "none"))
+    check_choice("method", method, ATTENTION_METHODS)
 
 
 def _attend(queries: Array, tokens: Array, mask: Array | None) -> Array:

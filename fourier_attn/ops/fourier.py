@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import known, takes_arrays, wide
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
 from fourier_attn.ops.fourier_matmul import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
@@ -175,8 +176,7 @@ def fourier_mix(
 
 def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str) -> None:
     """Says what does not fit, its value and the cure."""
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
+    check_choice("method", method, METHODS)
     if lengths is None:
         return
     if method == "monarch":

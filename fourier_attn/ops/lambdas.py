@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops import relative_position
 from fourier_attn.ops.arguments import takes_arrays, wide
 
@@ -211,8 +212,7 @@ def _check(query, key, value, position, grid, causal, mask, method) -> None:
         raise ValueError(f"value of shape {value.shape} must be (*b, t, v, u) = {(*lead, t)}, any v, and {u}")
     if mask is not None and mask.shape != (*lead, t):
         raise ValueError(f"mask of shape {mask.shape} must be (*b, t) = {(*lead, t)}")
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}")
+    check_choice("method", method, METHODS)
     if position is None:
         return
     if position.ndim not in (3, 4) or position.shape[-2:] != (k, u):

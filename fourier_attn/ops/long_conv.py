@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
@@ -67,8 +68,7 @@ def long_convolve(
 
 def check(boundary: str, causal: bool) -> None:
     """Refuses an unknown boundary, and a circular convolution that should be causal."""
-    if boundary not in BOUNDARIES:
-        raise ValueError(f"boundary={boundary!r} is unknown; choose one of {', '.join(BOUNDARIES)}")
+    check_choice("boundary", boundary, BOUNDARIES)
     if causal and boundary == "circular":
         raise ValueError(
             "causal=True needs boundary='linear'; a circular convolution lets the last token into the first"

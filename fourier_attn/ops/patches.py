@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import takes_arrays
 
 
@@ -135,13 +136,12 @@ def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
     Args: scan: "rows", "columns", or "snake", rows to and fro.
     Raises: ValueError for another one.
     """
+    check_choice("scan", scan, ("rows", "columns", "snake"))
     order = np.arange(math.prod(grid)).reshape(grid)
     if scan == "columns":
         return order.T.ravel()
     if scan == "snake":
         order[1::2] = order[1::2, ::-1]
-    elif scan != "rows":
-        raise ValueError(f"scan={scan!r} is unknown; choose 'rows', 'columns' or 'snake'")
     return order.ravel()
 
 

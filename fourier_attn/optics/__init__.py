@@ -1,19 +1,31 @@
 """A Fourier-optical engine: emulated, planned for any size, costed."""
 
-from fourier_attn.optics.calibration import calibrate
-from fourier_attn.optics.engine import optical_dft2
-from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.operations import (
-    optical_circular_correlate,
-    optical_dft,
-    optical_fourier_mix,
-    optical_position_lambda,
-)
-from fourier_attn.optics.planner import Plan, plan
+from typing import TYPE_CHECKING
+
+from fourier_attn.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fourier_attn.optics.calibration import calibrate
+    from fourier_attn.optics.engine import optical_dft2
+    from fourier_attn.optics.engine_spec import Engine, read_device
+    from fourier_attn.optics.operations import (
+        optical_circular_correlate,
+        optical_dft,
+        optical_fourier_mix,
+        optical_position_lambda,
+    )
+    from fourier_attn.optics.parts import Detection, Device, Laser, Modulator, Receiver
+    from fourier_attn.optics.planner import Plan, plan
+    from fourier_attn.optics.presets import preset
 
 __all__ = [
+    "Detection",
+    "Device",
     "Engine",
+    "Laser",
+    "Modulator",
     "Plan",
+    "Receiver",
     "calibrate",
     "optical_circular_correlate",
     "optical_dft",
@@ -21,4 +33,8 @@ __all__ = [
     "optical_fourier_mix",
     "optical_position_lambda",
     "plan",
+    "preset",
+    "read_device",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -7,21 +7,20 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from fourier_attn.choices import check_choice
 from fourier_attn.optics.parameter import LARGEST, TINY, Parameter, parameters
 
-__all__ = ["LARGEST", "TINY", "check", "check_choices", "is_number"]
+__all__ = ["LARGEST", "TINY", "check", "check_words", "is_number"]
 
 
-def check_choices(group: Any) -> None:
+def check_words(group: Any) -> None:
     """Checks the words of a group of parameters, which decide what its other ones may be.
 
     Raises: ValueError.
     """
     for name, parameter, value in parameters(group):
-        if parameter.kind == "choice" and value not in parameter.words:
-            optional = value is None and _default(group, name) is None
-            if not optional:
-                raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(parameter.words)}")
+        if parameter.kind == "choice" and not (value is None and _default(group, name) is None):
+            check_choice(name, value, parameter.words)
 
 
 def check(group: Any, signed: Collection[str] = ()) -> None:
@@ -35,7 +34,7 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
     """
     for name, _, value in parameters(group):
         object.__setattr__(group, name, _plain(value))
-    check_choices(group)
+    check_words(group)
     for name, parameter, value in parameters(group):
         optional = _default(group, name) is None
         if value is None and optional:

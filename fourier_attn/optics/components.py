@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fourier_attn.choices import check_choice
+
 OWN = Path(__file__).with_name("components.toml")
 CORNERS = ("low", "typical", "high")
 MARKS = ("read", "recalled", "assumed", "measured")
@@ -165,8 +167,7 @@ def prices(corner: str = "typical", components: Library | None = None) -> dict[s
 
     Raises: ValueError for an unknown corner.
     """
-    if corner not in CORNERS:
-        raise ValueError(f"corner={corner!r} is unknown; choose one of {', '.join(CORNERS)}")
+    check_choice("corner", corner, CORNERS)
     chosen = library() if components is None else components
     found = {
         name: part.typical if name.startswith(SETTING) else part.at(corner) for name, part in chosen.items()

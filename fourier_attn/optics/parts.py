@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 
 from fourier_attn.optics import conventions
-from fourier_attn.optics.checks import check, check_choices, is_number
+from fourier_attn.optics.checks import check, check_words, is_number
 from fourier_attn.optics.parameter import LARGEST, TINY, bits, choice, measured, noise, parameter, register
 
 
@@ -449,7 +449,7 @@ class Receiver:
     adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "as `dac_rounding`")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_words(self)
         check(self, ("adc_bits",) if self.detector.balanced else ())
         if self.amplifiers == "pair" and self.detector.detectors < 2:
             raise ValueError(

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
+from fourier_attn.choices import check_choice
 from fourier_attn.ops.circular import signal_axes
 from fourier_attn.optics import schedule
 from fourier_attn.optics.engine_spec import Engine
@@ -93,8 +94,7 @@ def _transform(
 
 def check_plan(prefer: str) -> None:
     """Raises ValueError for a plan that does not exist."""
-    if prefer not in PREFER:
-        raise ValueError(f"prefer={prefer!r} is no plan; choose one of {', '.join(map(repr, PREFER))}")
+    check_choice("prefer", prefer, PREFER)
 
 
 def check_sizes(sizes: tuple[int, ...], engine: Engine) -> None:
@@ -280,8 +280,7 @@ def plan_mix(shape: tuple[int, ...], engine: Engine, prefer: str = "error") -> t
 
 def check_multiply(multiply: str, planned: CorrelationPlan, engine: Engine) -> None:
     """Raises ValueError for a way to multiply that does not exist, or that these frames do not have."""
-    if multiply not in ("digital", "modulator"):
-        raise ValueError(f"multiply={multiply!r} is unknown; choose 'digital' or 'modulator'")
+    check_choice("multiply", multiply, ("digital", "modulator"))
     if multiply == "modulator" and not planned.transform.direct:
         sizes = planned.transform.sizes
         raise ValueError(f"multiply='modulator' needs frames of the aperture {engine.shape}, not {sizes}")
@@ -390,9 +389,7 @@ def plan(
       real: of "dft", whether its argument is real; those of the others are.
     Raises: ValueError for sizes that no plan covers.
     """
-    names = ("dft", "fourier_mix", "circular_correlate", "position_lambda")
-    if operation not in names:
-        raise ValueError(f"operation={operation!r} is unknown; choose one of {', '.join(names)}")
+    check_choice("operation", operation, ("dft", "fourier_mix", "circular_correlate", "position_lambda"))
     x, kernel, axes = (tuple(map(operator.index, sizes)) for sizes in (x, kernel, axes))
     image = None if shape is None else tuple(map(operator.index, shape))
     if not x or min(x) < 1:

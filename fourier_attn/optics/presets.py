@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fourier_attn import paths
+from fourier_attn.choices import check_choice
 from fourier_attn.optics.engine_spec import Engine, every_parameter, read_device
 from fourier_attn.optics.from_dict import built, grouped
 from fourier_attn.optics.parts import Device, Laser, Modulator, Receiver
@@ -178,11 +179,8 @@ def preset(name: str) -> Engine:
     base, _, file = name.rpartition(":")
     if file.endswith(DEVICE_FILES) and base in ("", *PRESETS):
         return _measured(paths.given(file), base)
-    if name not in PRESETS:
-        raise ValueError(
-            f"preset={name!r} is unknown; choose one of {', '.join(PRESETS)}, or the file of a measured "
-            "device, like device.npz or chip_11x11:device.npz"
-        )
+    measured = ", or the file of a measured device, like device.npz or chip_11x11:device.npz"
+    check_choice("preset", name, PRESETS, measured)
     return PRESETS[name].engine
 
 

@@ -18,6 +18,7 @@ import safetensors.numpy
 from flax import serialization, traverse_util
 
 from fourier_attn import atomic, paths
+from fourier_attn.choices import check_choice
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
 FORMATS = ("safetensors", "msgpack")
@@ -206,8 +207,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str
     Args: torch: says in safetensors' metadata that names and shapes are those of PyTorch.
     Raises: ValueError for another format, and where the file exists or its folder does not.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown; choose one of {', '.join(FORMATS)}")
+    check_choice("format", format, FORMATS)
     if path.suffix != f".{format}":
         raise ValueError(f"{path} is not named as {format} is: end it with .{format}")
     with _written(path) as temporary:

@@ -124,7 +124,7 @@ def test_padding_may_be_tokens_like_any_other(layer: Linear | Random) -> None:
     np.testing.assert_array_equal(layer.apply(params, x, mask=mask), layer.apply(params, x))
     zero = layer.clone(padding="zero")
     assert np.abs(zero.apply(params, x, mask=mask) - layer.apply(params, x)).max() > 1e-4
-    with pytest.raises(ValueError, match="padding='none' is unknown; choose 'zero' or 'tokens'"):
+    with pytest.raises(ValueError, match="padding='none' is unknown; choose one of zero, tokens"):
         layer.clone(padding="none").apply(params, x)
 
 

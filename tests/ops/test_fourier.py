@@ -175,9 +175,7 @@ def test_layer_takes_padding_for_tokens() -> None:
 def test_layer_refuses_unknown_options() -> None:
     with pytest.raises(ValueError, match="norm='ortho' is unknown"):
         FourierMixing(norm="ortho").apply({}, normal(1, 2, 2))
-    with pytest.raises(
-        ValueError, match="padding='mask' is unknown; choose one of 'invariant', 'own', 'zero', 't"
-    ):
+    with pytest.raises(ValueError, match="padding='mask' is unknown; choose one of invariant, own, zero, t"):
         FourierMixing(padding="mask").apply({}, normal(1, 2, 2))
 
 

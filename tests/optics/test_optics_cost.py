@@ -614,7 +614,7 @@ def test_report_without_a_transform(tmp_path: Path) -> None:
     ("option", "message"),
     [
         ("--components=nowhere.toml", "nowhere.toml cannot be read as TOML"),
-        ("--tornado=jtc", "--tornado=jtc is unknown; choose among ideal"),
+        ("--tornado=jtc", "--tornado=jtc is unknown; choose from ideal"),
         ("--tornado=ideal", "detection='field' is no detector"),
     ],
 )

@@ -33,6 +33,7 @@ from ml_collections import config_flags
 from tqdm import tqdm
 
 from fourier_attn import command, paths, provenance, style
+from fourier_attn.choices import check_choices
 from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.planner import PREFER
@@ -189,8 +190,7 @@ def grid() -> list[Choice]:
     Raises: ValueError.
     """
     options = flags.FLAGS
-    if unknown := set(options.prefer) - set(PREFER):
-        raise ValueError(f"--prefer={','.join(sorted(unknown))} is unknown; choose of {', '.join(PREFER)}")
+    check_choices("--prefer", options.prefer, PREFER)
     ranges = {"bits": (2, 24), "slices": (1, 64), "averages": (1, 1_000_000)}
     whole = {name: [number(name, text, int) for text in getattr(options, name)] for name in ranges}
     power = [number("power", text, float) for text in options.power]

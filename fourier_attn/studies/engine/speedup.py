@@ -24,6 +24,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, paths, provenance, style
+from fourier_attn.choices import check_choices
 from fourier_attn.config import fit_grid, give_optional, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
@@ -236,8 +237,7 @@ def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
     if configured is not None:
         engines["configured"] = configured
     engines |= {name: presets.preset(name) for name in chosen if name.endswith(presets.DEVICE_FILES)}
-    if unknown := [name for name in chosen if name not in engines]:
-        raise ValueError(f"--tornado={','.join(unknown)} is unknown; choose among {', '.join(engines)}")
+    check_choices("--tornado", chosen, engines)
     return engines
 
 

@@ -27,6 +27,7 @@ from absl import flags
 from jaxtyping import Array
 
 from fourier_attn import command, paths, provenance, style
+from fourier_attn.choices import check_choices
 from fourier_attn.layers.attention_weights import attention_weights
 from fourier_attn.studies.inside import structure
 from fourier_attn.studies.inside.matrix_layers import AVERAGING, LAYERS, D, T, example
@@ -46,9 +47,7 @@ def define_flags() -> None:
 
 def main() -> None:
     names = list(dict.fromkeys(flags.FLAGS.layers))
-    unknown = [name for name in names if name not in LAYERS]
-    if unknown or not names:
-        raise ValueError(f"layers={','.join(unknown)} is unknown; choose of {', '.join(LAYERS)}")
+    check_choices("layers", names or [""], LAYERS)
     if flags.FLAGS.out is None and names != list(LAYERS):
         raise ValueError(f"layers={','.join(names)} are not all, which {OUT}.json has; name a file by --out")
     out, rows = paths.given(flags.FLAGS.out or OUT), []
