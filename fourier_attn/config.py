@@ -38,9 +38,9 @@ RUN = {
         one_of("", *OPTIONS["padding"]),
     ),
 }
-# With the ranges of these an update is finite where the norm of the gradient is.
+# With the ranges of these an update is finite if the norm of the gradient is.
 OPTIM = {
-    "name": Knob("adamw", '"adam" or "adamw"', one_of("adam", "adamw")),
+    "name": Knob("adamw", '"adam", "adamw", "lion", "adafactor", "sgd", "muon", or one that is registered'),
     "learning_rate": Knob(5e-4, "at its peak", at_most(1e3, positive)),
     "schedule": Knob(
         "cosine",
@@ -50,11 +50,29 @@ OPTIM = {
     "warmup_steps": Knob(100, "linear, to the peak; 0: none", at_least(0, "none")),
     "warmup_share": Knob(0.0, "of the whole schedule, in place of `warmup_steps`; 0: those", rate),
     "steps": Knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1)),
-    "weight_decay": Knob(0.01, 'decoupled, on matrices only ("adamw")', at_most(1e3, not_negative)),
+    "weight_decay": Knob(
+        0.01, 'times the rate, of matrices only; "adam" has none', at_most(1e3, not_negative)
+    ),
     "clip_norm": Knob(1.0, "global norm of the gradient; 0: not clipped", not_negative),
-    "b1": Knob(0.9, "decay of Adam's mean of the gradient", between(0.0, 0.99999)),
-    "b2": Knob(0.999, "decay of Adam's mean of its square", between(0.0, 0.99999)),
-    "eps": Knob(1e-8, "added to the root of that", between(1e-15, 1.0)),
+    "b1": Knob(
+        0.9,
+        'decay of the mean of the gradient (Adam); "lion": its weight in an update',
+        between(0.0, 0.99999),
+    ),
+    "b2": Knob(
+        0.999,
+        'decay of the mean of its square (Adam); "lion": of the mean of the gradient, usually 0.99',
+        between(0.0, 0.99999),
+    ),
+    "eps": Knob(
+        1e-8,
+        'added to the root of that (Adam); "adafactor": its square, to the square of the gradient; "muon": to '
+        "the norm of a matrix",
+        between(1e-15, 1.0),
+    ),
+    "momentum": Knob(
+        0.9, 'decay of the sum of gradients ("sgd"), or of their mean ("muon")', between(0.0, 0.99999)
+    ),
 }
 TRAIN = {
     "epochs": Knob(3, "passes over train", at_least(1, most=1_000_000)),
@@ -459,12 +477,12 @@ def check(config: Config) -> None:
         raise ValueError(
             f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
         )
-    if config.optim.b1**2 > config.optim.b2:
+    if config.optim.name in ("adam", "adamw", "muon") and config.optim.b1**2 > config.optim.b2:
         raise ValueError(
             f"optim.b1={config.optim.b1} is too large for optim.b2={config.optim.b2}: its square must be at "
             "most b2, or Adam's updates have no bound"
         )
-    if config.optim.name == "adamw" and config.optim.learning_rate * config.optim.weight_decay > 1:
+    if config.optim.name != "adam" and config.optim.learning_rate * config.optim.weight_decay > 1:
         raise ValueError(
             f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
             f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"

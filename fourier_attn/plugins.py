@@ -1,9 +1,10 @@
-"""Mixers and tasks from outside: where they come from, and how they are found again.
+"""Mixers, tasks and optimizers from outside: where they come from, and how they are found again.
 
-Two ways lead in. An installed package names them among its entry points, in the group "fourier_attn.mixers"
-or "fourier_attn.tasks"; installing it was the consent, and they are found by name. Any other module, such as
-a configuration file, calls `register_mixer` or `register_task`; a run's config.json names it. As a directory
-must not be able to execute anything, it is executed again only where somebody says so.
+Two ways lead in. An installed package names them among its entry points, in the group "fourier_attn.mixers",
+"fourier_attn.tasks" or "fourier_attn.optimizers"; installing it was the consent, and they are found by name.
+Any other module, such as a configuration file, calls `register_mixer`, `register_task` or
+`register_optimizer`; a run's config.json names it. Loading a run never executes that module, unless
+--allow_code is given.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 from fourier_attn import paths
 
-KINDS = ("mixers", "tasks")
+KINDS = ("mixers", "tasks", "optimizers")
 
 
 class Origin(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
@@ -29,7 +28,7 @@ from fourier_attn.train.evaluate import (
 )
 from fourier_attn.train.introduction import introduction
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.optimizer import build_optimizer, build_schedule
+from fourier_attn.train.optimizer import build_optimizer, build_schedule, updates_made
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.ranges import BATCHES, Watcher
 from fourier_attn.train.rundir import config_file, fingerprints
@@ -354,8 +353,7 @@ class Run:
     def progress(self) -> dict[str, Any]:
         """Means over the epoch so far, the learning rate of the latest update, memory, how fast it goes."""
         means = metrics.mean(sharding.to_host(self.state.sums))
-        count = optax.tree.get_all_with_path(self.state.opt_state, "count")[-1][1]
-        made = max(int(np.max(sharding.to_host(count))) - 1, 0)
+        made = max(int(np.max(sharding.to_host(updates_made(self.state.opt_state)))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
         speed = self.clock.read(self.step, self.config.data.batch)
         return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed

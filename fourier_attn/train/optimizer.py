@@ -1,37 +1,128 @@
-"""The optimiser: Adam or AdamW, warm-up, a schedule, clipping."""
+"""Optimizers by name, and what they share: clipping, weight decay and the learning rate's schedule."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
+from optax import contrib
 
+from fourier_attn import plugins
 from fourier_attn.config import OPTIM
 from fourier_attn.knobs import check
+
+Make = Callable[[Any], optax.GradientTransformation]
+
+
+def scale_by_adafactor(config: Any) -> optax.GradientTransformation:
+    """Adafactor without momentum: updates of RMS at most 1, times the RMS of their parameter.
+
+    Source: Shazeer and Stern, arXiv 1804.04235.
+    """
+    return optax.chain(
+        optax.scale_by_factored_rms(epsilon=config["eps"] ** 2),
+        optax.clip_by_block_rms(1.0),
+        optax.scale_by_param_block_rms(),
+    )
+
+
+def scale_by_muon(config: Any) -> optax.GradientTransformation:
+    """Muon for the dense kernels of the blocks, Adam for all other parameters.
+
+    Muon's updates have the RMS of Adam's, so that both take the same learning rate.
+
+    Raises: ValueError where the installed optax does not have it.
+    Source: Jordan et al., https://kellerjordan.github.io/posts/muon; Liu et al., arXiv 2502.16982 (the RMS).
+    """
+    if not hasattr(contrib, "MuonDimensionNumbers"):
+        raise ValueError(
+            f"optim.name='muon' is not in optax {optax.__version__}; install a newer optax, or choose another"
+        )
+    descent = contrib.muon(
+        1.0,
+        beta=config["momentum"],
+        eps=config["eps"],
+        adam_b1=config["b1"],
+        adam_b2=config["b2"],
+        muon_weight_dimension_numbers=_dense_kernels,
+        consistent_rms=0.2,
+    )
+    return optax.chain(descent, optax.scale(-1.0))
+
+
+# What makes the direction of a step from the `optim` part of the configuration: an optax transformation of
+# the clipped gradient, with the gradient's sign. Weight decay, learning rate and sign follow for all.
+OPTIMIZERS: dict[str, Make] = {
+    "adam": lambda c: optax.scale_by_adam(c["b1"], c["b2"], c["eps"]),
+    "adamw": lambda c: optax.scale_by_adam(c["b1"], c["b2"], c["eps"]),
+    "lion": lambda c: optax.scale_by_lion(c["b1"], c["b2"]),
+    "adafactor": scale_by_adafactor,
+    "sgd": lambda c: optax.trace(c["momentum"]) if c["momentum"] else optax.identity(),
+    "muon": scale_by_muon,
+}
+BUILT_IN = tuple(OPTIMIZERS)
 
 
 def build_optimizer(config: Any) -> optax.GradientTransformation:
     """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
 
-    The learning rate rises linearly over `warmup_steps`, its first value not 0, which would waste a
-    step; then it stays ("constant") or falls to zero at `steps`, along half a cosine or a line, and stays
-    there. Weight decay spares vectors (biases, normalisation).
+        w = w - rate(n) (direction(clip(g)) + weight_decay w)      n: updates made before
+
+    The learning rate rises linearly over `warmup_steps`. Its first value is not 0, which would waste a step.
+    Then it stays ("constant") or falls to zero at `steps`, along half a cosine or a line, and stays there.
+    Weight decay spares vectors (biases, normalisation); "adam" has none.
 
     Raises: ValueError for an unknown name or schedule, or a number out of range.
     """
     check("optim.", OPTIM, config)
-    decay = config["weight_decay"] if config["name"] == "adamw" else 0.0
+    name = config["name"]
+    find_optimizer(name)
     return optax.chain(
         optax.clip_by_global_norm(config["clip_norm"]) if config["clip_norm"] else optax.identity(),
-        optax.adamw(
-            build_schedule(config),
-            config["b1"],
-            config["b2"],
-            config["eps"],
-            weight_decay=decay,
-            mask=_matrices,
+        optax.chain(
+            OPTIMIZERS[name](config),
+            optax.add_decayed_weights(config["weight_decay"] if name != "adam" else 0.0, _matrices),
+            optax.scale_by_learning_rate(build_schedule(config)),
         ),
     )
+
+
+def updates_made(opt_state: Any) -> jax.Array:
+    """Returns the position in the schedule: the number of updates made, without those that were skipped."""
+    return opt_state[1][2].count
+
+
+def register_optimizer(name: str, make: Make) -> None:
+    """Adds a custom optimizer to `OPTIMIZERS`.
+
+    Call it in a configuration file or in another module. An installed package names the function among its
+    entry points instead, in the group "fourier_attn.optimizers".
+
+    Args:
+      make: returns the direction of a step from the `optim` part of the configuration, as
+        `lambda c: optax.scale_by_adam(c["b1"], c["b2"])`; see `build_optimizer` for what follows it.
+    Raises: ValueError for a name that an optimizer of this package has, and for something that is not a
+      function.
+    """
+    _add_optimizer(name, make)
+    plugins.note("optimizers", name, make.__module__)
+
+
+def find_optimizer(name: str) -> None:
+    """Loads an optimizer from an installed package if it is not in `OPTIMIZERS`. Raises: ValueError."""
+    if name not in OPTIMIZERS and (found := plugins.entry("optimizers", name)) is not None:
+        _add_optimizer(name, found)
+    if name not in OPTIMIZERS:
+        raise ValueError(f"optim.name={name!r} is unknown; choose one of {', '.join(OPTIMIZERS)}")
+
+
+def _add_optimizer(name: str, make: Any) -> None:
+    if not callable(make):
+        raise ValueError(f"the optimizer {name!r} is {make!r}; give a function of the optim part")
+    if name in BUILT_IN:
+        raise ValueError(f"there is an optimizer {name!r} already; choose another name")
+    OPTIMIZERS[name] = make
 
 
 def build_schedule(config: Any) -> optax.Schedule:
@@ -59,9 +150,28 @@ def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
 
 
 def _matrices(params: Any) -> Any:
-    """Biases of several axes, such as attention's (h, k), are vectors too."""
+    """Marks the parameters with weight decay. Biases of several axes, such as attention's (h, k), are vectors."""
 
     def is_matrix(path: tuple[Any, ...], value: Any) -> bool:
-        return jnp.ndim(value) > 1 and not jax.tree_util.keystr(path[-1:]).strip("[']").endswith("bias")
+        return jnp.ndim(value) > 1 and not _names(path)[-1].endswith("bias")
 
     return jax.tree_util.tree_map_with_path(is_matrix, params)
+
+
+def _dense_kernels(params: Any) -> Any:
+    """Returns the axes of inputs and outputs of each dense kernel in a block, None for other parameters."""
+
+    def axes(path: tuple[Any, ...], value: Any) -> Any:
+        names = _names(path)
+        in_block = any(name.startswith("block_") for name in names)
+        if not in_block or names[-1] != "kernel" or names[-2] == "mixer":  # a mixer's own kernel is a filter
+            return None
+        inputs = value.ndim - 1 if names[-2] == "out" else 1  # attention's last map is of heads and widths
+        every = tuple(range(value.ndim))
+        return contrib.MuonDimensionNumbers(every[:inputs], every[inputs:])
+
+    return jax.tree_util.tree_map_with_path(axes, params)
+
+
+def _names(path: tuple[Any, ...]) -> list[str]:
+    return jax.tree_util.keystr(path, simple=True, separator="/").split("/")

@@ -90,7 +90,8 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
         **provenance.record(*PACKAGES),
         "fingerprints": dict(fingerprints or {}),
     }
-    names = {"mixers": {config.model.mixer.name, *config.model.others}, "tasks": {config.data.task}}
+    mixers = {config.model.mixer.name, *config.model.others}
+    names = {"mixers": mixers, "tasks": {config.data.task}, "optimizers": {config.optim.name}}
     if found := plugins.record(names):
         facts |= {"plugins": found, "metric": task_of(config.data).metrics[0]}
     write_record(workdir, facts)
