@@ -66,8 +66,8 @@ OPTIM = {
     ),
     "eps": Knob(
         1e-8,
-        'added to the root of that (Adam); "adafactor": its square, to the square of the gradient; "muon": to '
-        "the norm of a matrix",
+        'added to the root of that (Adam); "adafactor": its square, to that of the gradient; "muon": to the '
+        "norm of a matrix",
         between(1e-15, 1.0),
     ),
     "momentum": Knob(

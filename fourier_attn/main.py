@@ -146,7 +146,7 @@ def train(config: Any) -> None:
 
 
 def run_code(config: Any) -> None:
-    """Executes what has registered the mixers and tasks of the run, and of the one that it starts from."""
+    """Executes the files that have registered what the run uses, and of the one that it starts from."""
     from fourier_attn.train.rundir import config_file
 
     for place in (flags.FLAGS.workdir, config and config.init_from):

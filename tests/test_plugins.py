@@ -1,4 +1,4 @@
-"""Mixers and tasks from outside: registered, trained, found again, and never executed unasked."""
+"""Mixers, tasks and optimizers from outside: registered, trained, found again, and never executed unasked."""
 
 import json
 import shutil
@@ -20,6 +20,7 @@ from fourier_attn.model import MIXERS, register_mixer
 from fourier_attn.studies import compare
 from fourier_attn.studies.engine import robustness
 from fourier_attn.studies.inside import query_keys
+from fourier_attn.train.optimizer import OPTIMIZERS, build_optimizer
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.summary import summary
 
@@ -30,6 +31,8 @@ MODULE = """
     from fourier_attn.data import TASKS
     from fourier_attn.data.tasks import register_task
     from fourier_attn.model import register_mixer
+    from fourier_attn.train import register_optimizer
+    import optax
 
 
     class Scaled(nn.Module):
@@ -43,19 +46,22 @@ MODULE = """
 
     register_mixer("scaled", Scaled)
     register_task("opinions", TASKS["reviews"])
+    register_optimizer("rms", lambda c: optax.scale_by_rms(c["b2"], c["eps"]))
     with open({seen!r}, "a") as file:
         file.write("run ")
 
 
     def get_config(task="opinions"):
-        return default("scaled", task)
+        config = default("scaled", task)
+        config.optim.name = "rms"
+        return config
 """
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """What a test registers is gone after it."""
-    tables = (MIXERS, TASKS, plugins._origins, plugins._sources)
+    tables = (MIXERS, TASKS, OPTIMIZERS, plugins._origins, plugins._sources)
     before = [dict(table) for table in tables]
     yield
     for table, values in zip(tables, before, strict=True):
@@ -65,7 +71,7 @@ def forgotten() -> Iterator[None]:
 
 def forget() -> None:
     """As a new process would know it."""
-    for table, name in ((MIXERS, "scaled"), (TASKS, "opinions")):
+    for table, name in ((MIXERS, "scaled"), (TASKS, "opinions"), (OPTIMIZERS, "rms")):
         table.pop(name, None)
     plugins._origins.clear()
     plugins._sources.clear()
@@ -180,7 +186,9 @@ def trained(tmp_path: Path, few_reviews: str) -> Path:
 def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     """Not in any mode, unless somebody says so."""
     seen, named = trained.parent / "seen", f"--workdir={trained}"
-    assert json.loads((trained / "config.json").read_text())["plugins"]["mixers"]["scaled"]["file"]
+    recorded = json.loads((trained / "config.json").read_text())["plugins"]
+    files = {kind: found[name]["file"] for kind, found in recorded.items() for name in found}
+    assert files == dict.fromkeys(("mixers", "tasks", "optimizers"), str(trained.parent / "mine.py"))
     for words in (["--mode=predict", "--text=a dull film"], ["--mode=eval"], [], ["--extend=1"]):
         code, _, error = run_here(main, named, *words)
         assert code == 2, words
@@ -256,7 +264,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "import flax.linen as nn\nimport jax.numpy as jnp\nfrom fourier_attn.data import TASKS\n"
         "class Waves(nn.Module):\n    rate: float = 2.0\n    dtype: jnp.dtype = jnp.dtype('float32')\n"
         "    def __call__(self, x, *, mask=None, train=False):\n        return x\n"
-        "letters = TASKS['reviews']\n"
+        "letters = TASKS['reviews']\nimport optax\ndef plain(config):\n    return optax.identity()\n"
     )
     info = tmp_path / "waves_for_test-1.0.dist-info"
     info.mkdir()
@@ -264,6 +272,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (info / "entry_points.txt").write_text(
         "[fourier_attn.mixers]\nwaves = waves_for_test:Waves\nbroken = waves_for_test:nothing\n"
         "[fourier_attn.tasks]\nletters = waves_for_test:letters\n"
+        "[fourier_attn.optimizers]\nplain = waves_for_test:plain\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins, "places", lambda: [str(tmp_path)])
@@ -285,13 +294,18 @@ def test_what_lies_in_the_working_directory_is_not_installed(
 def test_an_installed_package_is_found_by_name(package: str, tmp_path: Path) -> None:
     c = config.default("waves", "letters")
     assert c.model.mixer.rate == 2.0
+    c.optim.name = "plain"
+    build_optimizer(c.optim)
     config_file.save(tmp_path, c)
     written = json.loads((tmp_path / "config.json").read_text())["plugins"]
     assert written["mixers"]["waves"] == {"module": f"{package}:Waves", "file": ""}
+    assert written["optimizers"]["plain"] == {"module": f"{package}:plain", "file": ""}
     forget()
     MIXERS.pop("waves")
     TASKS.pop("letters")
+    OPTIMIZERS.pop("plain")
     assert config_file.load(tmp_path).model.mixer.rate == 2.0
+    build_optimizer(config_file.load(tmp_path).optim)
     with pytest.raises(ValueError, match="'broken' cannot be loaded"):
         config.default("broken")
 

@@ -14,9 +14,10 @@ from fourier_attn import model, provenance
 from fourier_attn.config import Config, fit_grid, mixers, tokens
 from fourier_attn.optics import presets
 from fourier_attn.train.distributed import processes
+from fourier_attn.train.optimizer import build_optimizer
 
 ONE = {"seed": 1, "data": 1, "fsdp": 1}
-COPIES = 5  # of the parameters: themselves, their gradient, Adam's two means, the best ones
+COPIES = 3  # of the parameters: themselves, their gradient, the best ones; the optimizer has its own
 PREFETCHED = 8  # batches
 FIELD = 8  # bytes of a complex number
 
@@ -69,10 +70,15 @@ def _owner(mesh: Mapping[str, int]) -> str:
     return "machine" if math.prod(mesh.values()) == 1 else "share of each device"
 
 
-def _copies(config: Config, mesh: Mapping[str, int]) -> float:
-    """How many copies of a network's parameters a device has: its own parts of all, gathered for the step."""
-    own = COPIES / mesh["fsdp"] + (mesh["fsdp"] > 1)
-    return own * config.train.seeds / mesh["seed"]
+def _held(config: Config, mesh: Mapping[str, int], params: Any) -> int:
+    """Returns the bytes of a device for these parameters of a network, whose shapes are enough.
+
+    Its own parts of all copies and of the optimizer's state, and the parameters gathered for the step.
+    """
+    state = jax.eval_shape(build_optimizer(config.optim).init, params)
+    own = (COPIES * _bytes(params) + _bytes(state)) / mesh["fsdp"]
+    gathered = _bytes(params) if mesh["fsdp"] > 1 else 0
+    return int((own + gathered) * config.train.seeds / mesh["seed"])
 
 
 def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
@@ -81,15 +87,21 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     images = m.inputs == "patches"
     t = tokens(config)
     rows, e, seeds = c.batch * t, m.emb or m.d, config.train.seeds // mesh["seed"]
-    copies, split = _copies(config, mesh), mesh["data"] * mesh["fsdp"]
-    squares = [m.length**2 for m in mixers(config) if "padding" in m and "length" in m]
-    tables = {
-        "the tables (model.vocab, model.positions, model.d)": (t if images else m.vocab + m.positions) * e,
-        "the MLP (model.d, model.mlp, model.depth)": 2 * m.depth * m.d * m.mlp,
-        "the mixers' matrices (model.d, model.positions)": sum(squares) + m.d * m.d * len(squares),
+    split, parts = mesh["data"] * mesh["fsdp"], config.train.accumulate
+    item = np.dtype(np.float32).itemsize
+    mlp = {"mlp_in": {"kernel": _array(m.d, m.mlp)}, "mlp_out": {"kernel": _array(m.mlp, m.d)}}
+    squares = [
+        {"tokens": _array(mixer.length, mixer.length), "features": _array(m.d, m.d)}
+        for mixer in mixers(config)
+        if "padding" in mixer and "length" in mixer
+    ]
+    needed = {
+        "the tables (model.vocab, model.positions, model.d)": _held(
+            config, mesh, {"embedding": _array(t if images else m.vocab + m.positions, e)}
+        ),
+        "the MLP (model.d, model.mlp, model.depth)": m.depth * _held(config, mesh, {"block_0": mlp}),
+        "the mixers' matrices (model.d, model.positions)": _held(config, mesh, squares),
     }
-    item, parts = np.dtype(np.float32).itemsize, config.train.accumulate
-    needed = {name: int(item * copies * size) for name, size in tables.items()}
     needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
         (2 if m.dtype == "bfloat16" else item) * seeds * rows // (parts * split) * m.depth * (2 * m.d + m.mlp)
     )
@@ -119,8 +131,12 @@ def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     shapes = jax.eval_shape(init, jax.random.key(0), inputs, mask)["params"]
     blocks = {f"block_{i}": layout.count(kind) for i, kind in enumerate(kinds)}
     encoder = shapes.pop("encoder")
-    count = _count(shapes) + sum(_count(part) * blocks.get(name, 1) for name, part in encoder.items())
-    return {"the parameters (model.*)": int(4 * _copies(config, mesh) * count)}
+    repeated = sum(count * _held(config, mesh, {name: encoder.pop(name)}) for name, count in blocks.items())
+    return {"the parameters (model.*)": repeated + _held(config, mesh, shapes | {"encoder": encoder})}
+
+
+def _array(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, np.float32)
 
 
 def longest(config: Config) -> jax.ShapeDtypeStruct:
@@ -131,8 +147,9 @@ def longest(config: Config) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((1, config.data.length), inputs.dtype)
 
 
-def _count(tree: Any) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(tree))
+def _bytes(tree: Any) -> int:
+    """Returns the size of the arrays of a tree, without counters."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if leaf.ndim)
 
 
 def _size(count: int) -> str:

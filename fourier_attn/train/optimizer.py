@@ -9,6 +9,7 @@ import optax
 from optax import contrib
 
 from fourier_attn import plugins
+from fourier_attn.choices import check_choice
 from fourier_attn.config import OPTIM
 from fourier_attn.knobs import check
 
@@ -16,19 +17,17 @@ Make = Callable[[Any], optax.GradientTransformation]
 
 
 def scale_by_adafactor(config: Any) -> optax.GradientTransformation:
-    """Adafactor without momentum: updates of RMS at most 1, times the RMS of their parameter.
+    """Adafactor without momentum, whose updates have an RMS of at most 1.
 
-    Source: Shazeer and Stern, arXiv 1804.04235.
+    They do not grow with their parameter, so that learning rates are those of Adam.
+
+    Source: Shazeer and Stern, arXiv 1804.04235; Zhai et al., arXiv 2106.04560 (without that scale).
     """
-    return optax.chain(
-        optax.scale_by_factored_rms(epsilon=config["eps"] ** 2),
-        optax.clip_by_block_rms(1.0),
-        optax.scale_by_param_block_rms(),
-    )
+    return optax.chain(optax.scale_by_factored_rms(epsilon=config["eps"] ** 2), optax.clip_by_block_rms(1.0))
 
 
 def scale_by_muon(config: Any) -> optax.GradientTransformation:
-    """Muon for the dense kernels of the blocks, Adam for all other parameters.
+    """Muon for the dense kernels of the blocks, Adam for all other parameters, both with Nesterov's momentum.
 
     Muon's updates have the RMS of Adam's, so that both take the same learning rate.
 
@@ -113,8 +112,7 @@ def find_optimizer(name: str) -> None:
     """Loads an optimizer from an installed package if it is not in `OPTIMIZERS`. Raises: ValueError."""
     if name not in OPTIMIZERS and (found := plugins.entry("optimizers", name)) is not None:
         _add_optimizer(name, found)
-    if name not in OPTIMIZERS:
-        raise ValueError(f"optim.name={name!r} is unknown; choose one of {', '.join(OPTIMIZERS)}")
+    check_choice("optim.name", name, OPTIMIZERS)
 
 
 def _add_optimizer(name: str, make: Any) -> None:
@@ -150,7 +148,7 @@ def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
 
 
 def _matrices(params: Any) -> Any:
-    """Marks the parameters with weight decay. Biases of several axes, such as attention's (h, k), are vectors."""
+    """Marks the parameters with weight decay. Biases of several axes, as attention's (h, k), are vectors."""
 
     def is_matrix(path: tuple[Any, ...], value: Any) -> bool:
         return jnp.ndim(value) > 1 and not _names(path)[-1].endswith("bias")

@@ -144,8 +144,8 @@ def make_train_step(
     The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
     off in a parts, every a-th row in one, whose gradients are summed: the gradient is that of the whole
     batch. Dropout draws from `key` folded with the step, so the key is the same for all steps. An update
-    whose loss or gradient is not finite is not made, and counted: Adam's update is finite where the
-    gradient's norm is. The count begins anew with each update that is made, until it has reached
+    whose loss or gradient is not finite is skipped and counted: with a gradient of finite norm the updates of
+    all `OPTIMIZERS` are finite. The count begins anew with each update that is made, until it has reached
     `skip_limit`.
     """
 

@@ -1,9 +1,11 @@
 """A run that no memory holds is refused by its shapes alone."""
 
+import jax
 import pytest
 
-from fourier_attn import config
+from fourier_attn import config, model
 from fourier_attn.train import memory
+from fourier_attn.train.optimizer import OPTIMIZERS
 
 
 def needing(**knobs: object) -> config.Config:
@@ -44,7 +46,30 @@ def test_parameters_are_counted_by_shape() -> None:
     [(_, more)] = memory.traced(c).items()
     m = c.model
     block = m.mixer.length**2 + m.d**2 + 2 * m.d * m.mlp + m.mlp + m.d + 4 * m.d
-    assert more - needed == 4 * memory.COPIES * block
+    assert more - needed == 4 * (memory.COPIES + 2) * block  # Adam has two means
+
+
+def test_the_optimizer_counts_with_its_own_state() -> None:
+    """As many copies of the large kernels as it has: Adafactor of two sums for rows and columns."""
+    found = {}
+    for name in OPTIMIZERS:
+        c = needing(optim__name=name, model__d=512, model__mlp=1024)
+        [(_, size)] = memory.traced(c).items()
+        params = jax.eval_shape(model.build(c.model).init, jax.random.key(0), model.example(c.model))[
+            "params"
+        ]
+        found[name] = size / (4 * sum(leaf.size for leaf in jax.tree.leaves(params))) - memory.COPIES
+        name, size = next(item for item in memory.cheap(c).items() if "MLP" in item[0])
+        cheaply = size / (4 * 2 * c.model.depth * 512 * 1024) - memory.COPIES
+        assert cheaply == pytest.approx({"muon": 1}.get(c.optim.name, found[c.optim.name]), abs=0.01)
+    assert {name: found[name] for name in ("adam", "adamw", "lion", "sgd")} == {
+        "adam": 2,
+        "adamw": 2,
+        "lion": 1,
+        "sgd": 1,
+    }
+    assert 0 < found["adafactor"] < 0.02
+    assert 1 < found["muon"] < 2  # Adam's for the tables and the head
 
 
 def test_what_fits_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from jaxtyping import Array
 from fourier_attn import config, model
 from fourier_attn.layers.embed import POSITIONS
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.optimizer import OPTIMIZERS, build_optimizer
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
@@ -72,6 +72,7 @@ def test_every_array_of_a_run_is_of_single_precision_whatever_the_flags_say() ->
         calibrated.model.mixer.engine.receiver.adc_range = "calibrated"
         assert doubles(calibrated, name="adam", schedule="linear") == []
         assert doubles(small(dtype="bfloat16"), name="adamw", clip_norm=0.0) == []
+        assert [(name, found) for name in OPTIMIZERS if (found := doubles(small(), name=name))] == []
 
 
 class Own(nn.Module):

@@ -145,7 +145,7 @@ def as_written(workdir: Path) -> tuple[dict[str, Any], str]:
 
 
 def allow_code(workdir: Path) -> list[str]:
-    """Executes the files that have registered the mixers and tasks of the run in `workdir`; returns them.
+    """Executes the files that have registered what the run in `workdir` uses; returns them.
 
     Only for a user who trusts them. Those of installed packages are found without it.
 
