@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import pytest
 from conftest import ROOT
 
+from fourier_attn import layers, ops
 from fourier_attn.optics import Engine
 
 WITHOUT = {
-    "Draws Sizes Problem Group sizes": "parts of ops.blocks.attend",
+    "Draws Sizes Problem Group sizes": "parts of ops.blockwise_attention.attend",
     "best_form best_method by_platform": "what is fastest where: measured, and tested with the forms",
     "batchwise matrix_dot_general": "for those who build ops and layers: devices, Flax's dense layers",
     "check": "nothing but refusals",
@@ -41,7 +42,9 @@ SHOWN = [
 
 
 def test_what_needs_no_example_exists() -> None:
+    """It is nothing that the packages export."""
     assert set(EXEMPT) <= {name for _, name in PUBLIC}
+    assert not set(EXEMPT) & {*layers.__all__, *ops.__all__}
 
 
 @pytest.mark.parametrize(("module", "name"), SHOWN, ids=lambda value: value.removeprefix("fourier_attn."))

@@ -2,6 +2,8 @@
 
 import ast
 import functools
+import importlib
+import inspect
 import json
 import posixpath
 import re
@@ -24,6 +26,7 @@ ROOMS = {
     "": "The model and its configuration",
     "data": "Data",
     "train": "Training",
+    "inference": "A trained model in use",
     "pretrained": "Published weights",
     "studies": "Studies",
 }
@@ -37,9 +40,9 @@ def write_reference(app: Sphinx) -> None:
     rooms = []
     for room, title in ROOMS.items():
         names = []
-        for file in sorted((ROOT / "fourier_attn" / room).glob("*.py")):
-            module = ".".join(["fourier_attn", *filter(None, [room]), file.stem])
-            if file.stem == "__init__" or (room == "" and file.stem == "main"):
+        for file in sorted((ROOT / "fourier_attn" / room).glob("**/*.py" if room else "*.py")):
+            module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            if file.stem == "__init__" or module == "fourier_attn.main":
                 continue
             summary = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
             names.append(module)
@@ -47,13 +50,29 @@ def write_reference(app: Sphinx) -> None:
             pages[module] = f"# {name}\n\n" + directive("automodule", module, "members")
             assert summary, f"{file} has no docstring"
         index = room or "package"
-        pages[index] = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
+        pages[index] = f"# {title}\n\n" + public(".".join(filter(None, ["fourier_attn", room])))
+        pages[index] += "## Modules\n\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
         rooms.append(index)
     pages["index"] = (
-        "# Reference\n\nEvery public function and module, from its docstring. What a room may import: "
-        "[architecture](../architecture.md).\n\n```{toctree}\n:maxdepth: 2\n\n" + "\n".join(rooms) + "\n```\n"
+        "# Reference\n\nThe names that each package exports, and every module, from its docstrings. What a "
+        "room may import: [architecture](../architecture.md).\n\n```{toctree}\n:maxdepth: 2\n\n"
+        + "\n".join(rooms)
+        + "\n```\n"
     )
     keep(folder, pages)
+
+
+def public(package: str) -> str:
+    """Returns a table of the names that a package exports, "" where it exports none."""
+    face = importlib.import_module(package)
+    rows = []
+    for name in getattr(face, "__all__", ()):
+        value = getattr(face, name)
+        if callable(value):
+            summary = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split()).replace("|", "\\|")
+            rows.append(f"| {{py:obj}}`{name} <{value.__module__}.{name}>` | {summary} |")
+    head = f"{inspect.getdoc(face)}\n\n`from {package} import NAME`:\n\n| name | |\n|---|---|\n"
+    return head + "\n".join(rows) + "\n\n" if rows else ""
 
 
 def write_mixers(app: Sphinx) -> None:

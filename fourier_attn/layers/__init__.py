@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fourier_attn.layers.fourier import FourierMixing
     from fourier_attn.layers.global_filter import GlobalFilter
     from fourier_attn.layers.heads import Features, Head, Pretraining, Question
-    from fourier_attn.layers.introspection import attention_maps, inspect
     from fourier_attn.layers.lambdas import LambdaLayer
     from fourier_attn.layers.long_conv import LongConvolution
     from fourier_attn.layers.token_conv import TokenConvolution
@@ -39,8 +38,6 @@ __all__ = [
     "Random",
     "TokenConvolution",
     "TokenEmbedding",
-    "attention_maps",
-    "inspect",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)

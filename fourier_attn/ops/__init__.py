@@ -1,4 +1,8 @@
-"""Pure functions of arrays: no parameters, no Flax, no configuration."""
+"""Pure functions of arrays: no parameters, no Flax, no configuration.
+
+The functions `attention`, `global_filter` and `patches` have the names of their modules. Import them from
+there: `from fourier_attn.ops.attention import attention`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -28,6 +28,9 @@ def test_pages_of_rooms_begin_with_their_titles(
     for room, title in pages.ROOMS.items():
         text = (tmp_path / "docs" / "api" / f"{room or 'package'}.md").read_text()
         assert text.startswith(f"# {title}\n"), room
+        package = importlib.import_module(f"fourier_attn.{room}".rstrip("."))
+        exported = {name for name in getattr(package, "__all__", ()) if callable(getattr(package, name))}
+        assert {row.split()[0] for row in text.split("{py:obj}`")[1:]} == exported, room
     assert (tmp_path / "docs" / "api" / "fourier_attn.ops.chirp.md").read_text().startswith("# ops.chirp\n")
 
 
