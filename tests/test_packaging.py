@@ -78,6 +78,24 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_module_of_the_wheel_is_imported(wheel: Path, tmp_path: Path) -> None:
+    """Without the checkout: no path files, so that an editable installation is not found either."""
+    files = [path.relative_to(wheel).with_suffix("") for path in wheel.rglob("*.py")]
+    names = sorted(".".join(path.parts).removesuffix(".__init__") for path in files)
+    assert {"fourier_attn.configs.fnet", "fourier_attn.studies.engine.pareto"} <= set(names)
+    places = [str(wheel), *(place for place in sys.path if Path(place).name == "site-packages")]
+    others = ("evidence", "launch", "benchmarks", "configs")
+    program = (
+        f"import importlib, importlib.util, sys; sys.path += {places}\n"
+        f"for name in {names}: importlib.import_module(name)\n"
+        f"assert not [name for name in {others} if importlib.util.find_spec(name)]\n"
+        "print(sys.modules['fourier_attn'].__file__)"
+    )
+    said = call(tmp_path, {}, "-I", "-S", "-c", program)
+    assert said == f"{wheel / 'fourier_attn' / '__init__.py'}\n"
+
+
+@pytest.mark.slow
 def test_the_wheel_trains_and_predicts_in_an_empty_folder(
     wheel: Path, few_reviews: str, tmp_path: Path
 ) -> None:
