@@ -6,9 +6,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from benchmarks.timing import compare, interleave, report
+from benchmarks.timing import compare, report
 from fourier_attn import command
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.studies.side_by_side import interleave
 
 LAYERS = {
     "MLP in, (32, 256, 128) -> 512": (nn.Dense, {"features": 512}, (32, 256, 128)),

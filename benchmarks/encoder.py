@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from benchmarks.timing import compare, interleave, report, temporary_bytes
+from benchmarks.timing import compare, report, temporary_bytes
 from fourier_attn import command, model
 from fourier_attn.config import Config, fit_length
 from fourier_attn.family import family, placed
+from fourier_attn.studies.side_by_side import interleave
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_init, make_keys, make_train_step, model_inputs

@@ -14,9 +14,10 @@ import numpy as np
 from absl import flags
 from jaxtyping import Array, Float, Int
 
-from benchmarks.timing import compare, interleave, report, temporary_bytes
+from benchmarks.timing import compare, report, temporary_bytes
 from fourier_attn import command
 from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.studies.side_by_side import interleave
 
 SIZES = [(8, 512, 128), (8, 512, 768), (2, 2048, 256), (32, 256, 128)]
 LONG = [

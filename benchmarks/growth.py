@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from absl import flags
 from matplotlib.figure import Figure
 
-from benchmarks.timing import RESULTS, interleave, report
+from benchmarks.timing import RESULTS, report
 from fourier_attn import command, style
 from fourier_attn.model import MIXERS
+from fourier_attn.studies.side_by_side import interleave
 
 NAMES = {  # d = 128; 8 heads as wide as the model, where nothing else is said
     "attention": ("attention", {}),

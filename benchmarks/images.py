@@ -14,11 +14,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from benchmarks.timing import compare, interleave, report
+from benchmarks.timing import compare, report
 from fourier_attn import command
 from fourier_attn.layers.embed import PatchEmbedding
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.relative_position import by_matrix
+from fourier_attn.studies.side_by_side import interleave
 
 SIZES = {  # images, patch, stride, width
     "(128, 28, 28, 1), patch 4 -> 128": ((128, 28, 28, 1), 4, 4, 128),

@@ -18,10 +18,11 @@ import jax
 import optax
 from absl import flags
 
-from benchmarks.timing import compare, interleave, report
+from benchmarks.timing import compare, report
 from configs import fnet, identity
 from fourier_attn import command, data, model
 from fourier_attn.data.batches import Batches
+from fourier_attn.studies.side_by_side import interleave
 from fourier_attn.train import metrics
 from fourier_attn.train.clock import Clock
 from fourier_attn.train.distributed.signals import StopSignals

@@ -23,12 +23,13 @@ from absl import flags
 from benchmarks import growth, literal, ours
 from benchmarks.inputs import LAYERS, B, D, H, K
 from benchmarks.race import SETTING, Step, race, started
-from benchmarks.timing import compare, interleave, report
+from benchmarks.timing import compare, report
 from fourier_attn import command
 from fourier_attn.layers.attention import Attention
 from fourier_attn.ops.circular import circular_attention, circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.token_conv import token_convolve
+from fourier_attn.studies.side_by_side import interleave
 
 LOCAL = [  # grid, width, taps, rounds of the slow side
     ((256,), 64, (3,), 15),

@@ -17,7 +17,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.mixers import side_by_side
-from benchmarks.timing import compare, interleave, report
+from benchmarks.timing import compare, report
 from configs import optical_circular11
 from fourier_attn import command, model
 from fourier_attn.ops.circular import circular_correlate
@@ -32,6 +32,7 @@ from fourier_attn.optics import (
 )
 from fourier_attn.optics.presets import PRESETS
 from fourier_attn.studies.engine.step_timing import step_functions
+from fourier_attn.studies.side_by_side import interleave
 
 APERTURES = 4096
 DRAWS = 4  # modulator amplitude and phase, and two balanced pairs of detectors

@@ -17,6 +17,7 @@ from fourier_attn import command, config, data, model
 from fourier_attn.data import reading
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
 from fourier_attn.inference.predictor import Predictor
+from fourier_attn.studies.side_by_side import interleave
 from fourier_attn.train.evaluate import evaluate_split
 
 
@@ -42,7 +43,7 @@ def main() -> None:
         "Predictor": lambda: predictor(texts) and None,
         "evaluation": lambda: evaluate_split(predictor.eval_step, params, splits.test)[1].sum(),
     }
-    seconds = timing.interleave(sides, rounds=flags.FLAGS.rounds)
+    seconds = interleave(sides, rounds=flags.FLAGS.rounds)
     row = {"what": f"{len(texts):,} reviews", **timing.compare(seconds, "Predictor", "evaluation")}
     row["reviews_per_s"] = round(1e3 * len(texts) / row["ours_ms"])
     timing.report("predictor", [row])

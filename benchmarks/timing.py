@@ -1,7 +1,6 @@
-"""Side-by-side timing in one process, medians and ratios; and the file that results are written to."""
+"""Compares timings of two sides, and writes the files of results."""
 
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,11 @@ import jax
 
 from fourier_attn import provenance
 from fourier_attn.allocator import keep_memory
+from fourier_attn.columns import aligned
 
 keep_memory()  # for all sides, as in the programs; it must come before the first array
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks"
 COMMIT = provenance.commit()  # now, since the sources may change while this process measures
-
-
-def interleave(
-    sides: dict[str, Callable[[], Any]], rounds: int = 15, calls: int = 1
-) -> dict[str, list[float]]:
-    """Seconds per call of each side: a warm-up each, then `rounds` times `calls` calls, side after side."""
-    for side in sides.values():
-        jax.block_until_ready(side())
-    seconds = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, side in sides.items():
-            begin = time.perf_counter()
-            results = [side() for _ in range(calls)]
-            jax.block_until_ready(results)
-            seconds[name].append((time.perf_counter() - begin) / calls)
-    return seconds
 
 
 def compare(seconds: dict[str, list[float]], ours: str, other: str) -> dict[str, Any]:
@@ -61,9 +45,7 @@ def report(
     """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = [columns, *([str(row.get(key, "")) for key in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    for line in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    print("\n".join(aligned(cells)))
     facts = provenance.record(*peers) | {"commit": COMMIT} | ({"setting": setting} if setting else {})
     path = RESULTS / f"{name}-{jax.default_backend()}.json"
     provenance.write(path, facts | {"rows": rows})

@@ -42,6 +42,17 @@ def given(name: str | Path) -> Path:
         return Path.cwd() / path  # absolute, so that its ~ is not taken for a home
 
 
+def check_new(path: Path, cure: str) -> None:
+    """Checks that nothing exists at a path that is to be written.
+
+    Args:
+      cure: what the user can do, for the message.
+    Raises: ValueError.
+    """
+    if path.exists() or path.is_symlink():
+        raise ValueError(f"{path} exists and is not overwritten; {cure}")
+
+
 def absolute(name: str) -> str:
     """Returns a name as it is stored, which leads to the same file from any directory; "" stays.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import atomic
+from fourier_attn.columns import aligned
 from fourier_attn.train.summary import is_finished, summary
 from launch.grid import Point
 
@@ -69,10 +70,9 @@ def table(rows: Sequence[Row]) -> str:
     knobs = list(rows[0].values)
     cells = [[f"validation {metric}", f"test {metric}", *knobs, "state"]]
     cells += [[show(r.validation), show(r.test), *r.values.values(), r.state] for r in ordered(rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    lines = aligned(cells)
     lines += [f"{r.state}: {r.run}: {r.error or 'see its output'}" for r in rows if r.state == "failed"]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(lines)
 
 
 def show(value: Any) -> str:

@@ -152,8 +152,7 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
 def _new(to: Path) -> Iterator[Path]:
     """A folder that gets the name `to`, with the sums of its files, when the context ends well."""
     to = to.absolute()
-    if to.exists() or to.is_symlink():
-        raise ValueError(f"to={to} exists and is not overwritten; name a new folder")
+    paths.check_new(to, "name a new folder, --to=DIR")
     try:
         atomic.make_folder(to.parent)
     except OSError as error:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from fourier_attn import paths
 from fourier_attn.choices import check_choice
+from fourier_attn.columns import aligned
 from fourier_attn.optics.engine_spec import Engine, every_parameter, read_device
 from fourier_attn.optics.from_dict import built, grouped
 from fourier_attn.optics.parts import Device, Laser, Modulator, Receiver
@@ -52,12 +53,7 @@ class Preset(NamedTuple):
         """One line for each parameter that is not off: name, value, unit, provenance."""
         of = {name: (str(value), what.unit) for _, name, what, value in every_parameter(self.engine)}
         rows = [(name, *of[name], provenance) for name, provenance in self.provenance().items()]
-        widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-        lines = []
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return "\n".join(aligned(rows))
 
 
 # Half a milliwatt a pixel, 16 uW of it at the detectors: 99,000 electrons in a nanosecond. The amplifiers

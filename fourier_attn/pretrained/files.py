@@ -226,8 +226,7 @@ def absent(path: Path) -> None:
 
     Raises: ValueError where it exists, or its folder does not.
     """
-    if path.exists() or path.is_symlink():
-        raise ValueError(f"{path} exists and is not overwritten; name a new file or move it away")
+    paths.check_new(path, "name a new file or move it away")
     if not path.parent.is_dir():
         raise ValueError(f"the folder {path.parent} does not exist; make it first")
 

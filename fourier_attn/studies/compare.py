@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fourier_attn import atomic, command, paths, style
+from fourier_attn.columns import aligned
 from fourier_attn.studies.runs import labels
 from fourier_attn.train.summary import Summary, differing, summary
 
@@ -43,7 +44,7 @@ def main(*directories: str) -> None:
     if len({run.rows.get("test") for run in runs if run.rows}) > 1:
         print("note: the runs were tested on different rows, see data.* in config.json", file=sys.stderr)
     rows = table(runs)
-    print("\n".join(lines(rows)))
+    print("\n".join(aligned(rows)))
     if flags.FLAGS.out:
         out = paths.given(flags.FLAGS.out)
         written = io.StringIO(newline="")
@@ -77,12 +78,6 @@ def shown(value: float | int | str | None) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else f"{value:.10g}"
-
-
-def lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Cells in columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 @style.styled()

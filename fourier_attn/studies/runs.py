@@ -46,6 +46,14 @@ def directories() -> list[Path]:
     return found
 
 
+def new_files(base: Path) -> tuple[Path, Path]:
+    """Returns the files BASE.json and BASE.png for a study. Raises: ValueError where one of them exists."""
+    table, picture = (base.with_name(f"{base.name}{ending}") for ending in (".json", ".png"))
+    for path in (table, picture):
+        paths.check_new(path, f"move it away, or name this study, --out={base.name}-2")
+    return table, picture
+
+
 def labels(directories: Sequence[Path]) -> list[str]:
     """Returns a name for each of several runs: the shortest end of its path that no other run's path has.
 

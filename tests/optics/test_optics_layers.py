@@ -216,4 +216,4 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
     assert (tmp_path / "exact" / "robustness.png").stat().st_size > 1000
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert again.returncode == 2
-    assert "robustness.json is there from an earlier sweep; move it away, or name this one" in again.stderr
+    assert "robustness.json exists and is not overwritten; move it away, or name this study" in again.stderr

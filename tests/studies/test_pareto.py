@@ -121,7 +121,7 @@ def test_a_search_from_end_to_end(few_reviews: str, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "pareto.png").stat().st_size > 10_000
     code, _, error = run_here(pareto, *words)
     assert code == 2
-    assert "is there from an earlier sweep" in error
+    assert "exists and is not overwritten" in error
 
 
 def test_joules_of_an_earlier_result_are_computed_again(tmp_path: Path) -> None:

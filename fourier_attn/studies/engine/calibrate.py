@@ -30,6 +30,7 @@ from fourier_attn import atomic, command, paths, provenance, style, train
 from fourier_attn.config import Config, default, set_engine
 from fourier_attn.optics import Engine, calibrate, optical_dft2, presets
 from fourier_attn.optics.calibration import corrections, passes, residual_db, transfer_matrix
+from fourier_attn.studies import runs
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
 MEASURED = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
@@ -60,12 +61,7 @@ def main() -> None:
         raise ValueError(f"--phase={phases} and --gain={gains} must be pairs, one for each device")
     if (options.workdir is None) != (options.init_from is None):
         raise ValueError("--workdir and --init_from go together: where networks go, and what they begin with")
-    report, picture = (paths.given(f"{options.out}{ending}") for ending in (".json", ".png"))
-    for path in (report, picture):
-        if path.exists():
-            raise ValueError(
-                f"{path} is there from an earlier study; move it away, or name this one, --out=..."
-            )
+    report, picture = runs.new_files(paths.given(options.out))
     given, rows = presets.preset(options.engine), []
     hidden = [
         given.replace(static_phase_rms=phase, static_gain_rms=gain, seed=options.seed)

@@ -23,14 +23,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from tqdm import tqdm
 
-from fourier_attn import command, provenance, style
+from fourier_attn import command, paths, provenance, style
+from fourier_attn.columns import aligned
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import drifts, recalibration
 from fourier_attn.studies import runs
 from fourier_attn.studies.bands import band, plot_band
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
-from fourier_attn.studies.engine.robustness import choose_engines, new_files, number
+from fourier_attn.studies.engine.robustness import choose_engines, number
 
 Rows = Sequence[dict[str, Any]]
 NEVER = math.inf  # interval of a device that is not calibrated again
@@ -55,7 +56,7 @@ def main() -> None:
     options, ages = flags.FLAGS, seconds("ages", least=0.0)
     intervals = [NEVER, *seconds("intervals", least=1e-9)]
     [directory] = runs.directories()
-    table, picture = new_files(directory, options.out)
+    table, picture = runs.new_files(directory / paths.given(options.out))
     evaluator = EngineEvaluator(directory, options.data_dir, options.examples)
     engine = drifting(choose_engines([evaluator])[0])
     costs = [cost(engine, interval) for interval in intervals]
@@ -193,15 +194,13 @@ def print_table(rows: Rows, costs: Rows) -> None:
     """Mean and half of the 95 % band, in percent."""
     found = curves(rows)
     print(f"{rows[0]['run']}: {rows[0]['split']} accuracy, %; exact {100 * rows[0]['accuracy']:.2f}")
-    print(f"{'age, s':<26}" + "".join(f"{age:>14g}" for age in next(iter(found.values()))))
+    lines = [["age, s", *(f"{age:g}" for age in next(iter(found.values()))), "more passes"]]
     for (interval, ages), price in zip(found.items(), costs, strict=True):
         cells = [band(values) for values in ages.values()]
         share = price["passes_for_each_of_work"]
-        print(
-            f"{name(interval):<26}"
-            + "".join(f"{100 * mean:8.2f} ±{100 * half:4.2f}" for mean, half in cells)
-            + f"   {share:.2g} more passes"
-        )
+        accuracies = [f"{100 * mean:.2f} ± {100 * half:.2f}" for mean, half in cells]
+        lines.append([name(interval), *accuracies, f"{share:.2g}"])
+    print("\n".join(aligned(lines, right=True)))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ from fourier_attn.studies import runs
 from fourier_attn.studies.engine import frontier
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.projection import Options, energy_at_corners
-from fourier_attn.studies.engine.robustness import new_files, number
+from fourier_attn.studies.engine.robustness import number
 from fourier_attn.studies.engine.step_timing import measure
 from fourier_attn.studies.engine.workload import Work, layers, transforms
 
@@ -107,7 +107,7 @@ def main() -> None:
         write(document, out.with_name(f"{out.name}.json"), out.with_name(f"{out.name}.png"))
         return
     [directory] = runs.directories()
-    table, picture = new_files(directory, options.out)
+    table, picture = runs.new_files(directory / paths.given(options.out))
     finder = EngineEvaluator(directory, options.data_dir, options.search_examples)
     if finder.public != "test":
         raise ValueError(

@@ -22,13 +22,13 @@ from absl import flags
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from fourier_attn import command, provenance, style
+from fourier_attn import command, paths, provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import runs
 from fourier_attn.studies.bands import band, plot_band
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
-from fourier_attn.studies.engine.robustness import choose_engines, new_files, number
+from fourier_attn.studies.engine.robustness import choose_engines, number
 
 Rows = Sequence[dict[str, Any]]
 ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")
@@ -54,7 +54,7 @@ def main() -> None:
     if not photons or not all(0 < n < math.inf for n in photons):
         raise ValueError(f"--photons={photons} must be positive, and one at least")
     directories = runs.directories()
-    table, picture = new_files(directories[0], options.out)
+    table, picture = runs.new_files(directories[0] / paths.given(options.out))
     evaluators = [
         EngineEvaluator(directory, options.data_dir, options.examples, name)
         for directory, name in zip(directories, runs.labels(directories), strict=True)

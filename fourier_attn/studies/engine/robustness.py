@@ -17,7 +17,6 @@ an earlier sweep are not overwritten.
 """
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -47,7 +46,7 @@ def main() -> None:
     """Sweeps one run, or two."""
     bits, noises = grid()
     directories = runs.directories()
-    table, picture = new_files(directories[0], flags.FLAGS.out)
+    table, picture = runs.new_files(directories[0] / paths.given(flags.FLAGS.out))
     evaluators = [
         EngineEvaluator(directory, flags.FLAGS.data_dir, flags.FLAGS.examples, name)
         for directory, name in zip(directories, runs.labels(directories), strict=True)
@@ -92,20 +91,6 @@ def number(option: str, text: str, kind: type) -> Any:
         return kind(text)
     except ValueError as error:
         raise ValueError(f"--{option}={text} is no number; give some, like --{option}=2,4,8") from error
-
-
-def new_files(directory: Path, name: str) -> tuple[Path, Path]:
-    """The table and the picture to be written.
-
-    Raises: ValueError where an earlier sweep has written them.
-    """
-    files = directory / paths.given(f"{name}.json"), directory / paths.given(f"{name}.png")
-    for path in files:
-        if path.exists():
-            raise ValueError(
-                f"{path} is there from an earlier sweep; move it away, or name this one, --out={name}-2"
-            )
-    return files
 
 
 def choose_engines(evaluators: list[EngineEvaluator]) -> list[Engine]:

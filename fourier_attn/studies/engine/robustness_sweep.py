@@ -13,6 +13,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from fourier_attn import style
+from fourier_attn.columns import aligned
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
@@ -62,9 +63,10 @@ def print_table(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Seq
     for run in runs(rows):
         exact, table = percentages(rows, run, bits, noises)
         print(f"{run}: {rows[0]['split']} accuracy, %; exact {exact:.2f}")
-        print("noise x   " + "".join(f"{f'{b} bit':>9}" for b in bits))
+        lines = [["noise x", *(f"{b} bit" for b in bits)]]
         for noise, cells in zip(noises, table.mean(axis=2), strict=True):
-            print(f"{noise:<10g}" + "".join(f"{cell:9.2f}" for cell in cells))
+            lines.append([f"{noise:g}", *(f"{cell:.2f}" for cell in cells)])
+        print("\n".join(aligned(lines, right=True)))
 
 
 @style.styled()

@@ -25,6 +25,7 @@ from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import command, paths, provenance, style
 from fourier_attn.choices import check_choices
+from fourier_attn.columns import aligned
 from fourier_attn.config import fit_grid, give_optional, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
@@ -72,19 +73,6 @@ A100        Calculated from its specification, not measured: every real number i
             A100."""
 
 
-def align(rows: list[list[str]]) -> str:
-    """Rows of cells in columns, the first to the left and numbers to the right; a single cell runs on."""
-    full = [row for row in rows if len(row) > 2]
-    widths = [max(len(cell) for cell in column) for column in zip(*full, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = rest
-        if len(rest) > 1:
-            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
-    return "\n".join(lines)
-
-
 def measured_table(taken: dict[str, Taken], batch: int) -> str:
     """Times of a step and of its transforms, and the speed-up were the transforms for nothing."""
     head = ["", "step ms", "no mixer ms", "with transform ms", "transform ms", "share %", "us / example"]
@@ -96,7 +84,7 @@ def measured_table(taken: dict[str, Taken], batch: int) -> str:
         cells = [f"{1e3 * seconds:.3f}" for seconds in times]
         share, each = f"{100 * took.share:.1f}", f"{1e6 * took.transform / batch:.2f}"
         rows.append([mode, *cells, share, each, f"{limit:.3f}"])
-    return align(rows)
+    return "\n".join(aligned(rows, right=True))
 
 
 def spread(values: dict[str, float], scale: float = 1.0) -> str:
@@ -119,7 +107,7 @@ def time_table(results: dict[str, dict[str, Any]], batch: int) -> str:
             rows.append([name, f"no plan: {result['no_plan']}"])
         else:
             rows.append([name, *_time_cells(result, batch)])
-    lines = [align(rows), ""]
+    lines = [*aligned(rows, right=True), ""]
     for title, key in (("plan", "method"), ("no energy", "no_energy")):
         presets_of: dict[str, list[str]] = {}
         for name, result in results.items():
@@ -157,7 +145,7 @@ def energy_table(results: dict[str, dict[str, Any]], batch: int) -> str:
             rows.append(["uJ / example", *lines, "total"])
         cells = [f"{1e6 * joule / batch:.3g}" for joule in lines.values()]
         rows.append([name, *cells, spread(totals, 1e6 / batch)])
-    return align(rows) if rows else "no preset has an energy"
+    return "\n".join(aligned(rows, right=True)) if rows else "no preset has an energy"
 
 
 def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:

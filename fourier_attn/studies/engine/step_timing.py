@@ -1,7 +1,6 @@
 """How long a network's step takes on the present device, and its transforms alone: medians, in turn."""
 
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from fourier_attn.config import ENGINES
 from fourier_attn.optics import components
 from fourier_attn.studies.engine.cpu_power import Power, cpu_power
 from fourier_attn.studies.engine.workload import Work, layers
+from fourier_attn.studies.side_by_side import interleave
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
@@ -69,7 +69,8 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
         sides["inference", name], sides["training", name] = step_functions(config, network)
     if job:
         sides |= _parts(config, job)
-    median, rounds = interleave(sides, budget_s)
+    seconds = interleave(sides, rounds=3, budget_s=budget_s, refill=True)
+    median = {name: statistics.median(values) for name, values in seconds.items()}
     taken = {}
     for mode in MODES:
         compute = median.get((mode, "compute"), 0.0)
@@ -86,7 +87,7 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
         step = sides["inference", "step"]
         duration = min(budget_s, POWER_S)
         power = cpu_power(lambda: jax.block_until_ready(step()), duration, library=library)
-    return Measured(taken, rounds, power)
+    return Measured(taken, len(seconds["inference", "step"]), power)
 
 
 def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -152,22 +153,3 @@ def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
     """Forward and backward."""
     y, pull = jax.vjp(function, *arrays)
     return pull(y)
-
-
-def interleave(sides: dict[Any, Callable[[], Any]], budget_s: float) -> tuple[dict[Any, float], int]:
-    """Median seconds of each side, all in turn, three rounds at least; and the number of rounds.
-
-    A call before the timed one fills the caches, which the others have emptied.
-    """
-    for side in sides.values():  # compiles
-        jax.block_until_ready(side())
-    taken = {name: [] for name in sides}
-    rounds, start = 0, time.perf_counter()
-    while rounds < 3 or time.perf_counter() - start < budget_s:
-        rounds += 1
-        for name, side in sides.items():
-            jax.block_until_ready(side())
-            begin = time.perf_counter()
-            jax.block_until_ready(side())
-            taken[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(values) for name, values in taken.items()}, rounds
