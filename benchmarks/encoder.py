@@ -44,15 +44,15 @@ def encoder(name: str, depth: int, d: int, t: int) -> Config:
 
 
 def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
-    draw, p = np.random.default_rng(0), round(0.15 * t)
+    rng, p = np.random.default_rng(0), round(0.15 * t)
     return {
-        "inputs": jnp.asarray(draw.integers(7, vocab, (b, t)), jnp.int32),
-        "label": jnp.asarray(draw.integers(0, 2, b), jnp.int32),
+        "inputs": jnp.asarray(rng.integers(7, vocab, (b, t)), jnp.int32),
+        "label": jnp.asarray(rng.integers(0, 2, b), jnp.int32),
         "weight": jnp.ones(b),
         "mlm_positions": jnp.asarray(
-            np.sort(draw.permuted(np.tile(np.arange(t), (b, 1)), axis=1)[:, :p], 1), jnp.int32
+            np.sort(rng.permuted(np.tile(np.arange(t), (b, 1)), axis=1)[:, :p], 1), jnp.int32
         ),
-        "mlm_labels": jnp.asarray(draw.integers(7, vocab, (b, p)), jnp.int32),
+        "mlm_labels": jnp.asarray(rng.integers(7, vocab, (b, p)), jnp.int32),
         "mlm_weights": jnp.ones((b, p)),
     }
 

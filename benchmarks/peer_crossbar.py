@@ -28,9 +28,9 @@ STEPS = 2**8 - 2
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:
     """Images and kernels."""
-    draw = np.random.default_rng(0)
-    images = draw.standard_normal((IMAGES, SIDE, SIDE)).astype(np.float32)
-    return images, (draw.standard_normal((KERNELS, 3, 3)) / 3).astype(np.float32)
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((IMAGES, SIDE, SIDE)).astype(np.float32)
+    return images, (rng.standard_normal((KERNELS, 3, 3)) / 3).astype(np.float32)
 
 
 def exact(images: np.ndarray, kernel: np.ndarray) -> np.ndarray:

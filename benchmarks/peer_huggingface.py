@@ -32,13 +32,13 @@ IMAGES = (8, 224, 224, 3)
 
 
 def batch() -> dict[str, np.ndarray]:
-    draw = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     return {
-        "inputs": draw.integers(7, 32_000, (B, T)),
-        "types": draw.integers(0, 2, (B, T)),
-        "mlm_positions": np.sort(draw.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1),
-        "mlm_labels": draw.integers(7, 32_000, (B, P)),
-        "label": draw.integers(0, 2, B),
+        "inputs": rng.integers(7, 32_000, (B, T)),
+        "types": rng.integers(0, 2, (B, T)),
+        "mlm_positions": np.sort(rng.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1),
+        "mlm_labels": rng.integers(7, 32_000, (B, P)),
+        "label": rng.integers(0, 2, B),
     }
 
 

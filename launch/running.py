@@ -23,7 +23,7 @@ class Running:
 
     Args:
       folder: of its output, `ID_PROCESS_log.out` and `.err`.
-      grace: seconds for the others to end when one has failed, before they are told to, and then killed.
+      grace: seconds for the others to end when one has failed, before they get a signal, and then killed.
     """
 
     def __init__(self, task: Task, folder: Path, grace: float, show: bool = False):
@@ -45,7 +45,7 @@ class Running:
         names = ("out", "err") if show else ()
         streams = {"out": sys.stdout, "err": sys.stderr}
         self.shown = [(Shown(self.log(0, name)), streams[name]) for name in names]
-        self.ended_since = self.told_since = 0.0
+        self.ended_since = self.signalled_since = 0.0
         self.killed = False
 
     def log(self, process: int, name: str) -> Path:
@@ -71,10 +71,10 @@ class Running:
             self.ended_since = now
         if not self.ended_since or now - self.ended_since < self.grace:
             return
-        if not self.told_since:
-            self.told_since = now
+        if not self.signalled_since:
+            self.signalled_since = now
             self.hand_on(signal.SIGTERM)
-        elif now - self.told_since > self.grace and not self.killed:
+        elif now - self.signalled_since > self.grace and not self.killed:
             self.killed = True
             self.hand_on(signal.SIGKILL)
 
@@ -96,7 +96,7 @@ class Running:
     def exit_code(self, received: int = 0) -> int:
         """That of the whole, after a signal or none."""
         codes = [code for _, code in self.codes()]
-        codes += [128 + signal.SIGKILL] * (self.processes - len(codes))  # killed before it could tell
+        codes += [128 + signal.SIGKILL] * (self.processes - len(codes))  # killed before it could note them
         return exit_code(codes, received)
 
     def error(self, process: int) -> str:

@@ -25,7 +25,7 @@ HANDED_ON = (*STOPPING, signal.SIGUSR2)  # to a command as SIGUSR1, since SIGUSR
 LIBC = ctypes.CDLL(None)
 PARENT_DEATH = 1  # Linux: PR_SET_PDEATHSIG
 POLL = 0.1  # seconds
-LINGER = 120.0  # seconds that SLURM has to end, or to requeue, a job that it told to stop
+LINGER = 120.0  # seconds that SLURM has to end, or to requeue, a job after a signal
 
 
 @dataclasses.dataclass
@@ -41,7 +41,7 @@ class Task:
       coordinator: host:port at which the processes of this machine meet; "" for one, and under SLURM.
       watched: whether a launcher waits for it, and holds a lock; without it the command ends.
       requeues: how often the job may be queued again because the command was killed.
-      name: of the files by which it and its launcher tell each other things.
+      name: of the files by which it and its launcher exchange notes.
     """
 
     command: tuple[str, ...]
@@ -51,8 +51,8 @@ class Task:
     requeues: int = 0
     name: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex[:8])
     child: subprocess.Popen | None = dataclasses.field(default=None, init=False, compare=False)
-    told: bool = dataclasses.field(default=False, init=False, compare=False)  # to stop
-    warned: bool = dataclasses.field(default=False, init=False, compare=False)  # that it will be
+    stopping: bool = dataclasses.field(default=False, init=False, compare=False)  # a signal came
+    warned: bool = dataclasses.field(default=False, init=False, compare=False)  # a signal will come
 
     def __call__(self) -> int:
         """Runs the command to its end.
@@ -107,7 +107,7 @@ class Task:
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
         """Notes a signal that SLURM gives to every process of a step, and so to the command, too."""
-        self.told = True
+        self.stopping = True
 
     def note_usr2(self) -> None:
         """Remembers that submitit's signal has come, which submitit then acts upon, in process 0 only."""
@@ -124,7 +124,7 @@ class Task:
         """Sends the command the signals that the launcher has written since; returns how many there are."""
         numbers = orders.read_text().split() if orders.exists() else []
         for number in numbers[done:]:
-            self.told = True
+            self.stopping = True
             if self.running() and self.child:
                 self.child.send_signal(int(number))
         return len(numbers)
@@ -140,7 +140,7 @@ class Task:
 
     def checkpoint(self) -> DelayedSubmission:
         """What submitit queues again, when the command has saved and left; a finished one will do nothing."""
-        if self.child and self.running() and not self.told:
+        if self.child and self.running() and not self.stopping:
             self.child.send_signal(signal.SIGTERM)
         while self.child and self.running():
             time.sleep(POLL)
@@ -150,7 +150,7 @@ class Task:
         """Queues the job again where its command was killed, or waits until SLURM does what it announced."""
         if code <= 128:
             return
-        if self.told or self.warned:
+        if self.stopping or self.warned:
             time.sleep(LINGER)
             return
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))

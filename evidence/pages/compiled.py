@@ -101,7 +101,7 @@ def _megabytes(row: Row | None) -> str:
 
 
 def _cycles(row: Row | None) -> str:
-    """In thousands; nothing where the compiler does not tell."""
+    """Returns thousands of cycles; nothing where the compiler gives none."""
     if row is None or not row["compiles"] or "cycles" not in row:
         return ""
     return significant(row["cycles"] / 1e3)

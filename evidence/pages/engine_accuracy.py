@@ -1,4 +1,4 @@
-"""Tables of accuracy over age, over photons and over joules."""
+"""Makes tables of accuracy over age, over photons and over joules."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fourier_attn.studies.engine import drift, frontier, photons
 
 
 def over_ages(results: Results, name: str) -> str:
-    """A line for each interval of calibration, a column for each age; half of the 95 % bands over devices."""
+    """Lists accuracy by interval of calibration and age, with half of the 95 % bands over devices."""
     found = results.runs(name)
     if not found:
         return table(["calibrated"], [[NOT_RUN]])
@@ -31,7 +31,7 @@ def over_ages(results: Results, name: str) -> str:
 
 
 def over_photons(results: Results, name: str) -> str:
-    """A line for each run, a column for each number of photons; half of the 95 % bands over devices."""
+    """Lists accuracy by run and number of photons, with half of the 95 % bands over devices."""
     found = results.runs(name)
     if not found:
         return table(["run"], [[NOT_RUN]])
@@ -46,7 +46,7 @@ def over_photons(results: Results, name: str) -> str:
 
 
 def over_joules(results: Results, name: str) -> str:
-    """A line for each engine that was judged on test, and for the processor; 95 % intervals over examples."""
+    """Lists the engines that were tested, and the processor, with 95 % intervals over examples."""
     found = results.runs(name)
     head = ["", "engine", "accuracy, %", "95 %", "energy, uJ", "low to high"]
     if not found:
@@ -54,13 +54,13 @@ def over_joules(results: Results, name: str) -> str:
     rows = found[name]["rows"]
     (exact,), (processor,) = frontier.part(rows, "exact"), frontier.part(rows, "electronic")
     lines = []
-    for number, row in enumerate(frontier.part(rows, "judged"), 1):
-        lines.append([str(number), frontier.words(row), *_judged(row, exact["examples"])])
-    lines.append(["", "exact transform, this machine's processor", *_judged(processor, exact["examples"])])
+    for number, row in enumerate(frontier.part(rows, frontier.TESTED), 1):
+        lines.append([str(number), frontier.words(row), *_tested(row, exact["examples"])])
+    lines.append(["", "exact transform, this machine's processor", *_tested(processor, exact["examples"])])
     return table(head, lines) + notes(found)
 
 
-def _judged(row: dict[str, Any], examples: int) -> list[str]:
+def _tested(row: dict[str, Any], examples: int) -> list[str]:
     low, high = interval(row["accuracy"], examples)
     joules = row["joules"]
     ends = f"{significant(1e6 * joules['low'])} to {significant(1e6 * joules['high'])}"

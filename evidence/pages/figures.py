@@ -1,4 +1,4 @@
-"""Pictures in results, drawn again from their JSON files: python -m evidence.pages.figures [--check]
+"""Plots the pictures of results again from their JSON files: python -m evidence.pages.figures [--check]
 
 Nothing is measured. With --check nothing is written, and a picture that its file does not give is an error.
 """
@@ -40,7 +40,7 @@ SWEEPS = "robustness-*.json"  # beside the cells of a report
 
 
 def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """Names of all pictures in results, without the ending, and what draws each.
+    """Yields the name of each picture in results, without the ending, and the function that plots it.
 
     Raises: ValueError for a file that is missing.
     """
@@ -48,22 +48,22 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield name, partial(_plotted, from_document, root / "results" / f"{name}.json")
     for cells in sorted(root.glob("results/evidence/*/cells")):
         directory = cells.parent
-        for name, draw in write.pictures(Ledger(directory)).items():
-            yield f"evidence/{directory.name}/{Path(name).stem}", draw
+        for name, plot in write.pictures(Ledger(directory)).items():
+            yield f"evidence/{directory.name}/{Path(name).stem}", plot
         for path in sorted(directory.glob(SWEEPS)):
             yield f"evidence/{directory.name}/{path.stem}", partial(_plotted, robustness_sweep.plot, path)
 
 
-def _plotted(draw: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
+def _plotted(plot: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
     try:
         document = json.loads(path.read_text())
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} cannot be read ({error}); run the command that writes it") from error
-    return draw(document)
+    return plot(document)
 
 
 def same(a: bytes, b: bytes) -> bool:
-    """Whether two PNG files show the same."""
+    """Returns whether two PNG files show the same picture."""
     first, second = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in (a, b))
     return np.array_equal(first, second)
 
@@ -77,13 +77,13 @@ def main() -> None:
     root, others = paths.given(flags.FLAGS.root), []
     if not (root / "results").is_dir():
         raise ValueError(f"--root={root} has no results; name the root of the sources")
-    for name, draw in pictures(root):
-        path, drawn = root / "results" / f"{name}.png", style.png(draw())
-        if path.exists() and same(path.read_bytes(), drawn):
+    for name, plot in pictures(root):
+        path, plotted = root / "results" / f"{name}.png", style.png(plot())
+        if path.exists() and same(path.read_bytes(), plotted):
             continue
         others.append(name)
         if not flags.FLAGS.check:
-            atomic.write(path, drawn)
+            atomic.write(path, plotted)
             print(f"results/{name}.png")
     if flags.FLAGS.check and others:
         raise RuntimeError(

@@ -26,7 +26,7 @@ from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
-from evidence.pages.findings import claims, noise, query_keys, starts
+from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.markdown import Results
 from evidence.pages.projected import frames, parts, speedup
@@ -52,7 +52,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
     "claims": partial(claims, tier="1"),
-    "starts": partial(starts, tier="1"),
+    "starts": partial(validation_curves, tier="1"),
     "query-keys": partial(query_keys, name="evidence/imdb"),
     "noise": partial(noise, name="evidence/imdb"),
     "images-fashion_mnist": partial(evidence, tier="fashion_mnist", whole=True),

@@ -50,7 +50,7 @@ def measured(verdict: Verdict) -> list[str]:
     return [f"{100 * difference.mean:+.2f}", interval, HOLDS[verdict.words]]
 
 
-def starts(results: Results, tier: str) -> str:
+def validation_curves(results: Results, tier: str) -> str:
     """A line for each model of a tier: validation accuracy after every epoch, in the mean over seeds."""
     groups = published(results.root, tier)
     curves = {

@@ -67,16 +67,16 @@ def _attention(results: Results) -> str:
 
 
 def _light(results: Results) -> str:
-    """The most accurate on validation of the engines that were judged with four bits."""
+    """The most accurate on validation of the engines that were tested with four bits."""
     rows = [row for document in results.runs("studies/pareto-circular").values() for row in document["rows"]]
-    judged = [row for row in frontier.part(rows, "judged") if row["bits"] == 4]
-    return _joules(max(judged, key=lambda row: row["validation_accuracy"])) if judged else NOT_RUN
+    tested = [row for row in frontier.part(rows, frontier.TESTED) if row["bits"] == 4]
+    return _joules(max(tested, key=lambda row: row["validation_accuracy"])) if tested else NOT_RUN
 
 
 def _electronic(results: Results) -> str:
     rows = [row for document in results.runs("studies/pareto-circular").values() for row in document["rows"]]
-    judged = frontier.part(rows, "electronic")
-    return _joules(judged[0]) if judged else NOT_RUN
+    processor = frontier.part(rows, "electronic")
+    return _joules(processor[0]) if processor else NOT_RUN
 
 
 def _joules(row: dict) -> str:

@@ -80,8 +80,8 @@ def main() -> None:
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     atomic.write(directory / "report.md", report(ledger))
-    for name, draw in pictures(ledger).items():
-        style.save(draw(), directory / name)
+    for name, plot in pictures(ledger).items():
+        style.save(plot(), directory / name)
     print(f"written to {directory / 'report.md'}")
 
 
@@ -108,15 +108,15 @@ def missing(ledger: Ledger) -> Iterator[str]:
 
 def earlier(findings: Iterable[Finding]) -> Iterator[str]:
     """Yields a note on cells that were trained before their mixer's initial value changed."""
-    for mixer, (until, start) in STARTED.items():
+    for mixer, (until, initial) in STARTED.items():
         cells = [found["cell"] for found in findings if found["mixer"] == mixer and found["date"] < until]
         if cells:
             listed = ", ".join(f"`{name}`" for name in cells)
-            yield f"{listed} started from {start}, as `{mixer}` no longer does; not yet run again."
+            yield f"{listed} started from {initial}, as `{mixer}` no longer does; not yet run again."
 
 
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
-    """Which cells of a tier were trained by other code, or judged on other rows than they should have been.
+    """Which cells of a tier were trained by other code, or tested on other rows than they should have been.
 
     Test rows are the same where task, split, knobs of the data and start are: words are numbered as the
     training reviews, or the tokenizer of the weights, have them. Which cells began with other weights than
@@ -213,7 +213,7 @@ def pairs(tier: str, groups: Mapping[str, Sequence[Finding]]) -> list[tuple[str,
 
 
 def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
-    """What draws the figures of report.md, by the names of their files."""
+    """Returns functions that plot the figures of report.md, by the names of their files."""
     found = {}
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)

@@ -138,7 +138,7 @@ def article(name: str, core_hours: float, seeds: int = 1) -> Model:
 
 
 def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
-    """A trial of settings, which is judged on validation; of the test set it reads one review."""
+    """Returns a trial of settings, which is scored on validation and reads one review of the test set."""
     rates = ("dropout", "mixer_dropout", "token_dropout")
     knobs = (
         ("optim.learning_rate", rate),
@@ -258,7 +258,7 @@ MODELS["pixels"] = tuple(
     Model(name, core_hours, f"configs/pixels.py:{name}", 1, task="pixels")
     for name, core_hours in {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}.items()
 )
-# Seeds and splits that vary apart from each other, of one model, to tell their shares of the variance apart.
+# Seeds and splits that vary apart from each other, of one model, to separate their shares of the variance.
 APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
     "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))
 }

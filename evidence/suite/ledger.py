@@ -104,7 +104,7 @@ def scored(found: Finding) -> str:
 def interval(findings: Sequence[Finding]) -> tuple[float, float]:
     """95 % interval of a model's score, over seeds, and examples where single answers are known.
 
-    NaN for one seed, which tells nothing of the others, and where a seed has failed.
+    NaN for one seed, which says nothing about others, and where a seed has failed.
     """
     scores = [score(found) for found in findings]
     if len(findings) == 1 or np.isnan(scores).any():
@@ -146,7 +146,7 @@ def usage(directory: Path) -> dict[str, Any]:
 
 
 def core_hours(found: Finding) -> float | None:
-    """What a cell took; None where a process of its was killed, which could not tell what it had taken."""
+    """What a cell took; None where a process of its was killed, which could not note what it took."""
     if not found["cpu_seconds"] or found["counted"] < found["processes"]:
         return None
     return found["cpu_seconds"] / HOUR

@@ -232,7 +232,7 @@ def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> I
     for cell in cells:
         found = ledger.findings.get(cell.name)
         if found:
-            hours = core_hours(found)  # None where a process was killed, which could not tell
+            hours = core_hours(found)  # None where a process was killed, which could not note them
             spent += hours or 0.0
             taken = "     ?" if hours is None else f"{hours:6.2f}"
             yield f"done     {taken} core-h   {cell.name:<36}{in_words(found)}"

@@ -1,4 +1,4 @@
-"""How sure an accuracy is: 95 % bands over devices and over examples, and how they are drawn."""
+"""Computes 95 % intervals of accuracies, over devices and over examples, and plots them."""
 
 import math
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ Z95 = 1.959964  # of the normal distribution
 
 
 def band(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and half the width of its 95 % band, t_{.975, n - 1} s / sqrt(n) (Student); NaN for one value.
+    """Returns the mean and half the width of its 95 % band, t_{.975, n - 1} s / sqrt(n); NaN for one value.
 
-    Of devices: the examples are the same for all, so that what their choice adds is not in it.
+    Devices share their examples, so the band does not contain what the choice of examples adds.
     """
     n = len(values)
     if n == 1:
@@ -23,7 +23,7 @@ def band(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval(accuracy: float, examples: int) -> tuple[float, float]:
-    """Wilson's interval of 95 % for a share of so many examples.
+    """Returns Wilson's 95 % interval of an accuracy.
 
     (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
     """
@@ -34,7 +34,7 @@ def interval(accuracy: float, examples: int) -> tuple[float, float]:
 
 
 def plot_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
-    """A curve of means, in percent, with its band."""
+    """Plots a curve of means, in percent, with its band."""
     means, halves = np.array([band(each) for each in values]).T
     (line,) = axes.plot(places, 100 * means, **style)
     low, high = 100 * np.maximum(means - halves, 0), 100 * np.minimum(means + halves, 1)  # NaN stays

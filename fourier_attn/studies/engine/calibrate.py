@@ -34,8 +34,8 @@ from fourier_attn.studies import runs
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
 MEASURED = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
-APERTURES = 500  # of random numbers, by which devices are judged
-DRAWS = 3  # of what changes from pass to pass, in which networks are judged
+APERTURES = 500  # of random numbers, by which devices are compared
+REPEATS = 3  # evaluations of a network, with other random numbers for what changes from pass to pass
 PIXELS = (8, 8)  # of the networks' engine
 
 
@@ -132,9 +132,11 @@ def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[s
 
 
 def evaluated(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
-    """A run's accuracy on test through the hidden device, in some draws of what changes between passes."""
+    """Returns a run's accuracy on test through the hidden device, the mean over `REPEATS`."""
     evaluator = EngineEvaluator(run, flags.FLAGS.data_dir)
-    each = [float(evaluator.through([hidden], evaluator.public, noise=draw)[0]) for draw in range(DRAWS)]
+    each = [
+        float(evaluator.through([hidden], evaluator.public, noise=repeat)[0]) for repeat in range(REPEATS)
+    ]
     examples = len(evaluator.splits[evaluator.public].labels)
     return {
         "tuned_through": name,

@@ -1,4 +1,4 @@
-"""What the processor of this machine draws while it works: measured where it tells, else estimated."""
+"""Measures the power of this machine's processor while it works, or estimates it without counters."""
 
 import time
 from collections.abc import Callable

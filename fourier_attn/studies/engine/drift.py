@@ -52,7 +52,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Evaluates, draws, tells."""
+    """Evaluates a run over ages, writes numbers and figure, and prints a table."""
     options, ages = flags.FLAGS, seconds("ages", least=0.0)
     intervals = [NEVER, *seconds("intervals", least=1e-9)]
     [directory] = runs.directories()
@@ -102,12 +102,13 @@ def drifting(engine: Engine) -> Engine:
 def cost(engine: Engine, interval: float) -> dict[str, Any]:
     """What calibrating it again takes: passes for each of work, which are so much more time and energy."""
     return {
-        "interval_s": told(interval),
+        "interval_s": finite(interval),
         "passes_for_each_of_work": recalibration(engine.replace(recalibrate_s=interval)),
     }
 
 
-def told(interval: float) -> float | None:
+def finite(interval: float) -> float | None:
+    """Returns an interval as files have it: None for never."""
     return None if interval == NEVER else interval
 
 
@@ -136,7 +137,7 @@ def accuracies(
                 engine.replace(age_s=at, recalibrate_s=interval, seed=seed) for seed, at in enumerate(moments)
             ]
             found = evaluator.through(engines, evaluator.public)
-            place = row | {"interval_s": told(interval), "age_s": age}
+            place = row | {"interval_s": finite(interval), "age_s": age}
             yield [
                 place | {"device": seed, "looked_at_s": at, "accuracy": float(accuracy)}
                 for seed, (at, accuracy) in enumerate(zip(moments, found, strict=True))

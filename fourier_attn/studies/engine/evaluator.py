@@ -1,4 +1,4 @@
-"""A trained network judged through engines that it was not necessarily trained on."""
+"""Evaluates a trained network through engines that it was not necessarily trained on."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def run_engine(directory: Path, config: Config) -> Engine | None:
 
 
 class EngineEvaluator:
-    """The best weights of a run, and the splits on which they are judged.
+    """Evaluates the best weights of a run on its splits.
 
     Args:
       directory: of the run.

@@ -12,6 +12,7 @@ from fourier_attn import style
 from fourier_attn.studies.bands import interval
 
 Rows = Sequence[dict[str, Any]]
+TESTED = "judged"  # the part of engines that were evaluated on the test split, as files of results have it
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -52,10 +53,10 @@ def words(row: dict[str, Any]) -> str:
 
 
 def table(rows: Rows) -> str:
-    """A line for each engine that judged the test split, the exact transform and the processor."""
+    """Lists the engines that were evaluated on the test split, the exact transform and the processor."""
     (exact,), (processor,) = part(rows, "exact"), part(rows, "electronic")
     lines = [f"test accuracy of {exact['examples']} examples, % (95 %)   J of an example (low to high)"]
-    for number, row in enumerate(part(rows, "judged"), 1):
+    for number, row in enumerate(part(rows, TESTED), 1):
         lines.append(f"{number:>2} {_numbers(row, exact['examples'])}   {words(row)}")
     lines.append(
         f"   {_numbers(processor, exact['examples'])}   exact, on the processor: {processor['power']}"
@@ -74,13 +75,13 @@ def _numbers(row: dict[str, Any], examples: int) -> str:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Accuracy over joules: all that were searched, those that were judged with bands, and electronics.
+    """Plots accuracy over joules: all engines that were searched, those tested with bands, and electronics.
 
-    The judged have their numbers in the table.
+    The tested ones have their numbers in the table.
     """
     figure = style.figure(height=3.8)
     axes, rows = figure.subplots(), document["rows"]
-    (exact,), (processor,), judged = part(rows, "exact"), part(rows, "electronic"), part(rows, "judged")
+    (exact,), (processor,), tested = part(rows, "exact"), part(rows, "electronic"), part(rows, TESTED)
     searched, examples = part(rows, "searched"), exact["examples"]
     axes.plot(
         [row["joules"]["typical"] for row in searched],
@@ -93,7 +94,7 @@ def plot(document: dict[str, Any]) -> Figure:
     axes.axhspan(100 * low, 100 * high, color=style.GREEN, alpha=0.12, linewidth=0)
     level = 100 * exact["accuracy"]
     axes.axhline(level, color=style.GREEN, linewidth=0.8, label="exact transform, 95 %")
-    best = [judged[i] for i in front([(row["joules"]["typical"], row["accuracy"]) for row in judged])]
+    best = [tested[i] for i in front([(row["joules"]["typical"], row["accuracy"]) for row in tested])]
     axes.step(
         [row["joules"]["typical"] for row in best],
         [100 * row["accuracy"] for row in best],
@@ -102,14 +103,14 @@ def plot(document: dict[str, Any]) -> Figure:
         linewidth=0.8,
     )
     label = "engines, test accuracy, 95 %; joules low to high"
-    _bars(axes, judged, examples, color=style.BLUE, fmt="o", label=label)
+    _bars(axes, tested, examples, color=style.BLUE, fmt="o", label=label)
     label = "processor of the machine, exact"
     _bars(axes, [processor], examples, color=style.VERMILION, fmt="s", label=label)
     axes.set(xscale="log", xlabel="energy of an example's transforms, J", ylabel="accuracy, %")
     axes.set_title(document["setting"].replace("; ", "\n"))  # what was computed again has a line of its own
     figure.legend(loc="outside lower center", ncols=2)
     figure.draw_without_rendering()  # the places of the numbers
-    for numbers, place in together(axes, judged, examples):
+    for numbers, place in together(axes, tested, examples):
         axes.annotate(numbers, place, (0, 2), textcoords="offset points", ha="center", va="bottom")
     return figure
 

@@ -7,7 +7,7 @@ evaluated on the first --search_examples of the validation split; the best of th
 test split, on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
 --engine=PRESET, or else the run's own, or else chip_11x11.
 
-Joules are those of an example's transforms in the batches in which they are judged, where two examples may
+Joules are those of an example's transforms in the batches in which they are evaluated, where two examples may
 share a pass, with the prices of the component library (all low, typical, all high); the same transforms on
 this machine's processor stand beside them, timed, and their watts by RAPL where that can be read, else by
 cited power. All else that the network computes is electronic in either case.
@@ -82,7 +82,7 @@ def define_flags() -> None:
     flags.DEFINE_list("power", ["0.01", "0.1", "1", "10"], "optical power, times the engine's")
     flags.DEFINE_integer("search_examples", 500, "so many validation examples to search on", lower_bound=1)
     flags.DEFINE_integer("examples", 2000, "so many test examples for the chosen; 0: all", lower_bound=0)
-    flags.DEFINE_integer("keep", 12, "engines that are judged on the test split", lower_bound=1)
+    flags.DEFINE_integer("keep", 12, "engines that are evaluated on the test split", lower_bound=1)
     flags.DEFINE_integer("devices", 3, "number of device seeds of each", lower_bound=1)
     flags.DEFINE_float("seconds", 5.0, "how long to time the electronic transforms, s", lower_bound=0)
     flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
@@ -93,7 +93,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Searches, evaluators, draws; or computes joules again."""
+    """Searches, evaluates, and writes the results; or computes joules again."""
     options, choices = flags.FLAGS, grid()
     own = None if options.components is None else paths.given(options.components)
     prices = Options(library=components.library(own))
@@ -112,7 +112,7 @@ def main() -> None:
     if finder.public != "test":
         raise ValueError(
             f"workdir={directory} has a task whose test labels are not public, so that nothing would be left "
-            "to judge what was chosen; name a run on another task"
+            "to evaluate what was chosen; name a run on another task"
         )
     base = base_engine(finder.engine)
     presets.check_variants(base, options.devices)
@@ -128,8 +128,8 @@ def main() -> None:
     exact = evaluator.exact("test")
     rows += [{"part": "exact", "accuracy": exact, "examples": count}]
     for row in tqdm(chosen, unit="engine"):
-        judged = on_devices(evaluator, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
-        rows.append(row | judged | {"part": "judged", "examples": count})
+        tested = on_devices(evaluator, base, Choice(*(row[name] for name in Choice._fields)), options.devices)
+        rows.append(row | tested | {"part": frontier.TESTED, "examples": count})
     rows.append(here | {"accuracy": exact})
     config = evaluator.config
     setting = (
@@ -170,7 +170,7 @@ def again(file: Path, config: Config, base: Engine, prices: Options) -> dict[str
             k: v for k, v in document.items() if k not in ("setting", "rows")
         }
         for row in document["rows"]:
-            if row["part"] in ("searched", "judged"):
+            if row["part"] in ("searched", frontier.TESTED):
                 found = spent(config, base, Choice(*(row[name] for name in Choice._fields)), prices)
                 if not all(
                     math.isclose(found[name], row[name], rel_tol=1e-6) for name in ("passes", "photons")
@@ -245,7 +245,7 @@ def job_of(config: Config, **changes: Any) -> Work:
 
 
 def on_devices(evaluator: EngineEvaluator, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
-    """Accuracy on test, the mean over devices, each with draws of its own; and each one's."""
+    """Returns the accuracy on test of each device, with its own random errors, and their mean."""
     each = [
         evaluator.through([choice.engine(base, device)], "test", device, choice.prefer)[0]
         for device in range(devices)

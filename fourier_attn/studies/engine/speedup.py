@@ -2,7 +2,7 @@
 
     python -m fourier_attn.studies.engine.speedup --config=FILE[:task] [options]
 
-Measured: the time of a step, and of its transforms, on the present device, and what its processor draws.
+Measured: the time of a step, and of its transforms, on the present device, and its processor's power.
 Counted: the passes that each preset takes, by the plan that is executed (`fourier_attn.optics.plan`).
 Projected from both, with the prices of a library of components (`fourier_attn.optics.components`): time,
 energy and speed-up with an engine in the place of the transforms. Nothing optical is timed.

@@ -92,18 +92,18 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
 
 def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """One step of inference and one of training on random tokens, or on random images."""
-    draw, b, example = np.random.default_rng(config.seed), config.data.batch, model.example(config.model)
+    rng, b, example = np.random.default_rng(config.seed), config.data.batch, model.example(config.model)
     if config.model.inputs == "tokens":
         if config.model.vocab < 3:
             raise ValueError(
                 f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3"
             )
-        inputs = draw.integers(2, config.model.vocab, (b, config.data.length))
+        inputs = rng.integers(2, config.model.vocab, (b, config.data.length))
     else:
-        inputs = draw.integers(0, 256, (b, *example.shape[1:]))
+        inputs = rng.integers(0, 256, (b, *example.shape[1:]))
     batch = {
         "inputs": jnp.asarray(inputs, example.dtype),
-        "label": jnp.asarray(draw.integers(0, config.model.classes, b), jnp.int32),
+        "label": jnp.asarray(rng.integers(0, config.model.classes, b), jnp.int32),
         "weight": jnp.ones(b, jnp.float32),
     }
     optimizer = build_optimizer(config.optim)

@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
-    """Everything that is told of a layer, and its matrix as it is drawn."""
+    """Returns all that is measured of a layer, with its matrix packed for figures."""
     layer, x, other = make(T), example(T, D), example(T, D, seed=1)
     params = layer.init(jax.random.key(0), x[None])
     function = of_tokens(layer, params)
