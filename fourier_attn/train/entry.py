@@ -38,6 +38,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
       Interrupted: after SIGTERM, SIGHUP, Ctrl-C, SIGUSR1, SIGUSR2 or SIGXCPU; the state has been saved.
     """
     directory = paths.folder(directory, "workdir")
+    same = f"workdir={directory} and {_hash(config)}"  # with names as given: machines have their own folders
     config = configuration.with_absolute_paths(config)
 
     def prepare() -> init_from.InitialWeights:
@@ -51,7 +52,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     with contextlib.ExitStack() as stack:
         if not processes.is_primary():
             stack.enter_context(contextlib.redirect_stdout(None))
-        start = processes.barrier(prepare, same=f"workdir={directory} and {_hash(config)}")
+        start = processes.barrier(prepare, same=same)
         done = processes.broadcast(lambda: finished(directory))
         if done is not None:
             tqdm.write(f"{directory} is finished. {summary(done)}")
