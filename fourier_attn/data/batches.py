@@ -114,6 +114,11 @@ class Batches:
         return batches if random is None else [batches[i] for i in random.permutation(len(batches))]
 
 
+def padded_lengths(config: Any) -> tuple[int, ...]:
+    """Returns the lengths that texts are padded to: `buckets` below `length`, then `length`."""
+    return (*(t for t in config["buckets"] if t < config["length"]), config["length"])
+
+
 def types(tokens: np.ndarray, mask: np.ndarray, sep: int | None) -> np.ndarray:
     """The segment of each token: 1 after the first separator, 0 before, at it and on padding."""
     ends = (tokens == sep) if sep is not None else np.zeros(tokens.shape, bool)

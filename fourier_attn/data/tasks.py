@@ -287,6 +287,12 @@ def task_of(config: Any) -> Task:
     return dataclasses.replace(task, labels=labels, head=head, metrics=metrics, texts=texts)
 
 
+def source(config: Any) -> str:
+    """Returns what the data are read from, in words."""
+    task = TASKS[config["task"]]
+    return task.dataset or config["dataset"] or config["train"] or ", ".join(config["corpora"])
+
+
 def register_task(name: str, task: Task) -> None:
     """Adds a task of one's own to `TASKS`.
 

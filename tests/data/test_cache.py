@@ -10,7 +10,7 @@ import pytest
 from conftest import shrink
 
 from fourier_attn import config, data
-from fourier_attn.data import cache
+from fourier_attn.data import cache, reading
 from fourier_attn.data.tables import user_tables
 
 
@@ -36,7 +36,7 @@ def test_a_second_start_reads_what_the_first_one_kept(
 ) -> None:
     first, said = load(place, tmp_path / "a")
     assert [line.split()[0] for line in said] == ["fitting", "encoding"]
-    monkeypatch.setattr(data, "read", None)  # is not needed any more
+    monkeypatch.setattr(reading, "read", None)  # is not needed any more
     second, said = load(place, tmp_path / "b")
     assert not said
     assert same(first, second)

@@ -10,6 +10,7 @@ import pytest
 from configs import pixels
 from fourier_attn import config, data, model
 from fourier_attn.data import images as pictures
+from fourier_attn.data import reading
 from fourier_attn.data.tfds import Pictures
 from fourier_attn.inference import export
 from fourier_attn.inference import predictor as predict
@@ -42,7 +43,7 @@ def test_pixels_as_tokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         return Pictures(images, random.integers(0, 10, count), np.arange(count), none, np.full(count, ""))
 
     parts = {"train": some(8), "validation": some(4), "test": some(4), "batch_5": some(4)}
-    monkeypatch.setattr(data, "read_images", lambda config: (dict(parts), {}, ()))
+    monkeypatch.setattr(reading, "read_images", lambda config: (dict(parts), {}, ()))
     c = pixels.get_config("fnet")
     c.data.batch = 4
     splits = data.load(c.data, directory=tmp_path)

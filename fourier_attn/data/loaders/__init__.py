@@ -1,0 +1,46 @@
+"""Loaders, one for each kind of input: from the `data` part of a configuration to `Splits`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fourier_attn.data.loaders import images, pixels, pretraining, tables, texts
+from fourier_attn.data.splits import Splits
+from fourier_attn.data.tasks import TASKS
+from fourier_attn.data.text import copy_tokenizer, tokenizer_file
+
+
+def load(
+    config: Any,
+    *,
+    directory: Path,
+    seed: int = 0,
+    epochs: int = 1,
+    tokenizer: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Splits:
+    """Reads and encodes the data of `config.task`.
+
+    The tokenizer is the one in the run's `directory`. If there is none yet, it is made as `config.tokenizer`
+    says, fitted on train where necessary, and written there. The order of train is drawn from `seed`;
+    validation and test keep theirs.
+
+    Args:
+      tokenizer: a file to be used instead of what `config.tokenizer` says.
+      say: called with a line before each slow step.
+    Raises: ValueError for an invalid configuration or data set.
+    """
+    if tokenizer and not tokenizer_file(directory).exists():
+        copy_tokenizer(tokenizer, directory)
+    return _loader(config["task"])(config, directory, say, seed=seed, epochs=epochs)
+
+
+def _loader(name: str) -> Callable[..., Splits]:
+    if name == "pretraining":
+        return pretraining.load
+    if name == "files":
+        return tables.load
+    task = TASKS[name]
+    if not task.images:
+        return texts.load
+    return images.load if task.inputs == "patches" else pixels.load

@@ -1,0 +1,82 @@
+"""The steps that loaders of texts share: the run's tokenizer, encoded splits, batches of tokens."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fourier_attn import paths
+from fourier_attn.data.batches import Batches, padded_lengths
+from fourier_attn.data.cache import CachedSplit, DataCache
+from fourier_attn.data.packed import PackedTokens
+from fourier_attn.data.tasks import Task
+from fourier_attn.data.text import (
+    KINDS,
+    copy_tokenizer,
+    fit,
+    load_tokenizer,
+    names_file,
+    save_tokenizer,
+    special,
+    tokenizer_file,
+)
+
+
+def run_tokenizer(
+    config: Any,
+    directory: Path,
+    texts: Iterable[str],
+    say: Callable[[str], None] = lambda line: None,
+    cache: DataCache | None = None,
+) -> Any:
+    """Returns the tokenizer of a run; if its directory has none, copies or fits one and writes it there.
+
+    Args:
+      texts: what a tokenizer is fitted on, at most `config.fit_examples` of them.
+      say: called with a line before a tokenizer is fitted, and with the fit's notes.
+      cache: stores a tokenizer that was fitted.
+    """
+    if not tokenizer_file(directory).exists():
+        if names_file(config["tokenizer"]):
+            copy_tokenizer(paths.given(config["tokenizer"]), directory)
+        else:
+            say(f"fitting the tokenizer {config['tokenizer']!r} ...")
+            chosen = islice(texts, config["fit_examples"] or None)
+            save_tokenizer(fit(config["tokenizer"], chosen, config["vocab"], say), directory)
+            if cache:
+                cache.keep_tokenizer(directory)
+    return load_tokenizer(tokenizer_file(directory))
+
+
+def restore_tokenizer(cache: DataCache, config: Any, directory: Path) -> None:
+    """Writes the cached tokenizer into a run's directory, if the run fits one and its directory has none."""
+    if config["tokenizer"] in KINDS:
+        cache.give_tokenizer(directory)
+
+
+def token_batches(
+    config: Any, tokenizer: Any, parts: Mapping[str, CachedSplit], order: Mapping[str, int]
+) -> dict[str, Batches]:
+    """Returns the batches of each split; those of train in the order of `seed` for so many `epochs`."""
+    ids, common = special(tokenizer), {"buckets": padded_lengths(config), "batch": config["batch"]}
+    return {
+        name: Batches(
+            part.rows, part.labels, pad=ids.pad, sep=ids.sep, **common, **(order if name == "train" else {})
+        )
+        for name, part in parts.items()
+    }
+
+
+def model_knobs(task: Task, vocab: int) -> dict[str, Any]:
+    """Returns the knobs of a model of tokens that the data determine."""
+    return {"inputs": "tokens", "vocab": vocab, "head": task.head, "classes": max(len(task.labels), 1)}
+
+
+def cut_note(rows: PackedTokens, length: int) -> list[str]:
+    """Returns a note on the texts of train that are longer than `data.length`, if there are any."""
+    count = 0 if rows.cut is None else int(rows.cut.sum())
+    if not count:
+        return []
+    return [
+        f"train: {count:,} of {len(rows):,} texts ({count / len(rows):.1%}) are cut at data.length={length}"
+    ]

@@ -1,0 +1,83 @@
+"""Loads texts that TFDS reads."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourier_attn.data import cache, reading
+from fourier_attn.data.batches import padded_lengths
+from fourier_attn.data.cache import CachedSplit, CachedSplits
+from fourier_attn.data.loaders.encoding import (
+    cut_note,
+    model_knobs,
+    restore_tokenizer,
+    run_tokenizer,
+    token_batches,
+)
+from fourier_attn.data.packed import encode_all
+from fourier_attn.data.splits import Splits
+from fourier_attn.data.tables.columns import Columns, describe_classes, describe_columns, unseen_classes
+from fourier_attn.data.text import load_tokenizer, tokenizer_file
+from fourier_attn.data.tfds import Examples
+
+
+def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
+    """Loads the texts of a task, as `fourier_attn.data.load`; a cached encoding is used if there is one."""
+    knobs = reading.tfds_knobs(config) if config["task"] == "tfds" else {}
+    config = dict(config) | knobs
+    task, (parts, facts) = reading.split_names(config), _encoded(config, directory, say)
+    tokenizer = load_tokenizer(tokenizer_file(directory))
+    batches = token_batches(config, tokenizer, parts, order)
+    validation, *other_validations = task.validations or ("validation",)
+    test, *other_tests = task.tests
+    notes = _tfds_notes(config, parts["train"].labels) if config["task"] == "tfds" else []
+    return Splits(
+        train=batches["train"],
+        validation=batches[validation],
+        test=batches[test],
+        extra_evals={name: batches[name] for name in (*other_validations, *other_tests)},
+        model=model_knobs(task, tokenizer.get_vocab_size()),
+        lengths=padded_lengths(config),
+        in_train=parts[test].in_train,
+        idx={name: parts[name].idx for name in task.tests},
+        tokenizer=tokenizer_file(directory),
+        knobs=knobs,
+        notes=(*notes, *facts["notes"]),
+    )
+
+
+def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> CachedSplits:
+    """Returns the splits as token ids, with notes; also puts the tokenizer into the run's directory."""
+    place = cache.of_tfds(config)
+    restore_tokenizer(place, config, directory)
+    if cached := place.find(directory):
+        return cached
+    examples = reading.read(config)
+    train = examples["train"]
+    tokenizer = run_tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])], say, place)
+    say(f"encoding {sum(map(len, examples.values())):,} examples ...")
+    parts = {
+        name: CachedSplit(
+            encode_all(tokenizer, _rows(part), config["length"]), part.labels, part.in_train, part.idx
+        )
+        for name, part in examples.items()
+    }
+    encoded = CachedSplits(parts, {"notes": cut_note(parts["train"].rows, config["length"])})
+    place.keep(directory, encoded)
+    return encoded
+
+
+def _rows(part: Examples) -> Iterable[tuple[str, ...]]:
+    return zip(part.texts, part.text_pairs, strict=True) if part.text_pairs else zip(part.texts, strict=True)
+
+
+def _tfds_notes(config: Any, labels: np.ndarray) -> list[str]:
+    """Returns which features of a TFDS data set were taken, and the classes with their counts in train."""
+    taken, names = Columns(config["text"], config["text_pair"], config["label"]), config["labels"]
+    notes = [describe_columns(taken, ())]
+    if names:
+        counts = np.bincount(labels, minlength=len(names)).tolist()
+        notes += [describe_classes(names, counts), *unseen_classes(names, labels)]
+    return notes
