@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from fourier_attn.data import beginnings, text
-from fourier_attn.data.beginnings import ids_of, splits_at_blanks
+from fourier_attn.data import text
+from fourier_attn.data.text import beginnings, fitting
+from fourier_attn.data.text.beginnings import ids_of, splits_at_blanks
 
 WORDS = (
     "the",
@@ -112,9 +113,9 @@ def test_long_words_are_fitted_in_pieces() -> None:
     tokenizer = text.fit("bpe", ["a film", word, f"two {word}"], 200, said.append)
     assert said == ["note: 2 texts have words of more than 1,000 characters, fitted in pieces"]
     assert tokenizer.get_vocab_size() == 200
-    pieces = [*text.Pieces([word + " b"])]
+    pieces = [*fitting.Pieces([word + " b"])]
     assert pieces[0].replace(" ", "") == word + "b"
-    assert max(map(len, pieces[0].split())) == text.WORD
+    assert max(map(len, pieces[0].split())) == fitting.WORD
     said.clear()
     text.fit("bpe", ["a film", "x" * 1000], 50, said.append)
     text.fit("words", ["x" * 5000], 50, said.append)

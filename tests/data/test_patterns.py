@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fourier_attn.data.patterns import check_pattern
 from fourier_attn.data.text import load_tokenizer
+from fourier_attn.data.text.patterns import check_pattern
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (

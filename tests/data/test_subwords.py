@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fourier_attn.data.text import (
-    SUBWORD_TOKENS,
     check_file,
     copy_tokenizer,
     encode,
@@ -18,6 +17,7 @@ from fourier_attn.data.text import (
     special,
     tokenizer_file,
 )
+from fourier_attn.data.text.fitting import SUBWORD_TOKENS
 
 TEXTS = [
     f"The cats  saw<br />{a} dogs,\nand {b} ran." for a in ("red", "blue", "old") for b in ("one", "two")

@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from fourier_attn.data import text, tokenizer_checks
-from fourier_attn.data.text import check_file, copy_tokenizer, encode, fit, load_tokenizer, save_tokenizer
+from fourier_attn.data.text import (
+    check_file,
+    copy_tokenizer,
+    encode,
+    fit,
+    load_tokenizer,
+    save_tokenizer,
+    tokenizer_checks,
+    tokenizer_files,
+)
 
 TEXTS = ["The cats saw two red dogs , and one ran ."] * 3
 
@@ -145,7 +153,7 @@ def test_regular_files_of_some_size_only(name: str, tmp_path: Path, monkeypatch:
     with pytest.raises(ValueError, match=f"{name} is a device, not a regular file"):
         load_tokenizer(path)
     path.unlink()
-    monkeypatch.setattr(text, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(tokenizer_files, "LARGEST_FILE", 1000)
     path.write_bytes(bytes(1001))
     with pytest.raises(ValueError, match=f"{name} has more than 1,000 bytes"):
         load_tokenizer(path)

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from fourier_attn.data.beginnings import ids_of
 from fourier_attn.data.corpus import read_corpora
 from fourier_attn.data.loaders.encoding import model_knobs, run_tokenizer
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tasks import TASKS
-from fourier_attn.data.text import tokenizer_file
+from fourier_attn.data.text import ids_of, tokenizer_file
 
 
 def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:

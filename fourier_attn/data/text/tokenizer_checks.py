@@ -11,7 +11,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from fourier_attn.data.patterns import check_pattern
+from fourier_attn.data.text.patterns import check_pattern
 
 STEPS = 256  # of a normaliser, the rules in it: published ones have up to 20
 LONGEST = 100  # characters of a rule, bytes of what one character becomes: NFKC has 33

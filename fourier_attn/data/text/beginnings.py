@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fourier_attn import causes
-from fourier_attn.data.tokenizer_checks import steps
+from fourier_attn.data.text.tokenizer_checks import steps
 
 BLANKS = " \n\t\r"
 AT_ONCE = 2**21  # characters that are encoded at a time: the library takes some 300 bytes for each

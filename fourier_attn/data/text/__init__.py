@@ -1,0 +1,39 @@
+"""Tokenizers: from text to integers and back."""
+
+from fourier_attn.data.text.beginnings import ids_of
+from fourier_attn.data.text.encoding import (
+    Special,
+    check_known,
+    encode,
+    encode_questions,
+    encode_with_cut,
+    special,
+)
+from fourier_attn.data.text.fitting import KINDS, WORDS, check_kind, fit, names_file
+from fourier_attn.data.text.tokenizer_files import (
+    check_file,
+    copy_tokenizer,
+    load_tokenizer,
+    save_tokenizer,
+    tokenizer_file,
+)
+
+__all__ = [
+    "KINDS",
+    "WORDS",
+    "Special",
+    "check_file",
+    "check_kind",
+    "check_known",
+    "copy_tokenizer",
+    "encode",
+    "encode_questions",
+    "encode_with_cut",
+    "fit",
+    "ids_of",
+    "load_tokenizer",
+    "names_file",
+    "save_tokenizer",
+    "special",
+    "tokenizer_file",
+]

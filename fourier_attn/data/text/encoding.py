@@ -1,0 +1,124 @@
+"""Encodes texts, pairs of texts and questions as token ids."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fourier_attn.data.text.beginnings import ids_of
+
+
+class Special(NamedTuple):
+    """Holds the ids of special tokens; None for a token that the tokenizer does not have."""
+
+    pad: int
+    unknown: int
+    begin: int | None
+    end: int | None  # of a document
+    cls: int | None
+    sep: int | None
+    mask: int | None
+
+
+def special(tokenizer: Any) -> Special:
+    """Returns the special ids of a tokenizer.
+
+    Raises: ValueError for one without a token for padding or for the unknown.
+    """
+
+    def find(*names: str) -> int | None:
+        ids = [tokenizer.token_to_id(name) for name in names]
+        return next((i for i in ids if i is not None), None)
+
+    pad, unknown = find("[PAD]", "<pad>"), find("[UNK]", "<unk>")
+    if pad is None or unknown is None:
+        raise ValueError("the tokenizer has no token '<pad>' or no '<unk>'; use another one")
+    return Special(pad, unknown, find("<s>"), find("</s>"), find("[CLS]"), find("[SEP]"), find("[MASK]"))
+
+
+def encode(
+    tokenizer: Any,
+    texts: Sequence[str],
+    length: int,
+    text_pairs: Sequence[str] | None = None,
+    masks: bool = False,
+) -> list[np.ndarray]:
+    """Returns the token ids of each text or pair of texts, at most `length` of them.
+
+        [CLS] text [SEP]          or          [CLS] text [SEP] second [SEP]
+
+    If the tokenizer has no [CLS] and [SEP], a row is the text alone, and a text without any token becomes
+    one unknown token. A long text is cut at its end; of a pair the longer text is cut. Names of special
+    tokens in a text are ordinary text, except "[MASK]" with `masks`.
+
+    Raises: ValueError for pairs and a tokenizer without [SEP].
+    """
+    return encode_with_cut(tokenizer, texts, length, text_pairs, masks)[0]
+
+
+def encode_with_cut(
+    tokenizer: Any,
+    texts: Sequence[str],
+    length: int,
+    text_pairs: Sequence[str] | None = None,
+    masks: bool = False,
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Returns token ids as `encode` does, and the share of the tokens of each text or pair that was cut."""
+    ids = special(tokenizer)
+    first, counts = _ids(tokenizer, texts, masks, length)
+    if ids.cls is None or ids.sep is None:
+        if text_pairs is not None:
+            raise ValueError("pairs of texts need a tokenizer with [SEP]; use data.tokenizer='bpe'")
+        rows = [np.asarray(row[:length] or [ids.unknown], np.int32) for row in first]
+        return rows, _cut(counts, length)
+    if text_pairs is None:
+        rows = [np.asarray([ids.cls, *row[: length - 2], ids.sep], np.int32) for row in first]
+        return rows, _cut(counts, length - 2)
+    second, others = _ids(tokenizer, text_pairs, masks, length)
+    rows, room = [], length - 3
+    for a, b in zip(first, second, strict=True):
+        keep = max(room - len(b), min(len(a), (room + 1) // 2))  # what b leaves, or half
+        a = a[:keep]
+        rows.append(np.asarray([ids.cls, *a, ids.sep, *b[: room - len(a)], ids.sep], np.int32))
+    return rows, _cut([a + b for a, b in zip(counts, others, strict=True)], room)
+
+
+def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
+    """Returns the share of the tokens of each text, in these numbers, for which there is no room."""
+    counts = np.asarray(tokens, np.float64)
+    return np.maximum(counts - room, 0.0) / np.maximum(counts, 1.0)
+
+
+def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.ndarray:
+    """Returns the token ids of questions about images, (n, length), with -1 after each one's last.
+
+    Raises: ValueError for a question with no word or too many.
+    """
+    rows = np.full((len(texts), length), -1, np.int32)
+    for row, text, known in zip(rows, texts, ids_of(tokenizer, texts)[0], strict=True):
+        if not 0 < len(known) <= length:
+            raise ValueError(f"the question {text!r} has {len(known)} words; ask with 1 to {length}")
+        row[: len(known)] = known
+    return rows
+
+
+def check_known(tokenizer: Any, text: str) -> None:
+    """Checks that a tokenizer knows all words of a text. Raises: ValueError."""
+    unknown = special(tokenizer).unknown
+    if unknown in ids_of(tokenizer, [text])[0][0]:
+        words = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+        asked = ", ".join(word for word in sorted(words) if word.isalpha())
+        raise ValueError(f"the question {text!r} has a word that the task does not know; ask with {asked}")
+
+
+def _ids(
+    tokenizer: Any, texts: Sequence[str], masks: bool, most: int = 0
+) -> tuple[list[list[int]], list[int]]:
+    """Returns at least the first `most` ids of each text, or all for 0, and about how many it has."""
+    if not masks:
+        return ids_of(tokenizer, texts, most)
+    mask, result = special(tokenizer).mask, []
+    for text in texts:
+        [first, *others], _ = ids_of(tokenizer, text.split("[MASK]"))
+        result.append(first + [i for part in others for i in (mask, *part)])
+    return result, [len(row) for row in result]

@@ -1,0 +1,134 @@
+"""Fits tokenizers, through the library `tokenizers`."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders as decoding
+
+from fourier_attn.data.tables import files
+
+KINDS = ("words", "whitespace", "bytes", "bpe", "unigram")
+WORDS = ("words", "whitespace")
+# of a subword tokenizer, with FNet's ids: 0 to 6
+SUBWORD_TOKENS = ["<unk>", "<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[MASK]"]
+WORD = 1000  # characters of a word from which subwords are learned
+LONG = re.compile(rf"\S{{{WORD}}}(?=\S)")
+
+
+def words(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
+    """Fits a word-level tokenizer: lower case, the `vocab` most frequent words.
+
+    "words" separates words from punctuation and drops marks of line breaks. "whitespace" splits at white
+    space alone, as torchtext did for the articles, so that "film." and "film" are two words.
+
+    Ids: padding 0, unknown 1.
+    """
+    tokenizer, apart = Tokenizer(models.WordLevel(unk_token="[UNK]")), kind == "words"
+    breaks = [normalizers.Replace("<br />", " ")] if apart else []
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), *breaks, normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace() if apart else pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab, special_tokens=["[PAD]", "[UNK]"], show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def utf8() -> Tokenizer:
+    """Makes a byte-level tokenizer: one token for each of the 256 bytes, after padding 0 and unknown 1."""
+    letters = ["[PAD]", "[UNK]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    model = models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[])
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return tokenizer
+
+
+def subwords(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
+    """Fits a subword tokenizer, "bpe" or "unigram": lower case, pieces of words, punctuation apart.
+
+    Fitting "bpe" twice gives the same tokenizer; scores of the library's "unigram" differ in the last digits.
+
+    Ids: those of FNet, unknown 0, padding 3, [CLS] 4, [SEP] 5, [MASK] 6; a word's first piece begins
+    with "▁".
+    """
+    common = {"vocab_size": vocab, "special_tokens": SUBWORD_TOKENS, "show_progress": False}
+    if kind == "unigram":
+        tokenizer = Tokenizer(models.Unigram())
+        trainer: Any = trainers.UnigramTrainer(unk_token="<unk>", **common)
+    else:
+        tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+        trainer = trainers.BpeTrainer(**common)
+    blanks = normalizers.Replace(Regex(r"\s+"), " ")
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFKC(),
+            normalizers.Replace("<br />", " "),
+            normalizers.Lowercase(),
+            blanks,
+            normalizers.Strip(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+    )
+    tokenizer.decoder = decoding.Metaspace()
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+class Pieces(Iterable[str]):
+    """Yields texts with words of at most `WORD` characters; `cut` counts the texts that had longer ones."""
+
+    def __init__(self, texts: Iterable[str]):
+        self.texts, self.cut = texts, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts:
+            pieces, count = LONG.subn(r"\g<0> ", text)
+            self.cut += count > 0
+            yield pieces
+
+
+def fit(
+    kind: str, texts: Iterable[str], vocab: int, say: Callable[[str], None] = lambda line: None
+) -> Tokenizer:
+    """Makes the tokenizer of that kind, fitted on `texts` ("bytes" needs none).
+
+    Subwords are learned from words of at most `WORD` characters, as time grows with the square of a word's
+    length. Longer ones are taken in pieces, and `say` is told how many texts have some.
+
+    Raises: ValueError for an unknown kind, or a vocabulary without room for a word.
+    """
+    check_kind(kind, vocab)
+    if kind == "bytes":
+        return utf8()
+    if kind in WORDS:
+        tokenizer = words(kind, texts, vocab)
+    else:
+        pieces = Pieces(texts)
+        tokenizer = subwords(kind, pieces, vocab)
+        if pieces.cut:
+            say(f"note: {pieces.cut:,} texts have words of more than {WORD:,} characters, fitted in pieces")
+    tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+    return tokenizer
+
+
+def names_file(kind: str) -> bool:
+    """Returns whether the choice of a tokenizer names a file."""
+    return files.ending(kind) in (".json", ".model")
+
+
+def check_kind(kind: str, vocab: int) -> None:
+    """Checks the choice of a tokenizer: a kind, or the path of a file. Raises: ValueError."""
+    if names_file(kind):
+        return
+    if kind not in KINDS:
+        raise ValueError(
+            f"data.tokenizer={kind!r} is unknown; choose one of {', '.join(KINDS)}, or name a file "
+            "(tokenizer.json, or a SentencePiece .model)"
+        )
+    least = 3 if kind in (*WORDS, "bytes") else len(SUBWORD_TOKENS) + 1
+    if vocab < least:
+        raise ValueError(f"data.vocab={vocab} must be at least {least}: special tokens and one word")

@@ -1,0 +1,128 @@
+"""Reads, checks and writes the files of tokenizers, of `tokenizers` and `sentencepiece`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tokenizers import Tokenizer
+
+from fourier_attn import atomic, causes, paths
+from fourier_attn.data.tables import files
+from fourier_attn.data.text import tokenizer_checks
+from fourier_attn.data.text.encoding import special
+from fourier_attn.data.text.fitting import KINDS, names_file
+
+LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
+
+
+def check_file(kind: str) -> None:
+    """Checks that a tokenizer that is named by its file is there and can be used. Raises: ValueError."""
+    if names_file(kind):
+        if not paths.given(kind).is_file():
+            raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
+        load_tokenizer(paths.given(kind))
+
+
+class SentencePiece:
+    """A SentencePiece model with the methods of `tokenizers.Tokenizer` that are used here.
+
+    Raises: ValueError for a file that is no such model, or whose normaliser multiplies texts.
+    """
+
+    def __init__(self, contents: bytes):
+        import sentencepiece
+        from sentencepiece import sentencepiece_model_pb2
+
+        self.processor: Any = sentencepiece.SentencePieceProcessor()
+        try:
+            self.processor.LoadFromSerializedProto(contents)
+        except RuntimeError as error:
+            raise ValueError("it is no SentencePiece model") from error
+        messages: Any = sentencepiece_model_pb2  # made at run time
+        model = messages.ModelProto.FromString(contents)
+        tokenizer_checks.check_table(model.normalizer_spec.precompiled_charsmap)
+
+    def get_vocab_size(self) -> int:
+        return self.processor.GetPieceSize()
+
+    def token_to_id(self, token: str) -> int | None:
+        index = self.processor.PieceToId(token)
+        return index if self.processor.IdToPiece(index) == token else None
+
+    def id_to_token(self, index: int) -> str:
+        return self.processor.IdToPiece(index)
+
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
+        return [Ids(self.processor.EncodeAsIds(text)) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.processor.DecodeIds(list(ids))
+
+
+class Ids(NamedTuple):
+    ids: list[int]
+
+
+def tokenizer_file(directory: Path) -> Path:
+    """Returns where the tokenizer of a run, or of a folder of published weights, is.
+
+    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`; any other
+    tokenizer is `tokenizer.json`.
+    """
+    models = (directory / name for name in ("tokenizer.model", "spiece.model"))
+    return next((model for model in models if model.exists()), directory / "tokenizer.json")
+
+
+def load_tokenizer(path: Path) -> Any:
+    """Reads a saved tokenizer.
+
+    Raises: ValueError where there is none, it cannot be read, or is of no use to a model: ids without a row
+      in it, texts that grow without measure or become all the same, no token for padding or the unknown.
+    """
+    contents = _read(path)
+    try:
+        tokenizer = SentencePiece(contents) if files.ending(path) == ".model" else _from_json(contents)
+        special(tokenizer)
+        tokenizer_checks.check_use(tokenizer)
+        return tokenizer
+    except BaseException as error:  # the libraries raise nothing more special for a damaged file
+        if not (isinstance(error, Exception) or causes.of_rust(error)):
+            raise
+        raise ValueError(f"{path} cannot be used: {error}; give another tokenizer") from error
+
+
+def _read(path: Path) -> bytes:
+    with files.open_regular(path, path) as file:
+        contents = file.read(LARGEST_FILE + 1)
+    if len(contents) > LARGEST_FILE:
+        raise ValueError(
+            f"{path} has more than {LARGEST_FILE:,} bytes, which is no tokenizer; give another one"
+        )
+    return contents
+
+
+def _from_json(contents: bytes) -> Tokenizer:
+    text = contents.decode("utf-8")
+    tokenizer_checks.check_patterns(text)
+    tokenizer_checks.check_normaliser(text)
+    tokenizer = Tokenizer.from_str(text)
+    tokenizer_checks.check_ids(tokenizer, tokenizer.get_vocab())
+    tokenizer.no_padding()  # published files may ask for these; batches see to them here
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Any, directory: Path) -> None:
+    """Writes the tokenizer of a run."""
+    atomic.write(directory / "tokenizer.json", tokenizer.to_str().encode("utf-8"))
+
+
+def copy_tokenizer(source: Path, directory: Path) -> None:
+    """Gives a run the tokenizer in the file `source`, byte for byte (reading and writing may round scores).
+
+    Raises: ValueError for a file that is no tokenizer.
+    """
+    load_tokenizer(source)
+    name = "tokenizer.model" if files.ending(source) == ".model" else "tokenizer.json"
+    atomic.write(directory / name, _read(source))
