@@ -24,7 +24,8 @@ from evidence.suite.ledger import Finding, Ledger, core_hours, finding, score, s
 from fourier_attn import command, data, paths
 from fourier_attn.config import Config
 from fourier_attn.data.corpus import check_corpora, dataset_of
-from fourier_attn.data.tfds import check_split, prepared
+from fourier_attn.data.tfds import prepared
+from fourier_attn.data.tfds_splits import check_split
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.summary import finished

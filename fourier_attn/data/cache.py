@@ -37,7 +37,7 @@ FITTED = ("tokenizer", "vocab", "fit_examples")
 
 
 class CachedSplit(NamedTuple):
-    """A split: token ids of each example, and the columns of `tfds.Examples`."""
+    """A split: token ids of each example, and the columns of `Examples`."""
 
     rows: PackedTokens
     labels: np.ndarray

@@ -11,7 +11,8 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.data.sources import wikitext
 from fourier_attn.data.tables.files import DAMAGED, ending, letters, unpacked
-from fourier_attn.data.tfds import prepared, read_split
+from fourier_attn.data.tfds import prepared
+from fourier_attn.data.tfds_splits import read_split
 
 BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # characters without width, which are not white space

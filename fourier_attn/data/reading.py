@@ -6,19 +6,12 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import paths
-from fourier_attn.data.tables import folders, user_tables
+from fourier_attn.data.examples import Examples, Pictures, hold_out
+from fourier_attn.data.tables import image_folders, user_tables
 from fourier_attn.data.tables.columns import find_columns
 from fourier_attn.data.tasks import TASKS, Task, check_task, task_of
-from fourier_attn.data.tfds import (
-    Examples,
-    Pictures,
-    check_texts,
-    class_names,
-    prepared,
-    read_pictures,
-    read_split,
-    tfds_builder,
-)
+from fourier_attn.data.tfds import prepared, tfds_builder
+from fourier_attn.data.tfds_splits import check_texts, class_names, read_pictures, read_split
 
 
 def read(config: Any) -> dict[str, Examples]:
@@ -44,15 +37,13 @@ def read(config: Any) -> dict[str, Examples]:
     for split in task.tests:
         test = split_of(split)
         in_train = np.array([text in seen for text in test.letters()])
-        result[split] = dataclasses.replace(test, in_train=in_train).first(config["test_examples"])
-    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    if not task.validations:
-        held = round(config["holdout"] * len(train))
-        result["validation"], order = train.take(order[:held]).first(config["eval_examples"]), order[held:]
+        result[split] = dataclasses.replace(test, in_train=in_train).limit(config["test_examples"])
+    held, order = hold_out(train, () if task.validations else ("validation",), config)
+    result |= {split: part.limit(config["eval_examples"]) for split, part in held.items()}
     for split in task.validations:
-        result[split] = split_of(split).first(config["eval_examples"])
+        result[split] = split_of(split).limit(config["eval_examples"])
         _check_labels(config, split, result[split])
-    return {"train": train.take(order).first(config["train_examples"]), **result}
+    return {"train": train.take(order).limit(config["train_examples"]), **result}
 
 
 def _check_labels(config: Any, split: str, examples: Examples) -> None:
@@ -108,7 +99,7 @@ def check_available(config: Any) -> None:
     if config["task"] == "files":
         user_tables.check_available(config)
     if config["task"] == "image_files":
-        folders.classes(paths.given(config["train"]))
+        image_folders.classes(paths.given(config["train"]))
     if config["task"] == "tfds":
         tfds_builder(config["dataset"], config["dir"] or None)
 
@@ -121,7 +112,7 @@ def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple
     """
     check_task(config)
     if config["task"] == "image_files":
-        return folders.read(config)
+        return image_folders.read(config)
     task = TASKS[config["task"]]
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
     features = (task.label, task.question)
@@ -129,15 +120,13 @@ def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple
     result = {}
     for split in task.tests:
         test = read_pictures(builder, split, *features)
-        result[split] = test.seen_in(train).first(config["test_examples"])
+        result[split] = test.seen_in(train).limit(config["test_examples"])
     for name, (first, last) in task.held.items():
         held = (first <= train.ids) & (train.ids < last)
-        result[name] = train.take(np.flatnonzero(held)).first(config["test_examples"])
+        result[name] = train.take(np.flatnonzero(held)).limit(config["test_examples"])
         train = train.take(np.flatnonzero(~held))
-    order = np.random.default_rng(config["split_seed"]).permutation(len(train))
-    if not task.validations:
-        count = round(config["holdout"] * len(train))
-        result["validation"], order = train.take(order[:count]).first(config["eval_examples"]), order[count:]
+    parts, order = hold_out(train, () if task.validations else ("validation",), config)
+    result |= {split: part.limit(config["eval_examples"]) for split, part in parts.items()}
     for split in task.validations:
-        result[split] = read_pictures(builder, split, *features).first(config["eval_examples"])
-    return {"train": train.take(order).first(config["train_examples"]), **result}, {}, ()
+        result[split] = read_pictures(builder, split, *features).limit(config["eval_examples"])
+    return {"train": train.take(order).limit(config["train_examples"]), **result}, {}, ()

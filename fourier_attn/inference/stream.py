@@ -13,9 +13,9 @@ import numpy as np
 
 from fourier_attn import atomic, paths
 from fourier_attn.data import Task
-from fourier_attn.data.inputs import STDIN, Input, read_inputs
-from fourier_attn.data.tables.columns import NUMBER, is_hidden, label_of
 from fourier_attn.data.tables.files import ending
+from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
+from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of
 from fourier_attn.inference.predictor import Predictor, check_text
 from fourier_attn.knobs import HUGE
 from fourier_attn.train import scores

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from fourier_attn import config, data
-from fourier_attn.data import reading, tasks, tfds
+from fourier_attn.data import reading, tasks
+from fourier_attn.data.examples import Examples
 from fourier_attn.data.sources import reviews
 
 
@@ -56,7 +57,7 @@ def test_holdout_is_a_seeded_part_of_train(data_dir: str, monkeypatch: pytest.Mo
 def test_a_test_text_that_is_also_in_train_is_marked(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = reading.read_split
 
-    def with_copy(builder: object, split: str, texts: tuple[str, ...], *more: object) -> tfds.Examples:
+    def with_copy(builder: object, split: str, texts: tuple[str, ...], *more: object) -> Examples:
         examples = read(builder, split, texts, *more)
         if split == "test":
             examples.texts[7] = read(builder, "train", texts).texts[3].upper().replace(" .", "!!")

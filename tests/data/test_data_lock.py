@@ -127,10 +127,11 @@ def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_three_first_starts_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from fourier_attn.data import tfds; from fourier_attn.data.sources import reviews\n"
+        "import sys; from fourier_attn.data import tfds, tfds_splits\n"
+        "from fourier_attn.data.sources import reviews\n"
         "reviews.SyntheticReviews.sizes = {'train': 200, 'validation': 20, 'test': 20}\n"
         "builder = tfds.prepared('synthetic_reviews', sys.argv[1], reviews.builder)\n"
-        "print(len(tfds.read_split(builder, 'train')))"
+        "print(len(tfds_splits.read_split(builder, 'train')))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "data")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -15,7 +15,7 @@ from fourier_attn import config, data
 from fourier_attn.data import tasks
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import cifar, idx
-from fourier_attn.data.tfds import read_pictures
+from fourier_attn.data.tfds_splits import read_pictures
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")

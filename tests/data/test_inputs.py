@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fourier_attn.data import inputs
-from fourier_attn.data.inputs import read_inputs
+from fourier_attn.data.tables import inputs
+from fourier_attn.data.tables.inputs import read_inputs
 
 ASKED = {"text": ("message", "text"), "label": ("topic",)}
 TEXTS = ["a film, good", 'a "dull" one']

@@ -16,7 +16,8 @@ import pytest
 from conftest import final_state, run_here, shrink
 
 from fourier_attn import config, data, main, train
-from fourier_attn.data.tables import columns, formats, user_tables
+from fourier_attn.data.tables import user_tables
+from fourier_attn.data.tables.rows import read_rows
 from fourier_attn.data.text import encode, load_tokenizer
 from fourier_attn.train import evaluate, extend, init_from
 from fourier_attn.train.rundir import config_file
@@ -105,20 +106,20 @@ def test_labels_are_classes_or_numbers(tmp_path: Path, labels: tuple, names: tup
 
 
 def test_numbers_that_are_alike_at_first() -> None:
-    labels = columns.Found()
-    for number in range(columns.CLASSES + 1):
-        labels.add(f"row {number}", "0.0")
+    scores = labels.Labels()
+    for number in range(labels.CLASSES + 1):
+        scores.add(f"row {number}", "0.0")
     with pytest.raises(ValueError, match="all labels score are 0; write others, too"):
-        labels.names("a.csv", "score")
-    labels.add("the last row", "1.5")
-    assert labels.names("a.csv", "score") == ()
+        scores.names("a.csv", "score")
+    scores.add("the last row", "1.5")
+    assert scores.names("a.csv", "score") == ()
 
 
 def test_a_long_text(tmp_path: Path) -> None:
     """Longer than Python's own limit for a cell, and no longer than a line may be."""
     text = "word " * 30_000
     for name in ("a.csv", "a.tsv", "a.jsonl"):
-        [row] = formats.rows(table(tmp_path / name, ("text", "label"), [(text, "no")]))
+        [row] = read_rows(table(tmp_path / name, ("text", "label"), [(text, "no")]))
         assert row.values["text"] == text
 
 
@@ -525,7 +526,7 @@ def test_rows_that_are_no_rows(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 22 repeats the header"):
         user_tables.read(knobs(tmp_path / "a.csv"))
     (tmp_path / "a.jsonl").write_bytes((bom + b'{"text": "one", "label": "a"}\n') * 2)
-    assert [row.values["text"] for row in formats.rows(tmp_path / "a.jsonl")] == ["one", "one"]
+    assert [row.values["text"] for row in read_rows(tmp_path / "a.jsonl")] == ["one", "one"]
     (tmp_path / "b.csv").write_bytes(HEAD + GOOD + b",\n , \n" + b"--,a\n")
     found = user_tables.read(knobs(tmp_path / "b.csv"))
     assert sum(map(len, found.parts.values())) == 21

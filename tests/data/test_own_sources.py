@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from fourier_attn import config, data
-from fourier_attn.data.tables import folders, formats, user_tables
+from fourier_attn.data.tables import image_folders, user_tables
+from fourier_attn.data.tables.rows import read_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
@@ -45,7 +46,7 @@ def test_parquet_and_arrow_are_read(tmp_path: Path) -> None:
     with ipc.new_stream(tmp_path / "a.arrow", values.schema) as file:
         file.write_table(values)
     for name in ("a.parquet", "a.arrow"):
-        rows = [row.values for row in formats.rows(tmp_path / name)]
+        rows = [row.values for row in read_rows(tmp_path / name)]
         assert rows == values.to_pylist()
 
 
@@ -165,7 +166,7 @@ def test_what_lies_beside_images(tmp_path: Path) -> None:
         Image.new("RGB", (8, 8), (number, 9, 0)).save(tmp_path / "test" / f"{number}.png")
     settings = config.default("attention", "image_files").data
     settings.update({"train": str(tmp_path / "train"), "test": str(tmp_path / "test"), "image_size": 8})
-    found, chosen, notes = folders.read(settings)
+    found, chosen, notes = image_folders.read(settings)
     assert chosen == {"labels": ("cat", "dog")}
     assert found["test"].labels.tolist() == [-1, -1, -1]
     said = "\n".join(notes)
@@ -177,10 +178,10 @@ def test_what_lies_beside_images(tmp_path: Path) -> None:
     ):
         assert part in said
     settings.labels = ("cat", "dog", "empty")
-    assert "train has no rows of the class 'empty'" in "\n".join(folders.read(settings)[2])
+    assert "train has no rows of the class 'empty'" in "\n".join(image_folders.read(settings)[2])
     settings.validation = str(tmp_path / "test")
     with pytest.raises(ValueError, match=r"data.validation=.*test has no images in folders of classes"):
-        folders.read(settings)
+        image_folders.read(settings)
 
 
 def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from fourier_attn.data.corpus import read_corpora
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import wikitext
 from fourier_attn.data.tables.files import letters
-from fourier_attn.data.tfds import read_split, tfds_builder
+from fourier_attn.data.tfds import tfds_builder
+from fourier_attn.data.tfds_splits import read_split
 
 ROWS = {
     "train": [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fourier_attn.data.sources import shapes
-from fourier_attn.data.tfds import read_pictures
+from fourier_attn.data.tfds_splits import read_pictures
 
 COUNT = 2_000
 

@@ -16,7 +16,7 @@ from conftest import run_here
 
 import fourier_attn
 from fourier_attn import config, data, main
-from fourier_attn.data.inputs import Input
+from fourier_attn.data.tables.inputs import Input
 from fourier_attn.inference import predictor as predict
 from fourier_attn.inference import stream
 from fourier_attn.train.rundir.metrics_log import read_lines

@@ -11,7 +11,7 @@ from configs import pixels
 from fourier_attn import config, data, model
 from fourier_attn.data import images as pictures
 from fourier_attn.data import reading
-from fourier_attn.data.tfds import Pictures
+from fourier_attn.data.examples import Pictures
 from fourier_attn.inference import export
 from fourier_attn.inference import predictor as predict
 

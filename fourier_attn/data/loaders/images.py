@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn.data import reading
+from fourier_attn.data.examples import Pictures
 from fourier_attn.data.images import Augmentation, ImageBatches, statistics
 from fourier_attn.data.loaders.encoding import run_tokenizer
 from fourier_attn.data.splits import Origin, Splits
 from fourier_attn.data.tasks import task_of
 from fourier_attn.data.text import encode_questions, tokenizer_file
-from fourier_attn.data.tfds import Pictures
 
 
 def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:

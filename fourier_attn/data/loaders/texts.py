@@ -9,6 +9,7 @@ import numpy as np
 from fourier_attn.data import cache, reading
 from fourier_attn.data.batches import padded_lengths
 from fourier_attn.data.cache import CachedSplit, CachedSplits
+from fourier_attn.data.examples import Examples
 from fourier_attn.data.loaders.encoding import (
     cut_note,
     model_knobs,
@@ -18,9 +19,9 @@ from fourier_attn.data.loaders.encoding import (
 )
 from fourier_attn.data.packed import encode_all
 from fourier_attn.data.splits import Splits
-from fourier_attn.data.tables.columns import Columns, describe_classes, describe_columns, unseen_classes
+from fourier_attn.data.tables.columns import Columns, describe_columns
+from fourier_attn.data.tables.labels import describe_classes, unseen_classes
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
-from fourier_attn.data.tfds import Examples
 
 
 def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:

@@ -12,7 +12,7 @@ from statistics import median
 
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.tables.drawn import Drawn
+from fourier_attn.data.sources.drawn import Drawn
 
 LABELS = tuple("0123456789")
 SPLITS = {"train": 20_000, "validation": 1_000, "test": 2_000}

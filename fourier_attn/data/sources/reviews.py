@@ -12,7 +12,7 @@ import random
 
 import tensorflow_datasets as tfds
 
-from fourier_attn.data.tables.drawn import Drawn
+from fourier_attn.data.sources.drawn import Drawn
 
 LABELS = ("negative", "positive")
 SPLITS = {"train": 8_000, "validation": 1_000, "test": 2_000}

@@ -5,13 +5,14 @@ other files of this machine into the data set.
 """
 
 import gzip
+import hashlib
 import io
 import lzma
 import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -150,6 +151,16 @@ def read_text(path: Path, source: Path) -> bytes:
     if len(contents) > TEXT:
         raise ValueError(f"{path} has more than {TEXT:,} bytes, which is no text; remove it")
     return contents
+
+
+def digest(parts: Iterable[Path], source: Path) -> str:
+    """Returns a hash of the bytes of some files, one after the other."""
+    total = hashlib.sha256()
+    for part in parts:
+        with open_regular(part, source) as file:
+            while piece := file.read(2**20):
+                total.update(piece)
+    return total.hexdigest()
 
 
 def numbered(file: Any) -> Iterator[tuple[int, bytes]]:

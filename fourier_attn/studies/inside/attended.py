@@ -19,7 +19,8 @@ from fourier_attn import command, data, model, paths, provenance
 from fourier_attn.data.batches import Split
 from fourier_attn.data.reading import read_images
 from fourier_attn.data.sources import shapes
-from fourier_attn.data.tfds import prepared, read_pictures
+from fourier_attn.data.tfds import prepared
+from fourier_attn.data.tfds_splits import read_pictures
 from fourier_attn.inference import predictor
 from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies import runs

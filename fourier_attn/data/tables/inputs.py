@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fourier_attn import paths
 from fourier_attn.data.tables import files, formats
+from fourier_attn.data.tables.rows import read_rows
 
 STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))  # how packed files begin
@@ -61,7 +62,7 @@ def read_inputs(
     name = "standard input" if str(source) in STDIN else str(source)
     path = Path() if str(source) in STDIN else paths.given(source)
     if path.is_dir() and str(source) not in STDIN:
-        yield from _named(formats.rows(path), name, columns, optional, False)
+        yield from _named(read_rows(path), name, columns, optional, False)
         return
     needed = [asked for asked in columns if asked not in optional]
     with _opened(str(source), path) as file:

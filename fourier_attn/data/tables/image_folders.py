@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import paths
+from fourier_attn.data.examples import Pictures, hold_out
 from fourier_attn.data.images import read_image
-from fourier_attn.data.tables.columns import LIMITS, describe_classes, unseen_classes
+from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
-from fourier_attn.data.tfds import Pictures
+from fourier_attn.data.tables.labels import describe_classes, unseen_classes
 
 # A file with another ending lies beside the images: a list, a checksum, what a file manager keeps.
 ENDS = (
@@ -46,22 +47,14 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
         if config[split]:
             found[split] = _images(paths.given(config[split]), names, config["image_size"], split)
             notes += _left_out(paths.given(config[split]), found[split].ids)
-    train, missing = found["train"], [split for split in LIMITS if split not in found]
-    order, count = np.random.default_rng(config["split_seed"]).permutation(len(train)), 0
-    for split in missing:
-        count = round(config["holdout"] * len(train))
-        if not count or count * len(missing) >= len(train):
-            raise ValueError(
-                f"{config['train']} has {len(train)} images, of which data.holdout={config['holdout']} "
-                f"cannot be kept for each of {' and '.join(missing)}; add images, or name folders of these"
-            )
-        found[split], order = train.take(order[:count]), order[count:]
-    found["train"] = train.take(order)
+    missing = [split for split in LIMITS if split not in found]
+    held, order = hold_out(found["train"], missing, config, ("images", "folders"))
+    found |= held | {"train": found["train"].take(order)}
     for split in ("validation", "test"):
         found[split] = found[split].seen_in(found["train"])
         if same := int(found[split].in_train.sum()):
             notes.append(f"{split}: {same:,} of {len(found[split]):,} images are in train, too")
-    limited = {split: found[split].first(config[knob]) for split, knob in LIMITS.items()}
+    limited = {split: found[split].limit(config[knob]) for split, knob in LIMITS.items()}
     if (limited["test"].labels == -1).all():
         count = len(limited["test"])
         notes.append(f"test has no labels: the run will predict its {count:,} images but not score them")

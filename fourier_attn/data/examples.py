@@ -1,0 +1,111 @@
+"""Examples as they are read: texts or images, with their labels; and which of them validate."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from fourier_attn.data.tables.files import letters
+
+
+class Selection:
+    """Holds examples of which some can be taken."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def take(self, index: np.ndarray) -> Self:
+        """Returns the examples with these numbers, in their order."""
+        raise NotImplementedError
+
+    def limit(self, count: int) -> Self:
+        """Returns the first `count` examples, or all for 0."""
+        return self.take(np.arange(len(self))[:count]) if count else self
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples(Selection):
+    """Holds texts, with a second one each where there are pairs, and labels.
+
+    Args:
+      in_train: marks the examples whose text is also in the train split.
+      idx: GLUE's number of each example.
+    """
+
+    texts: list[str]
+    text_pairs: list[str] | None
+    labels: np.ndarray
+    in_train: np.ndarray
+    idx: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, index: np.ndarray) -> "Examples":
+        text_pairs = None if self.text_pairs is None else [self.text_pairs[i] for i in index]
+        texts, rest = [self.texts[i] for i in index], (self.labels, self.in_train, self.idx)
+        return Examples(texts, text_pairs, *(column[index] for column in rest))
+
+    def letters(self) -> list[str]:
+        """Returns the letters and digits of each example; two examples with the same ones count as equal."""
+        text_pairs = self.text_pairs or [""] * len(self)
+        return [letters(f"{a} | {b}") for a, b in zip(self.texts, text_pairs, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures(Selection):
+    """Holds images (n, rows, cols, channels) of bytes, and the classes (n) or those of the patches (n, t).
+
+    Args:
+      ids: TFDS's names of the images.
+      in_train: marks the images that are also in the train split, pixel by pixel.
+      questions: what is asked about each image; "": nothing.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    in_train: np.ndarray
+    questions: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, index: np.ndarray) -> "Pictures":
+        columns = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return Pictures(*(column[index] for column in columns))
+
+    def seen_in(self, train: "Pictures") -> "Pictures":
+        """Returns the images with marks on those that are in train."""
+        seen = {image.tobytes() for image in train.images}
+        return dataclasses.replace(self, in_train=np.array([i.tobytes() in seen for i in self.images], bool))
+
+
+Rows = TypeVar("Rows", bound=Selection)
+
+
+def hold_out(
+    train: Rows, splits: Sequence[str], config: Any, nouns: tuple[str, str] = ("examples", "splits")
+) -> tuple[dict[str, Rows], np.ndarray]:
+    """Draws a share `holdout` of train from `split_seed` for each split that the data do not have.
+
+    Args:
+      nouns: what train has and where more of it could come from, for the message.
+    Returns: the splits, and the shuffled numbers of the examples that are left of train.
+    Raises: ValueError where train has too few examples.
+    """
+    count = round(config["holdout"] * len(train))
+    if splits and (not count or count * len(splits) >= len(train)):
+        what, places = nouns
+        raise ValueError(
+            f"{config['train'] or 'train'} has {len(train)} {what}, of which data.holdout="
+            f"{config['holdout']} cannot be kept for each of {' and '.join(splits)}; add {what}, or name "
+            f"{places} of these"
+        )
+    order = np.random.default_rng(config["split_seed"]).permutation(np.arange(len(train), dtype=np.int32))
+    parts = [order[i * count : (i + 1) * count] for i in range(len(splits))]
+    return (
+        {split: train.take(part) for split, part in zip(splits, parts, strict=True)},
+        order[len(splits) * count :],
+    )

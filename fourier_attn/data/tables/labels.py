@@ -1,0 +1,176 @@
+"""The labels of a table: classes, or numbers."""
+
+import math
+import re
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from fourier_attn.data.tables.columns import SHOWN
+from fourier_attn.knobs import HUGE
+
+CLASSES = 10_000  # more are a sign of the wrong column
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WHOLE = re.compile(r"[+-]?\d+")
+HIDDEN = ("", "-1", "-1.0", "?", "nan", "na", "n/a", "null", "none")  # labels where they are not public
+JOINED = re.compile(r"\s*[;|,]\s*")  # between several labels of one row
+TRUTH = {"true": 1.0, "false": 0.0}  # like 1 and 0
+
+
+def describe_classes(names: Sequence[str], counts: Sequence[int]) -> str:
+    """Returns the classes of train with their counts, the most frequent ones if they are many, in words."""
+    if not len(names):
+        return ""
+    order = range(len(names))
+    if len(names) > SHOWN:
+        order = sorted(sorted(order, key=lambda i: -counts[i])[:SHOWN])
+    more = f", and {len(names) - SHOWN:,} smaller ones" if len(names) > SHOWN else ""
+    return "classes " + ", ".join(f"{names[i]:.40} {counts[i]:,}" for i in order) + more
+
+
+def unseen_classes(names: Sequence[str], labels: np.ndarray) -> list[str]:
+    """Returns a note for each class that train does not show."""
+    lost = sorted(set(range(len(names))) - set(np.unique(labels).tolist()))
+    return [
+        f"train has no rows of the class {names[i]!r}: they are all held out, or the data have none"
+        for i in lost
+    ]
+
+
+def class_notes(names: Sequence[str], column: str) -> list[str]:
+    """Returns notes on classes that may be scores, or several labels in one."""
+    notes = []
+    if len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
+        notes.append(
+            f"the whole numbers in {column} are used as {len(names)} classes; for regression, write them "
+            "with a decimal point (3.0)"
+        )
+    parts = {name: set(JOINED.split(name)) for name in names}
+    counts = Counter(part for several in parts.values() for part in several)
+    joined = [
+        name for name in names if len(parts[name]) > 1 and any(counts[part] > 1 for part in parts[name])
+    ]
+    if joined:
+        notes.append(
+            f"{joined[0]!r} in {column} is treated as one class: multi-label classification is not supported"
+        )
+    return notes
+
+
+def is_hidden(value: Any) -> bool:
+    """Returns whether a label of a test file says that it is not public."""
+    if isinstance(value, float) and math.isnan(value):
+        return True
+    return value is None or (not isinstance(value, bool) and str(value).strip().lower() in HIDDEN)
+
+
+def label_of(where: str, name: str, value: Any) -> str:
+    """Returns a label as it is written. Raises: ValueError for one that is missing."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    written = value.strip() if isinstance(value, str) else str(value)
+    if value is None or not written or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{where}: the label {name} is missing; add it, or remove the row")
+    if not isinstance(value, str | int | float):
+        raise ValueError(
+            f"{where}: the label {name} must be one string or number, not {value!r:.40}; fix it, or set "
+            "data.label to another column"
+        )
+    return written
+
+
+class Labels:
+    """Collects the labels of a split as they are read: the number of each class, and its value as a number.
+
+    Args:
+      names: the allowed classes; (): all that occur.
+    """
+
+    def __init__(self, names: Collection[str] = ()):
+        self.fixed = bool(names)
+        self.ids, self.values = array("i"), array("f")
+        self.numbers: dict[str, int] = {name: i for i, name in enumerate(names)}
+        self.word = self.fraction = ""  # place of the first label that is not a number, or not a whole one
+        self.last = ""
+
+    def add(self, where: str, label: str) -> None:
+        """Adds a label. Raises: ValueError for one that is none of the classes, or too large a number."""
+        if label not in self.numbers and self.fixed:
+            raise ValueError(
+                f"{where} has the label {label!r:.40}, which train does not have; it has "
+                f"{', '.join(self.numbers)[:200]}: fix the label, or remove the row"
+            )
+        if label not in self.numbers and len(self.numbers) < CLASSES:
+            self.numbers[label] = len(self.numbers)
+        self.ids.append(self.numbers.get(label, -1))
+        self.last = where
+        if self.fixed:
+            return
+        if not NUMBER.fullmatch(label):
+            self.word = self.word or f"{where} has {label!r:.40}"
+            self.values = array("f")  # labels are not numbers, then
+            return
+        if abs(number := float(label)) > HUGE:
+            raise ValueError(f"{where} has the label {label:.40}, beyond {HUGE:g}; scale the labels")
+        if not self.word:
+            self.values.append(number)
+        if not WHOLE.fullmatch(label):
+            self.fraction = self.fraction or f"{where} has {label!r:.40}"
+
+    def names(self, file: object, column: str) -> tuple[str, ...]:
+        """Returns the classes in the order of their numbers; () for labels that are fractional numbers.
+
+        Raises: ValueError for one class only, too many, or words among fractions.
+        """
+        if self.fixed:
+            return tuple(self.numbers)
+        self._check_spellings(file, column)
+        if self.fraction and self.word:
+            raise ValueError(
+                f"the labels {column} are words and numbers: {self.fraction}, {self.word}; fix one of them"
+            )
+        if self.fraction:
+            if min(self.values) == max(self.values):
+                raise ValueError(f"{file}: all labels {column} are {self.values[0]:g}; write others, too")
+            return ()
+        if len(self.numbers) == 1:
+            raise ValueError(
+                f"{file}: all labels {column} are {next(iter(self.numbers))!r}; there must be two classes"
+            )
+        if len(self.numbers) >= CLASSES or (
+            len(self.numbers) > 100 and 2 * len(self.numbers) > len(self.ids)
+        ):
+            raise ValueError(
+                f"{file}: {column} has {len(self.numbers):,} different labels in {len(self.ids):,} rows, "
+                f"{self.last} the latest; is it the right column? Name it, data.label"
+            )
+        return tuple(sorted(self.numbers) if self.word else sorted(self.numbers, key=int))
+
+    def _check_spellings(self, file: object, column: str) -> None:
+        """Raises: ValueError for one label that is written in two ways."""
+        spellings: dict[Any, str] = {}
+        whole = not self.word and all(value.is_integer() for value in self.values)
+        for name in self.numbers:
+            plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+            same: Any = TRUTH.get(plain, plain)
+            if NUMBER.fullmatch(name):
+                # among numbers with fractions 1 and 1.0 are one number, as some programs write them
+                same = float(name) if whole or not self.fraction else name
+            other = spellings.setdefault(same, name)
+            if other != name:
+                raise ValueError(
+                    f"{file}: {other!r} and {name!r} in {column} look like two spellings of one label; use "
+                    "one spelling, or list all classes in data.labels to keep both"
+                )
+
+    def labels(self, names: tuple[str, ...]) -> np.ndarray:
+        """Returns the number of each label among `names`; without names, its value."""
+        if not names:
+            return np.frombuffer(self.values, np.float32)
+        places = {name: i for i, name in enumerate(names)}
+        order = np.array([places[name] for name in self.numbers], np.int32)
+        return order[np.frombuffer(self.ids, np.int32)]

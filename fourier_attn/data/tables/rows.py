@@ -1,0 +1,53 @@
+"""The rows of the user's own tables: files in any format (also .gz, .xz), or folders of a split."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fourier_attn.data.tables import files, shards
+from fourier_attn.data.tables.formats import COLUMNAR, Row, columnar, kind, objects, separated
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Reads the rows of a table, or of the folder of a split, in their order; empty lines are none.
+
+    Of CSV and TSV the first line names the columns. CSV has quotes, which may hold line ends; in TSV a quote
+    is a letter like any other.
+
+    Raises: ValueError that names file, line and cure for what is not such a table.
+    """
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; name a table")
+    for row in _folder(path) if path.is_dir() else _file(path, kind(path)):
+        if row.error:
+            raise ValueError(f"{row.where} {row.error}")
+        yield row
+
+
+def _file(path: Path, end: str) -> Iterator[Row]:
+    if end in COLUMNAR:
+        with files.open_regular(path, path) as file:
+            yield from columnar(file, str(path), end)
+        return
+    with files.unpacked(path, path, files.OWN) as file:
+        yield from (objects if end == ".jsonl" else separated)(file, str(path), end)
+
+
+def _folder(folder: Path) -> Iterator[Row]:
+    """Reads the rows of a folder of a split; classes are given by their names."""
+    names = shards.class_names(folder / "dataset_info.json")
+    for part in shards.parts_of(folder):
+        with files.open_regular(part, folder) as file:
+            for row in columnar(file, str(part), files.ending(part)):
+                for column, known in names.items():
+                    number = row.values.get(column)
+                    if isinstance(number, int) and 0 <= number < len(known):
+                        row.values[column] = known[number]
+                    elif number == -1:  # what `datasets` writes where the label is not known
+                        row.values[column] = None
+                yield row
+
+
+def fingerprint(path: Path) -> str:
+    """Returns the name of a table and a hash of its bytes."""
+    parts = shards.parts_of(path) if path.is_dir() else [path]
+    return f"{path.name} {files.digest(parts, path)[:16]}"
