@@ -16,8 +16,8 @@ from ml_collections.config_dict import placeholder
 
 from fourier_attn import command, data, model, paths
 from fourier_attn.data.corpus import names_files
+from fourier_attn.data.knobs import KNOBS as DATA
 from fourier_attn.data.tables.user_tables import SPLITS
-from fourier_attn.data.tasks import KNOBS as DATA
 from fourier_attn.data.tasks import TASKS, find_task, task_of
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
 from fourier_attn.knobs import check as check_knobs

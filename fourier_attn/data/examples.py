@@ -2,11 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fourier_attn.data.tables.files import letters
+
+
+Rows = TypeVar("Rows", bound="Selection")
 
 
 class Selection:
@@ -15,11 +18,11 @@ class Selection:
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def take(self, index: np.ndarray) -> Self:
+    def take(self: Rows, index: np.ndarray) -> Rows:
         """Returns the examples with these numbers, in their order."""
         raise NotImplementedError
 
-    def limit(self, count: int) -> Self:
+    def limit(self: Rows, count: int) -> Rows:
         """Returns the first `count` examples, or all for 0."""
         return self.take(np.arange(len(self))[:count]) if count else self
 
@@ -80,9 +83,6 @@ class Pictures(Selection):
         """Returns the images with marks on those that are in train."""
         seen = {image.tobytes() for image in train.images}
         return dataclasses.replace(self, in_train=np.array([i.tobytes() in seen for i in self.images], bool))
-
-
-Rows = TypeVar("Rows", bound=Selection)
 
 
 def hold_out(

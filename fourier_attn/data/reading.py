@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import paths
+from fourier_attn.data.checks import check_task
 from fourier_attn.data.examples import Examples, Pictures, hold_out
 from fourier_attn.data.tables import image_folders, user_tables
 from fourier_attn.data.tables.columns import find_columns
-from fourier_attn.data.tasks import TASKS, Task, check_task, task_of
+from fourier_attn.data.tasks import TASKS, Task, task_of
 from fourier_attn.data.tfds import prepared, tfds_builder
 from fourier_attn.data.tfds_splits import check_texts, class_names, read_pictures, read_split
 

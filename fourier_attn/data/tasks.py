@@ -9,64 +9,6 @@ import tensorflow_datasets as tfds
 from fourier_attn import plugins
 from fourier_attn.data.sources import cifar, idx, listops, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
-from fourier_attn.knobs import Knob, at_least, check, one_of, rising, share, texts
-
-KNOBS = {
-    "task": Knob("reviews", "what to learn: a key of TASKS"),
-    "dir": Knob("", 'where TFDS keeps its data sets; "": TFDS\'s own default'),
-    "tokenizer": Knob(
-        "words",
-        '"words", "whitespace", "unigram" or "bpe", lower-cased and fitted on train; "bytes"; or a file',
-    ),
-    "vocab": Knob(50_000, "at most so many words or pieces of words, the most frequent ones", at_least(1)),
-    "fit_examples": Knob(
-        0, "texts that a tokenizer is fitted on; 0: all of train", at_least(0, "all of train")
-    ),
-    "length": Knob(512, "tokens; longer texts are cut at the end", at_least(4)),
-    "buckets": Knob((128, 192, 256, 384), "padded lengths below `length`; (): all at `length`", rising),
-    "batch": Knob(32, "examples", at_least(1)),
-    "holdout": Knob(0.2, "share of train kept for validation where a data set has no such split", share),
-    "split_seed": Knob(0, "of that split; apart from `seed`, so that runs can share a split", at_least(0)),
-    "train_examples": Knob(
-        0,
-        "use only the first N examples of (shuffled) train, in pre-training N windows; 0: all",
-        at_least(0, "all"),
-    ),
-    "eval_examples": Knob(
-        0, "use only the first N examples of each validation split; 0: all", at_least(0, "all")
-    ),
-    "test_examples": Knob(0, "use only the first N examples of each test split; 0: all", at_least(0, "all")),
-    "flip": Knob(False, "whether training images are mirrored, left to right, in every second draw"),
-    "crop": Knob(
-        0,
-        "pixels of black added around training images, of which a piece of the old size is cut out",
-        at_least(0, "none"),
-    ),
-    "mix": Knob(
-        "",
-        'how two training images and their labels are joined: "mixup" (weighted mean), "cutmix" (a piece of '
-        'one in the other); "": not at all',
-        one_of("", "mixup", "cutmix"),
-    ),
-    "corpora": Knob(
-        (), 'texts of the task "pretraining": TFDS names (name or name:split), or text files', texts
-    ),
-    "exclude": Knob((), "texts to keep out of these, as name:split or files", texts),
-    "train": Knob(
-        "", "own data: a table (.csv, .tsv, .jsonl, also packed), a folder of images by class, a TFDS split"
-    ),
-    "validation": Knob("", 'the same for validation; "": a share `holdout` of train'),
-    "test": Knob("", 'the same for the test at the end; "": a share `holdout` of train'),
-    "text": Knob("", 'the column, or the TFDS feature, with the text; "": found by its name'),
-    "text_pair": Knob("", 'that with the second text; "": found by its name, or none'),
-    "label": Knob("", 'that with the label; "": found by its name'),
-    "labels": Knob(
-        (), "the classes in the order of their numbers; (): those of train, kept by the run", texts
-    ),
-    "dataset": Knob("", "the name of a TFDS data set, of the task `tfds`"),
-    "image_size": Knob(32, "pixels of a side to which images of `image_files` are scaled", at_least(4)),
-    "mask_rate": Knob(0.15, "share of tokens that a masked language model has to find", share),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +110,6 @@ def _shapes(labels: tuple[str, ...], epochs: int, **fields: Any) -> Task:
 
 # Own data: what they are, only the data say.
 OWN = ("files", "tfds", "image_files")
-NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR"}
-OWN_KNOBS = ("train", "validation", "test", "text", "text_pair", "label", "labels", "dataset")
 
 TASKS = {
     "reviews": Task(
@@ -319,46 +259,3 @@ def find_task(name: str) -> None:
         _add_task(name, found)
     if name not in TASKS:
         raise ValueError(f"data.task={name!r} is unknown; choose one of {', '.join(TASKS)}")
-
-
-def check_task(config: Any) -> None:
-    """Checks the task and the range of every knob. Raises: ValueError."""
-    find_task(config["task"])
-    check("data.", KNOBS, config)
-    own = config["task"] in OWN
-    for name in OWN_KNOBS:
-        if config[name] and not own:
-            raise ValueError(
-                f"data.{name}={config[name]!r} is for own data; choose --config=configs/NAME.py:files"
-            )
-    needed = "dataset" if config["task"] == "tfds" else "train"
-    if own and not config[needed]:
-        raise ValueError(
-            f"data.task={config['task']!r} needs --config.data.{needed}={NEEDED[config['task']]}"
-        )
-    if len(config["labels"]) == 1 or len(set(config["labels"])) < len(config["labels"]):
-        raise ValueError(f"data.labels={config['labels']!r} must hold two or more different names")
-    if config["dataset"] and config["task"] != "tfds":
-        raise ValueError(f"data.dataset={config['dataset']!r} is for the task 'tfds', not {config['task']!r}")
-    _check_effect(config)
-
-
-def _check_effect(config: Any) -> None:
-    """Raises: ValueError for knobs that the task has no use for, or that would change what it asks."""
-    task = TASKS[config["task"]]
-    augmentations = () if task.images else ("flip", "crop", "mix")
-    columns = ("text", "text_pair", "label") if config["task"] == "image_files" else ()
-    of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
-    usual = {name: task.defaults.get(f"data.{name}", KNOBS[name].default) for name in of_texts}
-    idle = [name for name in (*augmentations, *columns) if config[name]]
-    if idle := idle + [name for name in of_texts if config[name] != usual[name]]:
-        raise ValueError(
-            f"data.{idle[0]}={config[idle[0]]!r} does nothing for task {config['task']!r}; leave it out"
-        )
-    placed = "tokens" in (task.head, task.inputs)  # each place has a label, or is a token
-    changed = [name for name in ("flip", "crop", "mix") if config[name] and (placed or name != "flip")]
-    if changed and (placed or task.question):
-        raise ValueError(
-            f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
-            "about; leave images as they are"
-        )

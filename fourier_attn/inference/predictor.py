@@ -13,7 +13,8 @@ import numpy as np
 from fourier_attn import data, paths
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batches
-from fourier_attn.data.images import ImageBatches, read_image
+from fourier_attn.data.image_reading import read_image
+from fourier_attn.data.images import ImageBatches
 from fourier_attn.data.text import (
     check_known,
     encode_questions,

@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT
 
 from fourier_attn import config, model
-from fourier_attn.data.tasks import OWN_KNOBS
+from fourier_attn.data.knobs import OWN_KNOBS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.engine_spec import every_parameter
 

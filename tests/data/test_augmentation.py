@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from pictures import drawn
 
-from fourier_attn.data.images import Augmentation, ImageBatches, augment, statistics
+from fourier_attn.data.augmentation import Augmentation, augment
+from fourier_attn.data.images import ImageBatches, statistics
 from fourier_attn.train.losses import OBJECTIVES
 
 

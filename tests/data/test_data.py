@@ -6,6 +6,7 @@ import pytest
 
 from fourier_attn import config, data
 from fourier_attn.data import reading, tasks
+from fourier_attn.data.checks import check_task
 from fourier_attn.data.examples import Examples
 from fourier_attn.data.sources import reviews
 
@@ -120,9 +121,9 @@ def test_a_damaged_data_set_is_named(damage: str, few_reviews: str, tmp_path: Pa
 def test_knobs_of_other_tasks_are_refused(task: str, knob: str, value: object) -> None:
     knobs = config.default("fourier", task).data
     knobs.update({"train": "images"} if task == "image_files" else {})
-    tasks.check_task(knobs)
+    check_task(knobs)
     knobs[knob] = value
     with pytest.raises(
         ValueError, match=f"data.{knob}={value!r} does nothing for task '{task}'; leave it out"
     ):
-        tasks.check_task(knobs)
+        check_task(knobs)

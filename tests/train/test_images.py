@@ -16,7 +16,8 @@ from pictures import drawn, idx_files, small
 from PIL import Image
 
 from fourier_attn import data, main, model, train
-from fourier_attn.data.images import read_image, statistics
+from fourier_attn.data.image_reading import read_image
+from fourier_attn.data.images import statistics
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import idx
 from fourier_attn.inference import predictor as predict

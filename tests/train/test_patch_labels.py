@@ -14,7 +14,7 @@ from pictures import small_shapes
 from sklearn.metrics import jaccard_score
 
 from fourier_attn import config, main, train
-from fourier_attn.data.images import read_image
+from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.sources import shapes
 from fourier_attn.inference import export, predictor
 from fourier_attn.inference.classify import Classifier

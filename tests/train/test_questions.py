@@ -12,7 +12,7 @@ from conftest import normal, run_here
 from pictures import small_shapes
 
 from fourier_attn import config, data, main, pretrained, train
-from fourier_attn.data import images as pictures
+from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import prepared
 from fourier_attn.inference import export
@@ -65,7 +65,7 @@ def test_a_look_inside_takes_image_and_question(asked: Path, shapes_picture: str
     _, network, params = predict.restore(asked)
     tokenizer = data.text.load_tokenizer(asked / "tokenizer.json")
     question = data.text.encode_questions(tokenizer, ["what colour is the circle?"], 8)
-    image = pictures.read_image(Path(shapes_picture), (40, 40, 3))[None]
+    image = read_image(Path(shapes_picture), (40, 40, 3))[None]
     maps = attention_maps(network, params, image, question=question)
     assert maps.shape == (1, 4, 25)
     np.testing.assert_allclose(maps.sum(axis=-1), 1, atol=1e-5)

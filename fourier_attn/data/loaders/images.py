@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn.data import reading
+from fourier_attn.data.augmentation import Augmentation
 from fourier_attn.data.examples import Pictures
-from fourier_attn.data.images import Augmentation, ImageBatches, statistics
+from fourier_attn.data.images import ImageBatches, statistics
 from fourier_attn.data.loaders.encoding import run_tokenizer
 from fourier_attn.data.splits import Origin, Splits
 from fourier_attn.data.tasks import task_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.examples import Pictures, hold_out
-from fourier_attn.data.images import read_image
+from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.labels import describe_classes, unseen_classes
