@@ -8,7 +8,6 @@ import numpy as np
 
 from fourier_attn.data.tables.files import letters
 
-
 Rows = TypeVar("Rows", bound="Selection")
 
 
