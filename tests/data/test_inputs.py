@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fourier_attn.data.tables import inputs
+from fourier_attn.data.tables import sniffing
 from fourier_attn.data.tables.inputs import read_inputs
 
 ASKED = {"text": ("message", "text"), "label": ("topic",)}
@@ -148,6 +148,6 @@ def test_a_stream_is_read_as_it_comes() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb", buffering=0) as out, os.fdopen(reader, "rb") as file:
         out.write(b'{"text": "a"}\n')
-        stream, line = inputs._begun(file, "a pipe")
+        stream, line = sniffing._begun(file, "a pipe")
         assert line == b'{"text": "a"}\n'
         assert stream.readline() == line

@@ -71,7 +71,7 @@ def packed(folder: Path, name: str) -> Path:
 
 
 def letters(text: str) -> str:
-    """What makes two texts the same: their letters and digits, of any script, in lower case."""
+    """Returns the letters and digits of a text in lower case; texts with the same ones count as equal."""
     return re.sub(r"[\W_]+", " ", text.lower()).strip()
 
 
@@ -144,12 +144,16 @@ class _Limited(io.RawIOBase):
         return count
 
 
-def read_text(path: Path, source: Path) -> bytes:
-    """The contents of a file that is one text. Raises: ValueError for more than `TEXT` bytes."""
+def read_text(path: Path, source: Path, most: int | None = None, what: str = "text") -> bytes:
+    """Returns the contents of a file that is one text, or something else with at most `most` bytes.
+
+    Raises: ValueError for more than `most` bytes; without it, for more than `TEXT`.
+    """
+    most = TEXT if most is None else most
     with open_regular(path, source) as file:
-        contents = file.read(TEXT + 1)
-    if len(contents) > TEXT:
-        raise ValueError(f"{path} has more than {TEXT:,} bytes, which is no text; remove it")
+        contents = file.read(most + 1)
+    if len(contents) > most:
+        raise ValueError(f"{path} has more than {most:,} bytes, which is no {what}; remove it")
     return contents
 
 
@@ -192,18 +196,29 @@ def lines(path: Path, source: Path, limits: Limits | None = None) -> Iterator[tu
 
 def decoded(file: Any, name: str, most: int) -> Iterator[tuple[int, str]]:
     """Yields the lines of an open file as texts, numbered from 1. Raises: ValueError as `lines`."""
+    for number, line, error in checked_lines(file, name):
+        if number > most:
+            raise ValueError(f"{name} has more than {most:,} lines; check the copy")
+        if error:
+            raise ValueError(f"{name}, line {number} {error}")
+        yield number, line
+
+
+def checked_lines(file: Any, name: str) -> Iterator[tuple[int, str, str]]:
+    """Yields the number of each line, its text, and why it cannot be used; "": it can.
+
+    Raises: ValueError for a file that is cut off or damaged.
+    """
     number = 0
     try:
         for number, line in numbered(file):
             if len(line) > TEXT:
-                raise ValueError(f"{name}, line {number} has more than {TEXT:,} bytes; check the copy")
-            if number > most:
-                raise ValueError(f"{name} has more than {most:,} lines; check the copy")
-            yield number, line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name}, line {number} is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
-        ) from error
+                yield number, "", f"has more than {TEXT:,} bytes; shorten that line, or check the copy"
+                continue
+            try:
+                yield number, line.decode("utf-8"), ""
+            except UnicodeDecodeError as error:
+                yield number, "", f"is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
     except DAMAGED as error:
         raise ValueError(
             f"{name} cannot be read beyond line {number} ({error}); get the copy again"

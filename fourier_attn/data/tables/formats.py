@@ -16,6 +16,7 @@ from fourier_attn.data.tables import files
 ENDS = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 COLUMNAR = (".parquet", ".arrow")
 PACKED = (".gz", ".xz")
+WHITE = " \t\n\r\v\f"  # lines of nothing else are empty
 BATCH = 4096  # rows of Parquet at a time
 SEPARATORS = (";", "\t", "|")  # of a .csv whose first line has no comma: spreadsheets of many countries
 SEPARATION = re.compile(r'"?sep=(.)"?')  # a line that spreadsheets write for each other, before the columns
@@ -128,35 +129,32 @@ def _header(cells: list[str], where: str) -> list[str]:
     return names
 
 
-def objects(file: Any, name: str, end: str = ".jsonl") -> Iterator[Row]:
+def objects(file: Any, name: str) -> Iterator[Row]:
     """Reads the rows of an open file of JSON lines; a line that is a text alone is the column "text"."""
-    number = 0
-    try:
-        for number, line in files.numbered(file):
-            if line.strip():
-                yield _object(line, f"{name}, line {number}", number)
-    except files.DAMAGED as error:
-        raise ValueError(
-            f"{name} cannot be read beyond line {number} ({error}); get the copy again"
-        ) from error
+    for number, line, error in files.checked_lines(file, name):
+        if error or line.strip(WHITE):
+            values, error = ({}, error) if error else _object(line)
+            yield Row(f"{name}, line {number}", values, number, error)
 
 
-def _object(line: bytes, where: str, number: int) -> Row:
-    if len(line) > files.TEXT:
-        return Row(where, {}, number, f"has more than {files.TEXT:,} bytes; shorten its text")
+def _object(line: str) -> tuple[dict[str, Any], str]:
+    """Returns the values of a JSON object or text, and why a line is neither; "": it is one."""
     try:
-        text = line.decode("utf-8")
-        values = json.loads(text, object_pairs_hook=_once)
-    except UnicodeDecodeError as error:
-        reason = f"is not UTF-8 ({error.reason} at byte {error.start}); convert the file"
-        return Row(where, {}, number, reason)
+        values = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        return Row(where, {}, number, f"is not a JSON object ({error}); fix that line")
+        return {}, f"is not a JSON object ({error}); fix that line"
     if isinstance(values, str):
         values = {"text": values}
     if not isinstance(values, dict):
-        return Row(where, {}, number, f"must be a JSON object, not {text[:40]!r}; fix that line")
-    return Row(where, values, number)
+        return {}, f"must be a JSON object, not {line[:40]!r}; fix that line"
+    return values, ""
+
+
+def texts(file: Any, name: str, column: str) -> Iterator[Row]:
+    """Reads an open file with a text in each line, as a table with one column."""
+    for number, line, error in files.checked_lines(file, name):
+        if error or line.strip(WHITE):
+            yield Row(f"{name}, line {number}", {column: line}, number, error)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -92,13 +92,7 @@ def load_tokenizer(path: Path) -> Any:
 
 
 def _read(path: Path) -> bytes:
-    with files.open_regular(path, path) as file:
-        contents = file.read(LARGEST_FILE + 1)
-    if len(contents) > LARGEST_FILE:
-        raise ValueError(
-            f"{path} has more than {LARGEST_FILE:,} bytes, which is no tokenizer; give another one"
-        )
-    return contents
+    return files.read_text(path, path, LARGEST_FILE, "tokenizer")
 
 
 def _from_json(contents: bytes) -> Tokenizer:
