@@ -14,7 +14,7 @@ Batch = dict[str, Any]  # of arrays
 
 @runtime_checkable
 class Split(Protocol):
-    """The batches of a split, `batches[step]`, and what they are made from."""
+    """Describes the batches of a split, `batches[step]`, and what they are made from."""
 
     rows: Any
     labels: np.ndarray
@@ -27,13 +27,12 @@ class Split(Protocol):
 
 
 class Batches:
-    """A sequence of batches, `batches[step]`, for one epoch after another.
+    """Makes batches of token ids, `batches[step]`, for one epoch after another.
 
-    Every example is padded to the smallest bucket that holds it, whatever stands beside it, so that
-    there is one shape per bucket and an example is always seen at the same padded length. An epoch
-    holds each example once: within its bucket in an order drawn from (seed, epoch), the batches of
-    all buckets then in a drawn order too. The last batch of a bucket is filled up with copies of
-    its first row at weight 0.
+    Every example is padded to the smallest bucket that holds it, whatever else is in its batch. So there is
+    one shape per bucket, and an example always has the same padded length. An epoch holds each example once:
+    within its bucket in an order drawn from (seed, epoch), and the batches of all buckets in a drawn order
+    too. The last batch of a bucket is filled with copies of its first row at weight 0.
 
     A batch is a dict: inputs (b, t), the ids of the tokens; mask (b, t), True for real tokens; types (b, t),
     1 from the first separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
@@ -105,7 +104,7 @@ class Batches:
         }
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
-        """Padded length and example numbers of every batch of an epoch, in order."""
+        """Returns padded length and example numbers of every batch of an epoch, in order."""
         random = None if self.seed is None else np.random.default_rng((self.seed, epoch))
         batches = []
         for t, members in self.members:
@@ -120,13 +119,13 @@ def padded_lengths(config: Any) -> tuple[int, ...]:
 
 
 def types(tokens: np.ndarray, mask: np.ndarray, sep: int | None) -> np.ndarray:
-    """The segment of each token: 1 after the first separator, 0 before, at it and on padding."""
+    """Returns the segment of each token: 1 after the first separator, 0 before, at it and on padding."""
     ends = (tokens == sep) if sep is not None else np.zeros(tokens.shape, bool)
     after = np.cumsum(ends, axis=-1) - ends
     return (mask & (after > 0)).astype(np.int32)
 
 
 def prefetch(batches: Split, start: int = 0) -> Iterator[Batch]:
-    """Batches from step `start` on, made ahead in a background thread; the order is that of `batches`."""
+    """Yields batches from step `start` on, in their order, prepared in a background thread."""
     dataset = grain.MapDataset.source(batches)[start:]
     return iter(dataset.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=8)))

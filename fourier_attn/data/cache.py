@@ -1,8 +1,8 @@
-"""What has been read and encoded once, kept for the next start: in `.fourier_attn` of the data directory.
+"""Caches encoded data and fitted tokenizers for the next start, in `.fourier_attn` of the data directory.
 
-That of the user's own tables is the folder of `data.train`, unless `data.dir` names another one. Files are
-named by fingerprints of all that they are made from, hold arrays and text only, and end with their own hash.
-One that is not whole is made again; a data directory that cannot be written to is left as it is.
+The data directory of the user's own tables is the folder of `data.train`, unless `data.dir` names another.
+Names of files are fingerprints of all that they are made from. Files hold arrays and text only, and end with
+their own hash. A damaged file is made again; a data directory that cannot be written to disables the cache.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ FITTED = ("tokenizer", "vocab", "fit_examples")
 
 
 class CachedSplit(NamedTuple):
-    """A split: token ids of each example, and the columns of `Examples`."""
+    """Holds a split: token ids of each example, and the columns of `Examples`."""
 
     rows: PackedTokens
     labels: np.ndarray
@@ -46,14 +46,14 @@ class CachedSplit(NamedTuple):
 
 
 class CachedSplits(NamedTuple):
-    """The splits, and what is known of them besides, as JSON has it."""
+    """Holds the splits, and facts about them that JSON can hold."""
 
     parts: dict[str, CachedSplit]
     facts: dict[str, Any]
 
 
 class DataCache:
-    """The kept files of one task.
+    """Reads and writes the cached files of one task.
 
     Args:
       folder: the data directory.
@@ -69,23 +69,24 @@ class DataCache:
         self.fitted = _hash(self.examples, tokenizers.__version__, [config[name] for name in FITTED])
         self.length = config["length"]
 
-    def give_tokenizer(self, directory: Path) -> None:
+    def restore_tokenizer(self, directory: Path) -> None:
         """Writes the tokenizer that was fitted to these examples into a run's directory that has none."""
         if not tokenizer_file(directory).exists():
-            file = self._opened(f"tokenizer-{self.fitted}")
+            file = self._open(f"tokenizer-{self.fitted}")
             if file is not None:
                 with file:
                     atomic.write(directory / "tokenizer.json", file.read()[:-SUM])
 
-    def keep_tokenizer(self, directory: Path) -> None:
+    def store_tokenizer(self, directory: Path) -> None:
+        """Caches the tokenizer of a run's directory."""
         contents = (directory / "tokenizer.json").read_bytes()
         self._write(f"tokenizer-{self.fitted}", lambda file: file.write(contents))
 
     def find(self, directory: Path) -> CachedSplits | None:
-        """What the tokenizer in a run's directory has encoded; None if it is not there."""
+        """Returns what the tokenizer in a run's directory has encoded; None if it is not cached."""
         if not tokenizer_file(directory).exists():
             return None
-        file = self._opened(self._rows(directory))
+        file = self._open(self._rows(directory))
         if file is None:
             return None
         with file:
@@ -96,11 +97,12 @@ class DataCache:
             except (ValueError, KeyError, TypeError):  # of another form
                 return None
 
-    def keep(self, directory: Path, found: CachedSplits) -> None:
-        arrays = _arrays(found.parts)
+    def store(self, directory: Path, splits: CachedSplits) -> None:
+        """Caches what the tokenizer in a run's directory has encoded, unless it is too large."""
+        arrays = _arrays(splits.parts)
 
         def fill(file: Any) -> None:
-            file.write(json.dumps([[*arrays], found.facts]).encode() + b"\n")
+            file.write(json.dumps([[*arrays], splits.facts]).encode() + b"\n")
             for array in arrays.values():
                 write_array(file, array, allow_pickle=False)
 
@@ -111,7 +113,7 @@ class DataCache:
         tokenizer = hashlib.sha256(tokenizer_file(directory).read_bytes()).hexdigest()
         return f"rows-{_hash(self.examples, tokenizer, tokenizers.__version__, self.length)}"
 
-    def _opened(self, name: str) -> BinaryIO | None:
+    def _open(self, name: str) -> BinaryIO | None:
         return _whole(self.folder / name) if self.usable else None
 
     def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
@@ -129,12 +131,12 @@ class DataCache:
             kind = name.partition("-")[0]
             for old in sorted(self.folder.glob(f"{kind}-*"), key=_age)[:-MOST]:
                 old.unlink(missing_ok=True)
-        except OSError:  # read only, or full: there is nothing to be kept then
+        except OSError:  # read only, or full: nothing is cached then
             pass
 
 
 def of_tfds(config: Any) -> DataCache:
-    """The kept files of texts that TFDS reads."""
+    """Returns the cache of texts that TFDS reads."""
     task = TASKS[config["task"]]
     builder = prepared(task.dataset or config["dataset"], config["dir"] or None, task.builder)
     depth = len(builder.info.full_name.split("/"))
@@ -146,13 +148,13 @@ def of_tfds(config: Any) -> DataCache:
 
 
 def of_tables(config: Any, files: Mapping[str, str]) -> DataCache:
-    """The kept files of the user's own tables, by their fingerprints; for the user alone, as texts may be."""
+    """Returns the cache of the user's own tables; only the user may read it, since texts may be private."""
     knobs = [config[name] for name in (*DRAWN, *COLUMNS)]
     return DataCache(root(config), [files, knobs], config, mode=0o600)
 
 
 def root(config: Any) -> Path:
-    """The data directory of a configuration's `data` part."""
+    """Returns the data directory of a configuration's `data` part."""
     if config["dir"]:
         return paths.given(config["dir"])
     if config["task"] == "files":
@@ -161,17 +163,17 @@ def root(config: Any) -> Path:
 
 
 def _usable(folder: Path) -> bool:
-    """Whether a folder of kept files is missing, or is a real one of somebody whose data are used anyway.
+    """Returns whether a cache folder is missing, or can be trusted as much as the data directory.
 
-    A link is not followed. The owner is this user, root, or the owner of the data directory.
+    A link is not followed. The owner must be this user, root, or the owner of the data directory.
     """
     try:
-        found, above = folder.lstat(), folder.parent.stat()
+        here, above = folder.lstat(), folder.parent.stat()
     except OSError:
         return True
-    known = found.st_uid in (0, os.geteuid(), above.st_uid)
-    foreign = found.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_IWOTH
-    return stat.S_ISDIR(found.st_mode) and known and not foreign
+    known = here.st_uid in (0, os.geteuid(), above.st_uid)
+    foreign = here.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_IWOTH
+    return stat.S_ISDIR(here.st_mode) and known and not foreign
 
 
 def _age(path: Path) -> int:
@@ -187,7 +189,7 @@ def _hash(*values: Any) -> str:
 
 
 def _code() -> str:
-    """Of the source that reads and encodes."""
+    """Returns a hash of the source code that reads and encodes."""
     digest, room = hashlib.sha256(), Path(__file__).parent
     for path in sorted(room.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -195,14 +197,14 @@ def _code() -> str:
 
 
 def _whole(path: Path) -> BinaryIO | None:
-    """Opens a kept file, if there is one that is whole."""
+    """Opens a cached file, if it exists and is not damaged."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     except OSError:
         return None
-    found, digest = os.fstat(file.fileno()), hashlib.sha256()
-    left = found.st_size - SUM
-    if not stat.S_ISREG(found.st_mode) or not 0 <= left <= LARGEST:
+    status, digest = os.fstat(file.fileno()), hashlib.sha256()
+    left = status.st_size - SUM
+    if not stat.S_ISREG(status.st_mode) or not 0 <= left <= LARGEST:
         file.close()
         return None
     while left and (piece := file.read(min(left, 2**20))):
@@ -216,7 +218,7 @@ def _whole(path: Path) -> BinaryIO | None:
 
 
 class _Summed(io.RawIOBase):
-    """Writes to `file`, and knows the hash of what it has written."""
+    """Writes to `file`, and keeps a hash of what was written."""
 
     def __init__(self, file: BinaryIO):
         self.file, self.digest = file, hashlib.sha256()
@@ -230,11 +232,11 @@ class _Summed(io.RawIOBase):
 
 
 def _arrays(parts: Mapping[str, CachedSplit]) -> dict[str, np.ndarray]:
-    found = {}
+    arrays = {}
     for name, part in parts.items():
-        found |= {f"{name}/tokens": part.rows.tokens, f"{name}/lengths": part.rows.lengths}
-        found |= {f"{name}/{column}": getattr(part, column) for column in CachedSplit._fields[1:]}
-    return found
+        arrays |= {f"{name}/tokens": part.rows.tokens, f"{name}/lengths": part.rows.lengths}
+        arrays |= {f"{name}/{column}": getattr(part, column) for column in CachedSplit._fields[1:]}
+    return arrays
 
 
 def _parts(arrays: Mapping[str, np.ndarray]) -> dict[str, CachedSplit]:

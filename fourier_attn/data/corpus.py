@@ -1,4 +1,4 @@
-"""The texts of pre-training: of TFDS data sets or of text files, split by documents, without repeats."""
+"""The texts of pre-training: from TFDS data sets or text files, split by documents, without repeats."""
 
 import hashlib
 import re
@@ -20,14 +20,15 @@ SPLITS = ("train", "validation", "test")
 
 
 def read_corpora(config: Any) -> dict[str, list[str]]:
-    """The documents of train, validation and test.
+    """Returns the documents of train, validation and test.
 
-    Of each entry in `config.corpora`, "name" of a TFDS data set with a feature `text` has its own splits;
-    where it has no validation or test, and for "name:split" and text files, a share `config.holdout` of the
-    documents is held out for each of the two, by a hash of their letters and digits and of
-    `config.split_seed`: a document stays where it is when other texts join or leave. One whose letters
-    and digits are those of one before it, or of one in `config.exclude`, is left out; what is held out
-    comes first, so that nothing of it stands in train. The order of train is drawn from `config.split_seed`.
+    An entry "name" in `config.corpora` is a TFDS data set with a feature `text`, and keeps its own splits.
+    If it has no validation or test split, and for "name:split" and text files, a share `config.holdout` of
+    the documents is held out for each of the two. A hash of the letters and digits and of
+    `config.split_seed` decides, so a document keeps its split when other texts are added or removed.
+    Documents with the same letters and digits as an earlier one, or as one in `config.exclude`, are dropped.
+    Held-out documents come first, so that none is in train. The order of train is drawn from
+    `config.split_seed`.
 
     Raises: ValueError for data that are missing or cannot be read, or nothing to read at all.
     """
@@ -56,7 +57,7 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
 
 
 def check_corpora(config: Any) -> None:
-    """Checks that there are texts to learn from. Raises: ValueError."""
+    """Checks that texts to learn from are named. Raises: ValueError."""
     if not config["corpora"]:
         raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
 
@@ -72,7 +73,7 @@ def _split(config: Any, entry: str) -> dict[str, list[str]]:
 
 
 def split_of(text: str, seed: int, holdout: float) -> str:
-    """Where a document belongs: u < holdout, u < 2 holdout or above, u a hash of its letters and digits."""
+    """Returns the split of a document: u < holdout, u < 2 holdout or above, u a hash of its letters."""
     digest = hashlib.blake2b(f"{seed} {letters(text)}".encode(), digest_size=8).digest()
     u = int.from_bytes(digest, "big") / 2**64
     return "validation" if u < holdout else "test" if u < 2 * holdout else "train"
@@ -92,10 +93,10 @@ def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
 
 def _read_texts(config: Any, entry: str) -> dict[str, list[str]]:
     if names_files(entry):
-        found = paths.matching(entry)
-        if not found:
+        matching = paths.matching(entry)
+        if not matching:
             raise ValueError("no file matches; give existing text files")
-        return {"all": [document for path in found for document in _documents(path)]}
+        return {"all": [document for path in matching for document in _documents(path)]}
     builder, split = dataset_of(entry, config["dir"] or None)
     if not split and set(SPLITS) <= set(builder.info.splits):
         return {name: read_split(builder, name).texts for name in SPLITS}
@@ -103,12 +104,12 @@ def _read_texts(config: Any, entry: str) -> dict[str, list[str]]:
 
 
 def names_files(entry: str) -> bool:
-    """Whether an entry names text files, by a pattern or by itself, and not a TFDS data set."""
+    """Returns whether an entry names text files, by a pattern or by itself, and not a TFDS data set."""
     return ending(entry) in (".txt", ".xz", ".gz") or "*" in entry or paths.given(entry).is_file()
 
 
 def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:
-    """The TFDS builder of "name" or "name:split", and this split, or "". Raises: ValueError."""
+    """Returns the TFDS builder of "name" or "name:split", and this split, or "". Raises: ValueError."""
     dataset, _, split = entry.partition(":")
     return prepared(dataset, directory, BUILDERS.get(dataset)), split
 
@@ -116,8 +117,8 @@ def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:
 def _documents(path: Path) -> Iterator[str]:
     """Yields the documents of a text file (also .xz, .gz) in UTF-8: paragraphs between empty lines.
 
-    A line of blanks of any kind is empty, as in WikiText. A mark of the encoding at the head of a line is
-    left out: files that were put together have several.
+    A line of white space of any kind is empty, as in WikiText. A byte order mark at the start of a line is
+    dropped: concatenated files have several.
     """
     try:
         with unpacked(path, path) as file:

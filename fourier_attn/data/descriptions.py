@@ -80,12 +80,11 @@ def _classes(value: Any) -> Iterator[str]:
 
 def _features() -> frozenset[str]:
     """Returns the names of TFDS's own features, under which it finds them without an import."""
-    found = {}
+    names = set()
     for feature in vars(tfds.features).values():
         if inspect.isclass(feature) and issubclass(feature, tfds.features.FeatureConnector):
-            found[f"{feature.__module__}.{feature.__name__}"] = feature
-            found |= dict.fromkeys(vars(feature).get("ALIASES", ()), feature)
-    return frozenset(name for name in found if name.startswith("tensorflow_datasets.core.features."))
+            names |= {f"{feature.__module__}.{feature.__name__}", *vars(feature).get("ALIASES", ())}
+    return frozenset(name for name in names if name.startswith("tensorflow_datasets.core.features."))
 
 
 FEATURES = _features()

@@ -9,7 +9,7 @@ ORDER, AUGMENTATION = 1, 2  # streams of random numbers; a split is drawn from t
 
 
 class ImageBatches:
-    """A sequence of batches of images, `batches[step]`, for one epoch after another.
+    """Makes batches of images, `batches[step]`, for one epoch after another.
 
     An epoch holds each image once, in an order drawn from (seed, epoch). The last batch is filled up with
     copies of its first image at weight 0.

@@ -9,14 +9,12 @@ import numpy as np
 from fourier_attn.data.batches import Batch, types
 from fourier_attn.data.text import special
 
-MASKED, RANDOM = (
-    0.8,
-    0.1,
-)  # shares of the chosen tokens that become [MASK], or a random token; the rest stays
+# shares of the chosen tokens that become [MASK], or a random token; the rest stays
+MASKED, RANDOM = 0.8, 0.1
 
 
 class MaskedBatches:
-    """A sequence of batches, `batches[step]`, for one epoch after another, each a function of (seed, step).
+    """Makes batches for pre-training, `batches[step]`, each a function of (seed, step).
 
     The documents of a split, one after another with an end token between them, are cut into windows of
     length - 3 tokens, so that nothing is padding. A window is cut in two, A and B, anywhere in its middle
@@ -24,16 +22,16 @@ class MaskedBatches:
 
         [CLS] A [SEP] B [SEP]        or        [CLS] B [SEP] A [SEP]
 
-    Windows begin and end wherever they fall, and so must cuts: were these at ends of sentences, the one token
-    before the first [SEP] would tell the order.
+    Windows begin and end anywhere, and so must cuts: if cuts were at ends of sentences, the token before the
+    first [SEP] would reveal the order.
 
     Then a share `rate` of the tokens is chosen, special ones excepted; of these 80 % become [MASK], 10 % a
     random token, 10 % stay. Cuts, order and masks are drawn anew for each epoch; in evaluation they are the
     same each time.
 
-    A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows; and mlm_positions
-    (b, p) of the chosen tokens, mlm_labels (b, p) what stood there, mlm_weights (b, p) 1 or, where there is
-    none, 0.
+    A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows. It also has
+    mlm_positions (b, p) of the chosen tokens, mlm_labels (b, p), the tokens that were there, and mlm_weights
+    (b, p), 1 or, where no token was chosen, 0.
 
     Args:
       documents: token ids of each.
@@ -96,10 +94,10 @@ class MaskedBatches:
         weight = np.zeros(self.batch, np.float32)
         weight[: len(members)] = 1.0
         members = np.concatenate([members, np.repeat(members[:1], self.batch - len(members))])
-        draw = np.random.default_rng((0 if self.seed is None else self.seed, 1, int(index)))
-        tokens, label = self.segments(self.rows[members], draw)
+        rng = np.random.default_rng((0 if self.seed is None else self.seed, 1, int(index)))
+        tokens, label = self.segments(self.rows[members], rng)
         segment = types(tokens, np.ones(tokens.shape, bool), self.sep)
-        chosen = self.choose(tokens, weight, draw)
+        chosen = self.choose(tokens, weight, rng)
         return {
             "inputs": tokens,
             "types": segment,
@@ -110,31 +108,31 @@ class MaskedBatches:
         }
 
     def _order(self, epoch: int) -> np.ndarray:
-        """The windows of an epoch."""
+        """Returns the numbers of the windows of an epoch, in order."""
         if self.seed is None:
             return np.arange(len(self.rows))
         return np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.rows))
 
-    def segments(self, windows: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens (b, t) with their special tokens, and whether A and B were swapped."""
+    def segments(self, windows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Returns tokens (b, t) with their special tokens, and whether A and B were swapped."""
         b, n = windows.shape
-        cut = draw.integers(max(1, n // 4), max(2, n - n // 4), b)
-        swapped = draw.random(b) < 0.5
+        cut = rng.integers(max(1, n // 4), max(2, n - n // 4), b)
+        swapped = rng.random(b) < 0.5
         tokens = np.empty((b, n + 3), np.int32)
         for row, window, at, swap in zip(tokens, windows, cut, swapped, strict=True):
             first, second = (window[at:], window[:at]) if swap else (window[:at], window[at:])
             row[:] = [self.cls, *first, self.sep, *second, self.sep]
         return tokens, swapped.astype(np.int32)
 
-    def choose(self, tokens: np.ndarray, weight: np.ndarray, draw: np.random.Generator) -> dict[str, Any]:
-        """Masks `tokens` in place; returns where, what stood there, and with which weight."""
+    def choose(self, tokens: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
+        """Masks `tokens` in place; returns the positions, the tokens that were there, and their weights."""
         p = max(1, round(self.rate * (self.length - 3)))
-        lot = draw.random(tokens.shape)
+        lot = rng.random(tokens.shape)
         lot[np.isin(tokens, self.text, invert=True)] = np.inf
         mlm_positions = np.sort(np.argsort(lot, axis=1)[:, :p], axis=1)
         real = np.isfinite(np.take_along_axis(lot, mlm_positions, 1)) & (weight[:, None] > 0)
         label = np.take_along_axis(tokens, mlm_positions, 1)
-        kind, other = draw.random(mlm_positions.shape), draw.choice(self.text, mlm_positions.shape)
+        kind, other = rng.random(mlm_positions.shape), rng.choice(self.text, mlm_positions.shape)
         new = np.where(kind < MASKED, self.mask, np.where(kind < MASKED + RANDOM, other, label))
         np.put_along_axis(tokens, mlm_positions, np.where(real, new, label).astype(np.int32), 1)
         return {
@@ -145,6 +143,6 @@ class MaskedBatches:
 
 
 def pack(documents: Sequence[np.ndarray], end: int, n: int) -> np.ndarray:
-    """All documents with `end` after each, cut into windows of n; what is left over is dropped."""
+    """Returns all documents with `end` after each, cut into windows of n; the remainder is dropped."""
     stream = np.concatenate([np.append(document, end) for document in documents] or [np.zeros(0)])
     return stream[: len(stream) // n * n].reshape(-1, n).astype(np.int32)

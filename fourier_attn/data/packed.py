@@ -1,4 +1,4 @@
-"""Token ids of many texts, in few bytes."""
+"""Token ids of many texts in few bytes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,7 +12,7 @@ CHUNK = 4096  # texts that are encoded at a time
 
 
 class PackedTokens(Sequence):
-    """Token ids of many texts, one after another in one array.
+    """Holds the token ids of many texts, one after another in one array.
 
     Args:
       tokens: of all texts.
@@ -34,11 +34,11 @@ class PackedTokens(Sequence):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Of each text."""
+        """Returns the number of tokens of each text."""
         return np.diff(self.ends)
 
     def take(self, index: np.ndarray) -> "PackedTokens":
-        """Those with these numbers, copied."""
+        """Returns a copy of the texts with these numbers."""
         lengths = self.lengths[index]
         tokens, begin = np.empty(lengths.sum(dtype=np.int64), self.tokens.dtype), 0
         for i in range(0, len(index), CHUNK):
@@ -50,22 +50,22 @@ class PackedTokens(Sequence):
         return PackedTokens(tokens, lengths, None if self.cut is None else self.cut[index])
 
     def records(self, labels: np.ndarray) -> Iterator[bytes]:
-        """Length, tokens and label of each text as int32, or a float32 label, one text after another."""
+        """Yields length, tokens and label of each text as int32 (a float32 label by its bits)."""
         last = labels.view(np.int32)
         for i in range(0, len(self), CHUNK):
             part = self.ends[i : i + CHUNK + 1].astype(np.int64)
             sizes = np.diff(part)
             heads = np.cumsum(sizes + 2) - sizes - 2
-            found = np.empty(part[-1] - part[0] + 2 * len(sizes), np.int32)
-            inside = np.ones(len(found), bool)
+            record = np.empty(part[-1] - part[0] + 2 * len(sizes), np.int32)
+            inside = np.ones(len(record), bool)
             inside[heads] = inside[heads + sizes + 1] = False
-            found[inside] = self.tokens[part[0] : part[-1]]
-            found[heads], found[heads + sizes + 1] = sizes, last[i : i + CHUNK]
-            yield found.astype("<i4").tobytes()
+            record[inside] = self.tokens[part[0] : part[-1]]
+            record[heads], record[heads + sizes + 1] = sizes, last[i : i + CHUNK]
+            yield record.astype("<i4").tobytes()
 
 
 def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> PackedTokens:
-    """`text.encode` for many texts, or pairs of texts, a few at a time."""
+    """Encodes many texts, or pairs of texts, a few at a time, as `text.encode`."""
     kind = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
     tokens, sizes, cut, texts = bytearray(), bytearray(), bytearray(), iter(texts)
     while chunk := list(islice(texts, CHUNK)):

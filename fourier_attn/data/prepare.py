@@ -35,7 +35,7 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
       label or text in UTF-8, or anything that has no place in a data set: links, devices, texts without
       end. Nothing is left behind then.
     """
-    source = _there(source, dataset)
+    source = _existing(source, dataset)
     builder = tfds_builder(dataset, data_dir)
     if not is_prepared(builder):
         with lock.alone(place(data_dir), dataset):
@@ -60,7 +60,7 @@ def _build(builder: Any, dataset: str, source: Path) -> None:
     print(f"{dataset} is in {builder.data_path}: {counts}")
 
 
-def _there(source: str | Path, dataset: str) -> Path:
+def _existing(source: str | Path, dataset: str) -> Path:
     if not paths.given(source).exists():
         raise ValueError(f"source={source} does not exist; name the folder or the archive of {dataset}")
     return paths.given(source)
@@ -78,8 +78,8 @@ def main() -> None:
         raise ValueError(
             "--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb"
         )
-    source = _there(given.source, given.dataset)
-    for dataset in glue.found(source) if given.dataset == "glue" else [given.dataset]:
+    source = _existing(given.source, given.dataset)
+    for dataset in glue.available(source) if given.dataset == "glue" else [given.dataset]:
         prepare(dataset, source, given.data_dir)
 
 

@@ -48,7 +48,7 @@ def read(config: Any) -> dict[str, Examples]:
 
 
 def _check_labels(config: Any, split: str, examples: Examples) -> None:
-    """Raises: ValueError for examples to learn or choose by that have no label, or one that is no class."""
+    """Checks that training and validation examples have valid labels. Raises: ValueError."""
     task, labels = task_of(config), examples.labels
     wrong = (labels < 0) | (labels >= len(task.labels)) if task.labels else ~np.isfinite(labels)
     if count := int(wrong.sum()):
@@ -59,7 +59,7 @@ def _check_labels(config: Any, split: str, examples: Examples) -> None:
 
 
 def split_names(config: Any) -> Task:
-    """The task with the splits of a TFDS data set that knobs name, by what they are for."""
+    """Returns the task with the splits of a TFDS data set that knobs name, by their roles."""
     task = task_of(config)
     if config["task"] != "tfds":
         return task
@@ -68,7 +68,7 @@ def split_names(config: Any) -> Task:
 
 
 def tfds_knobs(config: Any) -> dict[str, Any]:
-    """What TFDS says of a data set: its features with texts and label, the names of classes, its splits.
+    """Returns knobs from the description of a TFDS data set: features, names of classes, splits.
 
     Raises: ValueError for a data set that cannot be had, or has no such features or splits.
     """
@@ -96,7 +96,7 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
 
 
 def check_available(config: Any) -> None:
-    """Checks, before a run begins, that own data are there, without reading them. Raises: ValueError."""
+    """Checks that custom data exist, without reading them. Raises: ValueError."""
     if config["task"] == "files":
         user_tables.check_available(config)
     if config["task"] == "image_files":

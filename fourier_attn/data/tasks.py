@@ -13,7 +13,7 @@ from fourier_attn.data.sources.glue import GLUE
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A task on texts or images: where TFDS has them, and what is asked about them.
+    """Describes a task on texts or images: where TFDS has them, and what is asked about them.
 
     Args:
       dataset: TFDS name; "": the texts of `data.corpora`.
@@ -29,7 +29,7 @@ class Task:
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
       submissions: files in which GLUE wants the answers to `tests`.
-      defaults: what the task wants otherwise than the knobs' defaults, by their full names.
+      defaults: values of knobs that differ from the knobs' own defaults, by their full names.
     """
 
     dataset: str
@@ -49,19 +49,19 @@ class Task:
 
     @property
     def images(self) -> bool:
-        """Whether it is about images, as patches or as the values of their pixels."""
+        """Returns whether the task is about images, as patches or as the values of their pixels."""
         return self.texts == ("image",)
 
     @property
     def fitted(self) -> bool:
-        """Whether a run has a tokenizer."""
+        """Returns whether a run of the task has a tokenizer."""
         return not self.images or bool(self.question)
 
 
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
-    """A task on images: of which class is it?
+    """Returns a task that asks for the class of an image.
 
-    As many epochs as two CPU cores can pay for, some 7 to 30 minutes of one.
+    Trains for as many epochs as two CPU cores can pay for, some 7 to 30 minutes of one.
     """
     grey = image[2] == 1
     defaults = {
@@ -86,7 +86,7 @@ def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], 
 
 
 def _shapes(labels: tuple[str, ...], epochs: int, **fields: Any) -> Task:
-    """A task on the synthetic shapes."""
+    """Returns a task on the synthetic shapes."""
     defaults = {
         "data.length": 8,
         "data.buckets": (),
@@ -108,7 +108,7 @@ def _shapes(labels: tuple[str, ...], epochs: int, **fields: Any) -> Task:
     return Task("synthetic_shapes", labels, texts=("image",), inputs="patches", **more, **fields)
 
 
-# Own data: what they are, only the data say.
+# Custom data, which alone say what they are.
 OWN = ("files", "tfds", "image_files")
 
 TASKS = {
@@ -212,9 +212,9 @@ BUILT_IN = frozenset(TASKS)
 
 
 def task_of(config: Any) -> Task:
-    """The task of the `data` part of a configuration; of own data as far as that says it.
+    """Returns the task of the `data` part of a configuration; of custom data as far as that describes it.
 
-    Before own data are read, and of labels that are numbers, there are no names of classes.
+    Names of classes are missing before custom data are read, and for labels that are numbers.
     """
     task = TASKS[config["task"]]
     if config["task"] not in OWN:
@@ -234,7 +234,7 @@ def source(config: Any) -> str:
 
 
 def register_task(name: str, task: Task) -> None:
-    """Adds a task of one's own to `TASKS`.
+    """Adds a custom task to `TASKS`.
 
     Called by a configuration file, or by another module. An installed package names the task among its entry
     points instead, in the group "fourier_attn.tasks".
@@ -254,8 +254,8 @@ def _add_task(name: str, task: Any) -> None:
 
 
 def find_task(name: str) -> None:
-    """Sees that a task is in `TASKS`, if need be from an installed package. Raises: ValueError."""
-    if name not in TASKS and (found := plugins.entry("tasks", name)) is not None:
-        _add_task(name, found)
+    """Checks that a task is in `TASKS` or in an installed package. Raises: ValueError."""
+    if name not in TASKS and (task := plugins.entry("tasks", name)) is not None:
+        _add_task(name, task)
     if name not in TASKS:
         raise ValueError(f"data.task={name!r} is unknown; choose one of {', '.join(TASKS)}")

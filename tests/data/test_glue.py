@@ -209,9 +209,9 @@ def test_missing_files_are_named(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no copy of glue/mnli; .*there is no dev_matched.tsv$"):
         prepare("glue/mnli", tiny, str(tmp_path / "tfds"))
     (tiny / "RTE").rename(tiny / "other")
-    assert glue.found(tiny) == [name for name in glue.GLUE if name != "glue/rte"]
+    assert glue.available(tiny) == [name for name in glue.GLUE if name != "glue/rte"]
     with pytest.raises(ValueError, match="is no copy of glue; expected a folder with one of CoLA, SST-2"):
-        glue.found(tmp_path)
+        glue.available(tmp_path)
 
 
 COUNTS = {
@@ -225,7 +225,7 @@ COUNTS = {
 
 @pytest.mark.slow
 def test_the_real_tasks(real: Path, tmp_path: Path) -> None:
-    assert set(glue.found(SHARED / "glue")) == {*COUNTS, "glue/sst2"}
+    assert set(glue.available(SHARED / "glue")) == {*COUNTS, "glue/sst2"}
     for name, counts in COUNTS.items():
         builder = prepare(name, SHARED / "glue", str(tmp_path))
         assert tuple(split.num_examples for split in builder.info.splits.values()) == counts

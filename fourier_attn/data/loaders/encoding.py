@@ -44,14 +44,14 @@ def run_tokenizer(
             chosen = islice(texts, config["fit_examples"] or None)
             save_tokenizer(fit(config["tokenizer"], chosen, config["vocab"], say), directory)
             if cache:
-                cache.keep_tokenizer(directory)
+                cache.store_tokenizer(directory)
     return load_tokenizer(tokenizer_file(directory))
 
 
 def restore_tokenizer(cache: DataCache, config: Any, directory: Path) -> None:
     """Writes the cached tokenizer into a run's directory, if the run fits one and its directory has none."""
     if config["tokenizer"] in KINDS:
-        cache.give_tokenizer(directory)
+        cache.restore_tokenizer(directory)
 
 
 def token_batches(

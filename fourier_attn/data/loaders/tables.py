@@ -31,7 +31,7 @@ def load(config: Any, directory: Path, say: Callable[[str], None], **order: int)
         encoded = _encoded(config, directory, place, say)
         if user_tables.fingerprints(config) != files:
             raise ValueError(f"{config['train']}: a table has changed while it was read; start again")
-        place.keep(directory, encoded)
+        place.store(directory, encoded)
     parts, facts = encoded
     knobs = columns | {"labels": tuple(facts["labels"])}
     config |= knobs

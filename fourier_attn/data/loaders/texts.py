@@ -66,7 +66,7 @@ def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Cached
         for name, part in examples.items()
     }
     encoded = CachedSplits(parts, {"notes": cut_note(parts["train"].rows, config["length"])})
-    place.keep(directory, encoded)
+    place.store(directory, encoded)
     return encoded
 
 

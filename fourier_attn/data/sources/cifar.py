@@ -30,19 +30,22 @@ SIZE = 32 * 32 * 3
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
-    """The splits of cifar10 from a folder with {data_batch_1..5,test_batch}.bin, plain, .gz or .xz, or with
-    {data_batch_1..5,test_first1000}.delta.xz and labels.npz, which has 1,000 of the test images."""
+    """Reads the splits of cifar10.
+
+    The folder has {data_batch_1..5,test_batch}.bin, plain, .gz or .xz, or
+    {data_batch_1..5,test_first1000}.delta.xz and labels.npz, which has 1,000 of the test images.
+    """
     folder = source / "cifar-10-batches-bin" if (source / "cifar-10-batches-bin").is_dir() else source
     if (folder / "labels.npz").exists():
         labels = _labels(folder / "labels.npz", folder)
         train = np.concatenate([_differences(folder, name) for name in BATCHES])
         test = _differences(folder, "test_first1000")
-        found = {"train": (train, labels["train"]), "test": (test, labels["test_first1000"])}
+        parts = {"train": (train, labels["train"]), "test": (test, labels["test_first1000"])}
     else:
         parts = [_binary(folder, name) for name in BATCHES]
         train = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
-        found = {"train": train, "test": _binary(folder, "test_batch")}
-    return {split: _examples(images, labels, split, folder) for split, (images, labels) in found.items()}
+        parts = {"train": train, "test": _binary(folder, "test_batch")}
+    return {split: _examples(images, labels, split, folder) for split, (images, labels) in parts.items()}
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -79,7 +82,7 @@ def _read(folder: Path, name: str) -> tuple[Path, bytes]:
 
 
 def _binary(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of records of a label and an image, colour by colour."""
+    """Reads images and labels from records of a label and an image, colour by colour."""
     path, contents = _read(folder, f"{name}.bin")
     if not contents or len(contents) % (SIZE + 1):
         raise ValueError(f"{path} has {len(contents):,} bytes, no multiple of {SIZE + 1}; get the copy again")
@@ -88,7 +91,7 @@ def _binary(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _differences(folder: Path, name: str) -> np.ndarray:
-    """Images from differences, modulo 256, to the pixel above, to that on the left, and to green.
+    """Returns images from differences, modulo 256, to the pixel above, to that on the left, and to green.
 
     The file has an axis of colours, then images, rows and columns.
     """
@@ -111,9 +114,9 @@ def _labels(path: Path, folder: Path) -> dict[str, np.ndarray]:
         if size > files.SMALL:
             raise ValueError(f"it unpacks to {size:,} bytes")
         with np.load(io.BytesIO(contents), allow_pickle=False) as archive:
-            found = {name: archive[name] for name in ("train", "test_first1000")}
+            labels = {name: archive[name] for name in ("train", "test_first1000")}
     except Exception as error:  # a zip archive from strangers fails in many ways
         raise ValueError(f"{path} holds no labels ({type(error).__name__}: {error}); get it again") from error
-    if any(column.ndim != 1 or column.dtype != np.uint8 for column in found.values()):
+    if any(column.ndim != 1 or column.dtype != np.uint8 for column in labels.values()):
         raise ValueError(f"{path} holds no labels of one byte each; get it again")
-    return found
+    return labels

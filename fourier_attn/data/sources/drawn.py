@@ -1,4 +1,4 @@
-"""What synthetic data sets of texts share: examples that are drawn, the same on every machine, none twice."""
+"""The common part of synthetic data sets of texts: random examples, none twice, equal on every machine."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ import tensorflow_datasets as tfds
 
 
 class Drawn:
-    """The part of a TFDS builder that all have; to be named before `tfds.core.GeneratorBasedBuilder`."""
+    """Implements a TFDS builder; to be named before `tfds.core.GeneratorBasedBuilder` among the bases."""
 
     VERSION = tfds.core.Version("1.0.0")
     labels: ClassVar[tuple[str, ...]]
@@ -16,7 +16,7 @@ class Drawn:
     about: ClassVar[str]
 
     @staticmethod
-    def example(draw: random.Random) -> tuple[str, int]:
+    def example(rng: random.Random) -> tuple[str, int]:
         """Draws a text and its label."""
         raise NotImplementedError
 
@@ -30,12 +30,12 @@ class Drawn:
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
-        draw, seen = random.Random(0), set()
+        rng, seen = random.Random(0), set()
 
         def examples(split: str, count: int) -> Iterator[tuple[str, dict]]:
             made = 0
             while made < count:
-                text, label = self.example(draw)
+                text, label = self.example(rng)
                 if text not in seen:
                     seen.add(text)
                     yield f"{split}_{made}", {"text": text, "label": label}
@@ -44,4 +44,4 @@ class Drawn:
         return {split: examples(split, count) for split, count in self.sizes.items()}
 
     def _generate_examples(self) -> None:
-        """Unused: the generators of `_split_generators` share one source, so that splits do not overlap."""
+        """Does nothing: generators of `_split_generators` share one source, so that splits do not overlap."""

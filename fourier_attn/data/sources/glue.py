@@ -13,7 +13,7 @@ from fourier_attn.data.tables import files
 
 
 class Glue(NamedTuple):
-    """One task, with TFDS's names.
+    """Describes one task, with TFDS's names.
 
     Args:
       folder: of its files in GLUE's own archives.
@@ -116,8 +116,8 @@ NUMBER = re.compile(r"\d+(\.\d*)?")
 COLA_HEADER = ["source", "is_acceptable", "mark", "sentence"]  # test.tsv has one of its own
 
 
-def found(source: Path) -> list[str]:
-    """The tasks whose folders are in `source`. Raises: ValueError for none."""
+def available(source: Path) -> list[str]:
+    """Returns the tasks whose folders are in `source`. Raises: ValueError for none."""
     names = [name for name, task in GLUE.items() if (source / task.folder).is_dir()]
     if not names:
         folders = ", ".join(task.folder for task in GLUE.values())
@@ -126,7 +126,7 @@ def found(source: Path) -> list[str]:
 
 
 def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
-    """The splits of a task from {train,dev,test}.tsv[.xz] in its folder, or in the folder around that.
+    """Reads the splits of a task from {train,dev,test}.tsv[.xz] in its folder, or in the folder around that.
 
     As in TFDS, labels of the test split are -1; those of SST-2 are read where test_labeled.tsv has them.
     """
@@ -158,7 +158,7 @@ def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
 def _examples(
     config: tfds_glue.GlueConfig, path: Path, source: Path, *, labelled: bool
 ) -> Iterator[tuple[int, dict]]:
-    """What TFDS reads from the file; `idx` counts its rows, those that are left out too."""
+    """Yields the examples that TFDS reads from the file; `idx` counts all rows, also skipped ones."""
     column_of = MRPC_COLUMNS if config.name == "mrpc" else config.text_features
     rows = _rows(path, source)
     if config.name == "cola" and labelled:
@@ -177,7 +177,7 @@ def _examples(
             broken += 1  # as published: a line break within a question makes two short rows
             continue
         if len(row) != len(header):
-            raise ValueError(f"{where} has {len(row)} columns instead of {len(header)}; mend or remove it")
+            raise ValueError(f"{where} has {len(row)} columns instead of {len(header)}; fix or remove it")
         fields = dict(zip(header, row, strict=True))
         example: dict[str, Any] = {feature: fields[column] for feature, column in column_of.items()}
         example["label"] = -1
@@ -193,14 +193,14 @@ def _examples(
 
 
 def _rows(path: Path, source: Path) -> Iterator[tuple[str, list[str]]]:
-    """Where a row stands, and its columns; empty lines are none."""
+    """Yields the place of each row, for messages, and its columns; skips empty lines."""
     for where, line in files.lines(path, source):
         if line:
             yield where, line.split("\t")
 
 
 def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
-    """The class, which the files give by name or by number, or the number of a task without classes."""
+    """Returns the class, which files give by name or by number, or the score of a task without classes."""
     names = config.label_classes or []
     numbers = [str(number) for number in range(len(names))]
     for known in (names, numbers):
@@ -213,7 +213,7 @@ def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
 
 
 def _answered(unlabelled: Iterator, labelled: Iterator, path: Path) -> Iterator[tuple[int, dict]]:
-    """The first with the labels of the second, whose sentences may differ in details such as brackets."""
+    """Yields the first examples with the labels of the second, whose sentences may differ in brackets."""
     examples = list(unlabelled)
     answers = list(labelled)
     same = 0

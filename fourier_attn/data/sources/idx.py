@@ -31,15 +31,17 @@ UNSIGNED = 0x08  # the third byte of an IDX file: its numbers are bytes
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
-    """The splits of mnist or fashion_mnist from a folder with {train,t10k}-{images-idx3,labels-idx1}-ubyte,
-    plain, .gz or .xz."""
+    """Reads the splits of mnist or fashion_mnist.
+
+    The folder has {train,t10k}-{images-idx3,labels-idx1}-ubyte, plain, .gz or .xz.
+    """
     return _splits({name: files.packed(source, name) for name in FILES}, source)
 
 
 def builder(dataset: str) -> Callable[[str | None], tfds.core.DatasetBuilder]:
-    """What makes the TFDS builder of mnist or fashion_mnist, which reads here what it has downloaded.
+    """Returns a function that makes the TFDS builder of mnist or fashion_mnist.
 
-    (TFDS's own reading needs TensorFlow.)
+    It reads here what TFDS has downloaded, since TFDS's own reading needs TensorFlow.
     """
 
     def make(data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -71,7 +73,7 @@ def _splits(paths: Mapping[str, Path], source: Path | None) -> dict[str, Iterato
 
 
 def examples(images: np.ndarray, labels: np.ndarray, classes: int, where: str) -> Iterator[tuple[int, dict]]:
-    """What TFDS writes: each image, as PNG, and its class. Raises: ValueError for a label that is none."""
+    """Yields each image, as PNG, and its class, as TFDS writes them. Raises: ValueError for a bad label."""
     if len(labels) == 0 or labels.max() >= classes:
         raise ValueError(f"{where} has no image, or a label of {classes} or more; get the files again")
     return (
@@ -81,14 +83,14 @@ def examples(images: np.ndarray, labels: np.ndarray, classes: int, where: str) -
 
 
 def png(image: np.ndarray) -> bytes:
-    """The image as a file. (TFDS would need TensorFlow to make one.)"""
+    """Returns the image as a PNG file. (TFDS would need TensorFlow to make one.)"""
     file = io.BytesIO()
     Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, format="PNG")
     return file.getvalue()
 
 
 def _array(path: Path, source: Path | None, axes: int) -> np.ndarray:
-    """The numbers of an IDX file: two zero bytes, their kind, how many axes there are, sizes, numbers.
+    """Reads the numbers of an IDX file: two zero bytes, their kind, how many axes there are, sizes, numbers.
 
     Raises: ValueError for a file that is missing, damaged, or of another kind.
     """

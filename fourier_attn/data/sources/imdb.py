@@ -17,7 +17,7 @@ FOLDERS = ("train/neg", "train/pos", "train/unsup", "test/neg", "test/pos")
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
-    """The splits of imdb_reviews from the folder aclImdb, its tar.gz, or {train,test,unsup}.jsonl[.xz]."""
+    """Reads the splits of imdb_reviews from aclImdb/, its tar.gz, or {train,test,unsup}.jsonl[.xz]."""
     reviews = _checked(_reviews(source), source)
     made = {}
     for split, (directory, labelled) in SPLITS.items():
@@ -35,7 +35,7 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
 
 
 def _reviews(source: Path) -> Iterator[File]:
-    """The reviews of all splits, in whatever form they are."""
+    """Yields the reviews of all splits, in any of the three forms."""
     rows = {
         name: path for name in ("train", "test", "unsup") if (path := files.find(source, f"{name}.jsonl"))
     }
@@ -60,7 +60,7 @@ def _folder(folder: Path, source: Path) -> Iterator[File]:
 
 
 def _archive(path: Path, source: Path) -> Iterator[File]:
-    """Nothing is unpacked onto the disk. The archive is read to its end, where its checksum stands.
+    """Reads the archive to its end, where its checksum is, without unpacking it onto the disk.
 
     Raises: ValueError for a damaged archive, and for members that have no place in this one.
     """
@@ -98,13 +98,16 @@ def _all_rows(paths: dict[str, Path], source: Path) -> Iterator[File]:
 
 
 def _rows(path: Path, name: str, source: Path) -> Iterator[File]:
-    """One JSON object per line: text, label (0 or 1; not in unsup), and id and rating where known."""
+    """Yields the reviews of a file with one JSON object per line.
+
+    It has text, label (0 or 1; not in unsup), and id and rating where known.
+    """
     directory = "test" if name == "test" else "train"
     for number, (where, line) in enumerate(files.lines(path, source), 1):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{where} is not a JSON object ({error}); mend or remove that line") from error
+            raise ValueError(f"{where} is not a JSON object ({error}); fix or remove that line") from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             raise ValueError(f"{where} has no text; give every row a 'text'")
         label = "unsup"
@@ -120,7 +123,7 @@ def _rows(path: Path, name: str, source: Path) -> Iterator[File]:
 
 
 def _checked(reviews: Iterator[File], source: Path) -> dict[str, bytes]:
-    """All reviews by their names.
+    """Returns all reviews by their names.
 
     Raises: ValueError for text that is not UTF-8, a review that is there twice, and for too much of them.
     """

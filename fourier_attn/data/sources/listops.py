@@ -26,27 +26,27 @@ DEPTH, ARGUMENTS, LIST = 10, 10, 0.25
 SHORTEST, LONGEST = 128, 512  # tokens
 
 
-def expression(draw: random.Random, depth: int = 1) -> tuple[list[str], int]:
+def expression(rng: random.Random, depth: int = 1) -> tuple[list[str], int]:
     """Draws an expression: its tokens and its value."""
-    if depth >= DEPTH or draw.random() > LIST:
-        value = draw.randrange(10)
+    if depth >= DEPTH or rng.random() > LIST:
+        value = rng.randrange(10)
         return [str(value)], value
-    operator = draw.choice(list(OPERATORS))
-    parts = [expression(draw, depth + 1) for _ in range(draw.randint(2, ARGUMENTS))]
+    operator = rng.choice(list(OPERATORS))
+    parts = [expression(rng, depth + 1) for _ in range(rng.randint(2, ARGUMENTS))]
     tokens = [token for part, _ in parts for token in part]
     return [operator, *tokens, "]"], OPERATORS[operator]([value for _, value in parts])
 
 
-def long_expression(draw: random.Random) -> tuple[str, int]:
+def long_expression(rng: random.Random) -> tuple[str, int]:
     """Draws until the number of tokens lies within `SHORTEST` and `LONGEST`."""
     while True:
-        tokens, value = expression(draw)
+        tokens, value = expression(rng)
         if SHORTEST <= len(tokens) <= LONGEST:
             return " ".join(tokens), value
 
 
 class ShortListOps(Drawn, tfds.core.GeneratorBasedBuilder):
-    """The TFDS data set `short_list_ops`."""
+    """Builds the TFDS data set `short_list_ops`."""
 
     labels, sizes = LABELS, SPLITS
     about = f"ListOps, shortened to {SHORTEST} to {LONGEST} tokens."

@@ -82,52 +82,52 @@ PLACES = [
 NEGATIONS = ["not", "never", "hardly"]
 
 
-def review(draw: random.Random) -> tuple[str, int]:
+def review(rng: random.Random) -> tuple[str, int]:
     """Draws one review and its label: 0 negative, 1 positive."""
-    label = draw.randrange(2)
-    judgement = draw.choice((_plain, _plain, _contrast, _opinion))(draw, bool(label))
-    before, after = _plot(draw, draw.randrange(2)), _plot(draw, draw.randrange(2))
+    label = rng.randrange(2)
+    judgement = rng.choice((_plain, _plain, _contrast, _opinion))(rng, bool(label))
+    before, after = _plot(rng, rng.randrange(2)), _plot(rng, rng.randrange(2))
     return " ".join([*before, *judgement, *after]), label
 
 
-def _plain(draw: random.Random, good: bool) -> list[str]:
-    return [f"{_clause(draw, good)} ."]
+def _plain(rng: random.Random, good: bool) -> list[str]:
+    return [f"{_clause(rng, good)} ."]
 
 
-def _contrast(draw: random.Random, good: bool) -> list[str]:
-    counts, concedes = _clause(draw, good), _clause(draw, not good)
-    if draw.randrange(2):
+def _contrast(rng: random.Random, good: bool) -> list[str]:
+    counts, concedes = _clause(rng, good), _clause(rng, not good)
+    if rng.randrange(2):
         return [f"{counts} , although {concedes} ."]
-    return [draw.choice((f"although {concedes} , {counts} .", f"{concedes} , but {counts} ."))]
+    return [rng.choice((f"although {concedes} , {counts} .", f"{concedes} , but {counts} ."))]
 
 
-def _opinion(draw: random.Random, good: bool) -> list[str]:
-    agree = draw.random() < 0.6
-    said = f"{draw.choice(OTHERS)} called {draw.choice(ASPECTS)} {_adjective(draw, good == agree)} ."
-    return [said, *_plot(draw, 1), "i agree ." if agree else "i disagree ."]
+def _opinion(rng: random.Random, good: bool) -> list[str]:
+    agree = rng.random() < 0.6
+    said = f"{rng.choice(OTHERS)} called {rng.choice(ASPECTS)} {_adjective(rng, good == agree)} ."
+    return [said, *_plot(rng, 1), "i agree ." if agree else "i disagree ."]
 
 
-def _clause(draw: random.Random, good: bool) -> str:
-    negated = draw.random() < 0.35
-    word = f"{draw.choice(NEGATIONS)} " if negated else ""
-    return f"{draw.choice(ASPECTS)} was {word}{_adjective(draw, good != negated)}"
+def _clause(rng: random.Random, good: bool) -> str:
+    negated = rng.random() < 0.35
+    word = f"{rng.choice(NEGATIONS)} " if negated else ""
+    return f"{rng.choice(ASPECTS)} was {word}{_adjective(rng, good != negated)}"
 
 
-def _adjective(draw: random.Random, good: bool) -> str:
-    return draw.choice(GOOD if good else BAD)
+def _adjective(rng: random.Random, good: bool) -> str:
+    return rng.choice(GOOD if good else BAD)
 
 
-def _plot(draw: random.Random, sentences: int) -> list[str]:
-    """Irrelevant sentences, with adjectives and negations that mean nothing."""
+def _plot(rng: random.Random, sentences: int) -> list[str]:
+    """Returns irrelevant sentences, with adjectives and negations that mean nothing."""
     return [
-        f"{draw.choice(PEOPLE)} {draw.choice(DEEDS + UNDONE)} a {draw.choice(LOOKS + GOOD + BAD)} "
-        f"{draw.choice(THINGS)} {draw.choice(PLACES)} ."
+        f"{rng.choice(PEOPLE)} {rng.choice(DEEDS + UNDONE)} a {rng.choice(LOOKS + GOOD + BAD)} "
+        f"{rng.choice(THINGS)} {rng.choice(PLACES)} ."
         for _ in range(sentences)
     ]
 
 
 class SyntheticReviews(Drawn, tfds.core.GeneratorBasedBuilder):
-    """The TFDS data set `synthetic_reviews`."""
+    """Builds the TFDS data set `synthetic_reviews`."""
 
     labels, sizes = LABELS, SPLITS
     about = "Synthetic film reviews from a grammar; the label needs words to be combined."

@@ -39,7 +39,7 @@ GREY, NOISE = 100, 18  # the background's mean and deviation, of 255
 
 
 class Example(NamedTuple):
-    """An image (SIZE, SIZE, 3), the numbers of its question and answer, and the labels (GRID, GRID)."""
+    """Holds an image (SIZE, SIZE, 3), the numbers of its question and answer, and the labels (GRID, GRID)."""
 
     image: np.ndarray
     question: int
@@ -47,40 +47,40 @@ class Example(NamedTuple):
     labels: np.ndarray
 
 
-def example(draw: np.random.Generator) -> Example:
+def example(rng: np.random.Generator) -> Example:
     """Draws an image and a question."""
-    colours, numbers = draw.permutation(len(KINDS)), draw.permutation(len(KINDS))
+    colours, numbers = rng.permutation(len(KINDS)), rng.permutation(len(KINDS))
     kinds = np.repeat(np.arange(len(KINDS)), 1 + numbers)  # of numbers[kind] + 1 shapes each
     labels = np.zeros(GRID * GRID, np.uint8)
-    labels[draw.choice(GRID * GRID, len(kinds), replace=False)] = 1 + kinds
+    labels[rng.choice(GRID * GRID, len(kinds), replace=False)] = 1 + kinds
     labels = labels.reshape(GRID, GRID)
-    question = int(draw.integers(len(QUESTIONS)))
-    return Example(picture(labels, colours, draw), question, answer(question, colours, numbers), labels)
+    question = int(rng.integers(len(QUESTIONS)))
+    return Example(picture(labels, colours, rng), question, answer(question, colours, numbers), labels)
 
 
 def answer(question: int, colours: np.ndarray, numbers: np.ndarray) -> int:
-    """The place in ANSWERS, where kind i has colour colours[i] and occurs 1 + numbers[i] times."""
+    """Returns the place in ANSWERS, where kind i has colour colours[i] and occurs 1 + numbers[i] times."""
     wanted, kind = divmod(question % len(ANSWERS), len(KINDS))
     return int(numbers[kind]) + len(COLOURS) if wanted else int(colours[kind])
 
 
-def picture(labels: np.ndarray, colours: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """The image (SIZE, SIZE, 3) of labelled cells, in uint8, with noise everywhere.
+def picture(labels: np.ndarray, colours: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns the image (SIZE, SIZE, 3) of labelled cells, in uint8, with noise everywhere.
 
     Each shape has a size of its own and stands anywhere within its cell.
     """
     pixels, palette = np.full((SIZE, SIZE, 3), GREY, np.float64), np.array(list(COLOURS.values()))
     for row, column in np.argwhere(labels):
         kind = labels[row, column] - 1
-        radius = draw.uniform(2.6, 3.5)
-        centre = CELL / 2 + draw.uniform(radius - CELL / 2, CELL / 2 - radius, 2)
+        radius = rng.uniform(2.6, 3.5)
+        centre = CELL / 2 + rng.uniform(radius - CELL / 2, CELL / 2 - radius, 2)
         cell = pixels[row * CELL : (row + 1) * CELL, column * CELL : (column + 1) * CELL]
         cell[outline(KINDS[kind], radius, *centre)] = palette[colours[kind]]
-    return np.clip(pixels + draw.normal(0, NOISE, pixels.shape), 0, 255).astype(np.uint8)
+    return np.clip(pixels + rng.normal(0, NOISE, pixels.shape), 0, 255).astype(np.uint8)
 
 
 def outline(kind: str, radius: float, middle: float, centre: float) -> np.ndarray:
-    """Which pixels of a cell (CELL, CELL) a shape covers."""
+    """Returns which pixels of a cell (CELL, CELL) a shape covers."""
     y, x = np.mgrid[:CELL, :CELL] + 0.5 - np.array([middle, centre])[:, None, None]
     if kind == "circles":
         return x**2 + y**2 <= radius**2
@@ -93,13 +93,13 @@ def outline(kind: str, radius: float, middle: float, centre: float) -> np.ndarra
 
 
 def examples(split: str, count: int) -> Iterator[Example]:
-    """The first examples of a split: each comes from its own seed, whatever is drawn before it."""
+    """Yields the first examples of a split: each comes from its own seed, whatever is drawn before it."""
     for number in range(count):
         yield example(np.random.default_rng((list(SPLITS).index(split), number)))
 
 
 class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
-    """The TFDS data set `synthetic_shapes`: the same images and questions on every machine."""
+    """Builds the TFDS data set `synthetic_shapes`: the same images and questions on every machine."""
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -120,14 +120,14 @@ class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
         return {split: self._generate_examples(split, count) for split, count in SPLITS.items()}
 
     def _generate_examples(self, split: str, count: int) -> Iterator[tuple[str, dict]]:
-        for number, found in enumerate(examples(split, count)):
+        for number, drawn in enumerate(examples(split, count)):
             yield (
                 f"{split}_{number}",
                 {
-                    "image": png(found.image),
-                    "question": QUESTIONS[found.question],
-                    "label": found.answer,
-                    "patches": found.labels,
+                    "image": png(drawn.image),
+                    "question": QUESTIONS[drawn.question],
+                    "label": drawn.answer,
+                    "patches": drawn.labels,
                 },
             )
 

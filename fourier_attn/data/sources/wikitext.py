@@ -14,7 +14,7 @@ TITLE = re.compile(r" = [^=].* = ")
 
 
 class Wikitext2(tfds.core.GeneratorBasedBuilder):
-    """The TFDS data set `wikitext2`; the order of the articles is that of the files."""
+    """Builds the TFDS data set `wikitext2`; the order of the articles is that of the files."""
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -33,7 +33,7 @@ class Wikitext2(tfds.core.GeneratorBasedBuilder):
         )
 
     def _generate_examples(self) -> None:
-        """Unused: `splits` makes the examples."""
+        """Does nothing: `splits` makes the examples."""
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -42,7 +42,7 @@ def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
-    """The splits of wikitext2 from a folder with wiki.{train,valid,test}.tokens[.xz]."""
+    """Reads the splits of wikitext2 from a folder with wiki.{train,valid,test}.tokens[.xz]."""
     paths = {split: files.find(source, name) for split, name in FILES.items()}
     missing = [FILES[split] for split, path in paths.items() if path is None]
     if missing:

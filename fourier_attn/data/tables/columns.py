@@ -45,15 +45,15 @@ SHOWN = 20  # names that a message or a note lists
 
 
 class Columns(NamedTuple):
-    """The columns with the text, the second text ("": none) and the label."""
+    """Names the columns with the text, the second text ("": none) and the label."""
 
     text: str
     text_pair: str
     label: str
 
     def texts(self, where: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """The text or the two texts of a row. Raises: ValueError for one that is missing or no text."""
-        found = []
+        """Returns the text or the two texts of a row. Raises: ValueError if one is not a text."""
+        texts = []
         for name in (self.text, self.text_pair) if self.text_pair else (self.text,):
             text = values.get(name)
             if not isinstance(text, str) or not text.strip():
@@ -67,8 +67,8 @@ class Columns(NamedTuple):
                 raise ValueError(
                     f"{where}: {name} contains an unpaired surrogate, which is not valid UTF-8; fix that row"
                 )
-            found.append(text)
-        return tuple(found)
+            texts.append(text)
+        return tuple(texts)
 
 
 def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
@@ -111,17 +111,17 @@ def _likeliest(known: tuple[str, ...], names: Collection[str], knob: str, where:
     Raises: ValueError for several.
     """
     plain = {name.strip().lower(): name for name in reversed(list(names))}
-    found = [plain[name] for name in known if name in plain]
-    if len(found) > 1 and found[0].strip().lower() != known[0]:
+    likely = [plain[name] for name in known if name in plain]
+    if len(likely) > 1 and likely[0].strip().lower() != known[0]:
         raise ValueError(
-            f"{where}: the {knob} column is ambiguous ({', '.join(found)}); set data.{knob} to one of them"
+            f"{where}: the {knob} column is ambiguous ({', '.join(likely)}); set data.{knob} to one of them"
         )
-    return found[0] if found else ""
+    return likely[0] if likely else ""
 
 
 def describe_columns(columns: Columns, names: Collection[str]) -> str:
     """Returns which columns were taken, in words, and which were not."""
     taken = [("text", columns.text), ("text_pair", columns.text_pair), ("label", columns.label)]
-    found = ", ".join(f"{knob}: {name}" for knob, name in taken if name)
+    used = ", ".join(f"{knob}: {name}" for knob, name in taken if name)
     unused = [name for name in names if name not in columns]
-    return f"columns {found}" + (f"; not used: {_listed(unused)}" if unused else "")
+    return f"columns {used}" + (f"; not used: {_listed(unused)}" if unused else "")

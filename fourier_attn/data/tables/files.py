@@ -1,4 +1,4 @@
-"""Files of a published data set, plain or packed, read within limits; and which texts are the same.
+"""Reads files of anybody's, plain or packed, within limits; and decides which texts are the same.
 
 A copy of a data set comes from strangers, so nothing in it may hang the reading, fill the memory or bring
 other files of this machine into the data set.
@@ -64,10 +64,10 @@ def find(folder: Path, name: str, packed: tuple[str, ...] = (".xz",)) -> Path | 
 
 def packed(folder: Path, name: str) -> Path:
     """Returns the file `name`, `name`.gz or `name`.xz in `folder`. Raises: ValueError where none exists."""
-    found = find(folder, name, (".gz", ".xz"))
-    if found is None:
+    path = find(folder, name, (".gz", ".xz"))
+    if path is None:
         raise ValueError(f"{folder} has no {name} (nor packed, .gz or .xz); name the folder that has it")
-    return found
+    return path
 
 
 def letters(text: str) -> str:

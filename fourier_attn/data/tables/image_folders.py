@@ -32,9 +32,9 @@ ENDS = (
 
 
 def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
-    """The splits, the knob `labels`, and notes; what has no folder is a share `holdout` of train.
+    """Returns the splits, the knob `labels`, and notes; a missing split is a share `holdout` of train.
 
-    A test folder without folders of classes has images whose classes are not known.
+    A test folder without folders of classes holds images of unknown classes.
 
     Raises: ValueError that names folder or file and the cure.
     """

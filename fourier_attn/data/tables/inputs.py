@@ -76,8 +76,8 @@ def _named(
       free: whether each row has its own columns, as in JSON lines.
     """
     for where, values, number, error in rows:
-        found = {asked: find_column(values, (*names, asked)) for asked, names in columns.items()}
-        missing = [asked for asked, column in found.items() if column is None and asked not in optional]
+        chosen = {asked: find_column(values, (*names, asked)) for asked, names in columns.items()}
+        missing = [asked for asked, column in chosen.items() if column is None and asked not in optional]
         if error:
             yield Input(number, where, {}, error)
         elif missing:
@@ -87,7 +87,7 @@ def _named(
                 raise ValueError(f"{name} {lacks}; give the columns the names of the training data")
             yield Input(number, where, {}, f"{lacks}; fix that line")
         else:
-            picked = {asked: values[column] for asked, column in found.items() if column is not None}
+            picked = {asked: values[column] for asked, column in chosen.items() if column is not None}
             yield Input(number, where, picked)
 
 

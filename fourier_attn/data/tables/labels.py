@@ -151,7 +151,7 @@ class Labels:
         return tuple(sorted(self.numbers) if self.word else sorted(self.numbers, key=int))
 
     def _check_spellings(self, file: object, column: str) -> None:
-        """Raises: ValueError for one label that is written in two ways."""
+        """Refuses a label that is spelled in two ways. Raises: ValueError."""
         spellings: dict[Any, str] = {}
         whole = not self.word and all(value.is_integer() for value in self.values)
         for name in self.numbers:

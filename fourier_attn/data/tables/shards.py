@@ -32,13 +32,13 @@ def parts_of(folder: Path) -> list[Path]:
     if (folder / "state.json").exists():
         return _stated_parts(folder)
     names = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
-    found = [path for path in names if files.ending(path) in COLUMNAR and not path.name.startswith("cache-")]
-    if not found:
+    parts = [path for path in names if files.ending(path) in COLUMNAR and not path.name.startswith("cache-")]
+    if not parts:
         raise ValueError(
             f"{folder} is a folder without .parquet or .arrow files; name a table, or the folder of one split"
         )
-    _check_shards(folder, found)
-    return copies
+    _check_shards(folder, parts)
+    return parts
 
 
 def _stated_parts(folder: Path) -> list[Path]:
@@ -65,7 +65,7 @@ def _stated_parts(folder: Path) -> list[Path]:
 
 
 def _check_shards(folder: Path, parts: list[Path]) -> None:
-    """Raises: ValueError for files of several splits or kinds, copies, and shards that are missing."""
+    """Refuses files of several splits or kinds, copies, and missing shards. Raises: ValueError."""
     kinds = {files.ending(path) for path in parts}
     if len(kinds) > 1:
         raise ValueError(f"{folder} has {' and '.join(sorted(kinds))} files; leave one kind there")
@@ -105,12 +105,12 @@ def _same(parts: list[Path]) -> list[str]:
 
 
 def _description(path: Path) -> Any:
-    """Returns what a JSON file beside the data says. Raises: ValueError for what is not one."""
+    """Reads a JSON file that describes the data. Raises: ValueError for one that is not a JSON object."""
     try:
-        found = json.loads(files.read_text(path, path.parent))
-        if not isinstance(found, dict):
+        description = json.loads(files.read_text(path, path.parent))
+        if not isinstance(description, dict):
             raise ValueError("it is not a JSON object")
-        return found
+        return description
     except (ValueError, RecursionError) as error:
         if str(path) in str(error):
             raise
@@ -123,10 +123,10 @@ def class_names(path: Path) -> dict[str, list[str]]:
         return {}
     features = _description(path).get("features") or {}
     try:
-        found = {name: feature["names"] for name, feature in features.items() if "names" in feature}
+        names = {name: feature["names"] for name, feature in features.items() if "names" in feature}
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a data set description ({error}); write it again") from error
-    for name, known in found.items():
+    for name, known in names.items():
         if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
             raise ValueError(f"{path}: the names of {name} are not a list of names; write it again")
-    return found
+    return names

@@ -43,7 +43,7 @@ class TableSplit(Selection):
 
 
 class Table(NamedTuple):
-    """All rows of a file, a hash of the letters and digits of each, the classes of train, and notes."""
+    """Holds all rows of a file, a hash of each text, the classes of train, and notes."""
 
     rows: TableSplit
     hashes: np.ndarray

@@ -130,4 +130,4 @@ def _lefts(tokenizer: Any) -> tuple[str, ...]:
         return ()
     rules = steps(json.loads(tokenizer.to_str())["normalizer"], "normalizers")
     patterns = [rule["pattern"].get("String", "") for rule in rules if rule["type"] == "Replace"]
-    return tuple(found[:i] for found in patterns for i, letter in enumerate(found) if i and letter in BLANKS)
+    return tuple(rule[:i] for rule in patterns for i, letter in enumerate(rule) if i and letter in BLANKS)

@@ -28,15 +28,15 @@ CHOICES = 2**14  # ways through one branch
 
 
 @dataclasses.dataclass
-class _Part:
-    """A letter, class or group: the ways through it, and how many repetitions without a limit it has."""
+class _Item:
+    """Describes a letter, class or group: the ways through it, and its unlimited repetitions."""
 
     ways: int = 1
     unlimited: int = 0
 
 
 class _Group:
-    """An open group: its closed branches, and the one that is open."""
+    """Holds an open group: its closed branches, and the one that is open."""
 
     def __init__(self) -> None:
         self.branches: Counter[str | None] = Counter()  # ways of those that begin with a letter; None: any
@@ -47,35 +47,35 @@ class _Group:
     def begin(self) -> None:
         """Opens a branch."""
         self.done, self.last, self.size = (
-            _Part(),
-            _Part(),
+            _Item(),
+            _Item(),
             0,
         )  # all parts but the last one, that, and how many
         self.first: str | None = None
 
-    def add(self, part: _Part, letter: str | None = None) -> None:
+    def add(self, part: _Item, letter: str | None = None) -> None:
         """Goes on with a part, which begins with a letter where that is known."""
         if not self.size and not self.options:
             self.first = letter
         self.done, self.last, self.size = self.whole(), part, self.size + 1
 
-    def whole(self) -> _Part:
+    def whole(self) -> _Item:
         """Returns the open branch as one part."""
         ways = min(self.done.ways * self.last.ways, CHOICES + 1)
-        return _Part(ways, self.done.unlimited + self.last.unlimited)
+        return _Item(ways, self.done.unlimited + self.last.unlimited)
 
     def end(self) -> None:
         """Closes a branch, and opens the next one."""
-        found = self.whole()
-        self.branches[self.first] += found.ways
-        self.deepest = max(self.deepest, found.unlimited)
+        item = self.whole()
+        self.branches[self.first] += item.ways
+        self.deepest = max(self.deepest, item.unlimited)
         self.begin()
 
-    def closed(self) -> _Part:
+    def closed(self) -> _Item:
         """Returns the group as a part of the one around it; at most one first letter matches."""
         self.end()
         anything = self.branches.pop(None, 0)
-        return _Part(max(self.branches.values(), default=0) + anything, self.deepest)
+        return _Item(max(self.branches.values(), default=0) + anything, self.deepest)
 
     def repeat(self, least: int, most: int | None) -> str:
         """Repeats the last part (`most` None: without a limit); returns what is wrong with that."""
@@ -124,11 +124,11 @@ def _take(piece: str, groups: list[_Group]) -> str:
     elif count and group.size:
         return group.repeat(*count)
     else:
-        group.add(_Part(), _letter(piece))
+        group.add(_Item(), _letter(piece))
     return ""
 
 
-def _excess(branch: _Part) -> str:
+def _excess(branch: _Item) -> str:
     """Returns what there is too much of in a branch, if anything is."""
     if branch.unlimited > MOST:
         return f"has {MOST + 1} unbounded repetitions in one branch"
@@ -137,16 +137,16 @@ def _excess(branch: _Part) -> str:
     return ""
 
 
-def _repeated(part: _Part, least: int, most: int | None) -> _Part:
+def _repeated(part: _Item, least: int, most: int | None) -> _Item:
     """Returns a part with its quantifier; without a limit it is one part whose ways grow with the text."""
     if most is None:
-        return _Part(1, 1)
+        return _Item(1, 1)
     ways = most - least + 1
     for _ in range(most if part.ways > 1 else 0):
         ways = ways * part.ways
         if ways > CHOICES:
             break
-    return _Part(ways, part.unlimited * most)
+    return _Item(ways, part.unlimited * most)
 
 
 def _letter(piece: str) -> str | None:
@@ -173,14 +173,14 @@ def _count(piece: str) -> tuple[int, int | None] | None:
 
 def _without_classes(pattern: str) -> str:
     """Returns the pattern with a dot in place of each class, as [^\\s[:digit:]]."""
-    found, depth, escaped = [], 0, False
+    letters, depth, escaped = [], 0, False
     for letter in pattern:
         plain, escaped = not escaped, letter == "\\" and not escaped
         if plain and letter == "[":
             depth += 1
-            found += ["."] if depth == 1 else []
+            letters += ["."] if depth == 1 else []
         elif plain and letter == "]" and depth:
             depth -= 1
         elif not depth:
-            found.append(letter)
-    return "".join(found)
+            letters.append(letter)
+    return "".join(letters)

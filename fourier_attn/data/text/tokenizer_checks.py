@@ -103,7 +103,7 @@ def steps(part: Any, name: str) -> Iterator[Any]:
 
 
 def _strings(part: Any) -> Iterator[str]:
-    """What a step holds, such as pattern and replacement; the table of Precompiled is looked at here."""
+    """Yields strings of a step, such as pattern and replacement; checks the table of Precompiled."""
     if isinstance(part, dict) and part.get("type") == "Precompiled":
         check_table(base64.b64decode(part.get("precompiled_charsmap") or ""))
     elif isinstance(part, dict):

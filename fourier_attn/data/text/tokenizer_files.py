@@ -24,7 +24,7 @@ def check_file(kind: str) -> None:
 
 
 class SentencePiece:
-    """A SentencePiece model with the methods of `tokenizers.Tokenizer` that are used here.
+    """Wraps a SentencePiece model in the methods of `tokenizers.Tokenizer` that are used here.
 
     Raises: ValueError for a file that is no such model, or whose normaliser multiplies texts.
     """
