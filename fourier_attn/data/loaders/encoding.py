@@ -58,13 +58,12 @@ def token_batches(
     config: Any, tokenizer: Any, parts: Mapping[str, CachedSplit], order: Mapping[str, int]
 ) -> dict[str, Batches]:
     """Returns the batches of each split; those of train in the order of `seed` for so many `epochs`."""
-    ids, common = special(tokenizer), {"buckets": padded_lengths(config), "batch": config["batch"]}
-    return {
-        name: Batches(
-            part.rows, part.labels, pad=ids.pad, sep=ids.sep, **common, **(order if name == "train" else {})
-        )
-        for name, part in parts.items()
-    }
+    ids, lengths, size = special(tokenizer), padded_lengths(config), config["batch"]
+
+    def batches(part: CachedSplit, **order: int) -> Batches:
+        return Batches(part.rows, part.labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)
+
+    return {name: batches(part, **(order if name == "train" else {})) for name, part in parts.items()}
 
 
 def model_knobs(task: Task, vocab: int) -> dict[str, Any]:

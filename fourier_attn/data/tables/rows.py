@@ -29,7 +29,7 @@ def _file(path: Path, end: str) -> Iterator[Row]:
             yield from columnar(file, str(path), end)
         return
     with files.unpacked(path, path, files.OWN) as file:
-        yield from (objects if end == ".jsonl" else separated)(file, str(path), end)
+        yield from objects(file, str(path)) if end == ".jsonl" else separated(file, str(path), end)
 
 
 def _folder(folder: Path) -> Iterator[Row]:
