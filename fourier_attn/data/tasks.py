@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from fourier_attn import plugins
+from fourier_attn.choices import check_choice
 from fourier_attn.data.sources import cifar, idx, listops, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
 
@@ -257,5 +258,4 @@ def find_task(name: str) -> None:
     """Checks that a task is in `TASKS` or in an installed package. Raises: ValueError."""
     if name not in TASKS and (task := plugins.entry("tasks", name)) is not None:
         _add_task(name, task)
-    if name not in TASKS:
-        raise ValueError(f"data.task={name!r} is unknown; choose one of {', '.join(TASKS)}")
+    check_choice("data.task", name, TASKS)

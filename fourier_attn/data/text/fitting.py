@@ -7,6 +7,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from tokenizers import decoders as decoding
 
+from fourier_attn.choices import check_choice
 from fourier_attn.data.tables import files
 
 KINDS = ("words", "whitespace", "bytes", "bpe", "unigram")
@@ -124,11 +125,8 @@ def check_kind(kind: str, vocab: int) -> None:
     """Checks the choice of a tokenizer: a kind, or the path of a file. Raises: ValueError."""
     if names_file(kind):
         return
-    if kind not in KINDS:
-        raise ValueError(
-            f"data.tokenizer={kind!r} is unknown; choose one of {', '.join(KINDS)}, or name a file "
-            "(tokenizer.json, or a SentencePiece .model)"
-        )
+    cure = ", or name a file (tokenizer.json, or a SentencePiece .model)"
+    check_choice("data.tokenizer", kind, KINDS, cure)
     least = 3 if kind in (*WORDS, "bytes") else len(SUBWORD_TOKENS) + 1
     if vocab < least:
         raise ValueError(f"data.vocab={vocab} must be at least {least}: special tokens and one word")
