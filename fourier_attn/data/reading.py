@@ -29,8 +29,7 @@ def read(config: Any) -> dict[str, Examples]:
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
 
     def split_of(role: str) -> Examples:
-        name = (config[role] if role in user_tables.SPLITS else "") or role
-        return read_split(builder, name, task.texts, config["label"] or "label")
+        return read_split(builder, _name(config, role), task.texts, config["label"] or "label")
 
     train = split_of("train")
     _check_labels(config, "train", train)
@@ -47,13 +46,18 @@ def read(config: Any) -> dict[str, Examples]:
     return {"train": train.take(order).limit(config["train_examples"]), **result}
 
 
+def _name(config: Any, role: str) -> str:
+    """Returns the name of the split in the data set, which knobs may give for train, validation and test."""
+    return (config[role] if role in user_tables.SPLITS else "") or role
+
+
 def _check_labels(config: Any, split: str, examples: Examples) -> None:
     """Checks that training and validation examples have valid labels. Raises: ValueError."""
     task, labels = task_of(config), examples.labels
     wrong = (labels < 0) | (labels >= len(task.labels)) if task.labels else ~np.isfinite(labels)
     if count := int(wrong.sum()):
         raise ValueError(
-            f"data.{split}={config[split] or split}: {count:,} of {len(labels):,} examples have no known "
+            f"data.{split}={_name(config, split)}: {count:,} of {len(labels):,} examples have no known "
             f"label ({labels[wrong][0]}); name another split"
         )
 
