@@ -17,6 +17,7 @@ from conftest import final_state, run_here, shrink
 
 from fourier_attn import config, data, main, train
 from fourier_attn.data.tables import user_tables
+from fourier_attn.data.tables.labels import CLASSES, Labels
 from fourier_attn.data.tables.rows import read_rows
 from fourier_attn.data.text import encode, load_tokenizer
 from fourier_attn.train import evaluate, extend, init_from
@@ -106,8 +107,8 @@ def test_labels_are_classes_or_numbers(tmp_path: Path, labels: tuple, names: tup
 
 
 def test_numbers_that_are_alike_at_first() -> None:
-    scores = labels.Labels()
-    for number in range(labels.CLASSES + 1):
+    scores = Labels()
+    for number in range(CLASSES + 1):
         scores.add(f"row {number}", "0.0")
     with pytest.raises(ValueError, match="all labels score are 0; write others, too"):
         scores.names("a.csv", "score")
