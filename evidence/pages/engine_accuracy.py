@@ -3,8 +3,8 @@
 from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, notes, significant, table
-from fourier_attn.studies.bands import band, interval
 from fourier_attn.studies.engine import drift, frontier, photons
+from fourier_attn.studies.intervals import band, percent_range, wilson_interval
 
 
 def over_ages(results: Results, name: str) -> str:
@@ -61,11 +61,15 @@ def over_joules(results: Results, name: str) -> str:
 
 
 def _tested(row: dict[str, Any], examples: int) -> list[str]:
-    low, high = interval(row["accuracy"], examples)
+    low, high = wilson_interval(row["accuracy"], examples)
     joules = row["joules"]
     ends = f"{significant(1e6 * joules['low'])} to {significant(1e6 * joules['high'])}"
-    band = f"{100 * low:.1f} to {100 * high:.1f}"
-    return [f"{100 * row['accuracy']:.2f}", band, significant(1e6 * joules["typical"]), ends]
+    return [
+        f"{100 * row['accuracy']:.2f}",
+        percent_range(low, high, ".1f"),
+        significant(1e6 * joules["typical"]),
+        ends,
+    ]
 
 
 def _cell(values: list[float]) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, notes, table
 from fourier_attn.optics.planner import PREFER
-from fourier_attn.studies.bands import interval
 from fourier_attn.studies.engine.calibrate import prediction_error_db
+from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 
 def calibration_table(results: Results, name: str) -> str:
@@ -30,10 +30,8 @@ def tuning_table(results: Results, name: str) -> str:
         return table(["tuned through"], [[NOT_RUN]])
     lines = []
     for row in found[name]["networks"]:
-        low, high = interval(row["accuracy"], row["examples"])
-        lines.append(
-            [row["tuned_through"], f"{100 * row['accuracy']:.2f}", f"{100 * low:.1f} to {100 * high:.1f}"]
-        )
+        low, high = wilson_interval(row["accuracy"], row["examples"])
+        lines.append([row["tuned_through"], f"{100 * row['accuracy']:.2f}", percent_range(low, high, ".1f")])
     return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(found))
 
 

@@ -5,7 +5,8 @@ from statistics import mean
 from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, notes, table
-from evidence.report.comparisons import COMPARISONS, Verdict, decide
+from evidence.report.comparisons import COMPARISONS, decide
+from evidence.report.tables import difference_cells
 from evidence.report.write import answers
 from evidence.suite import cells
 from evidence.suite.ledger import published, validation
@@ -40,14 +41,15 @@ def claims(results: Results, tier: str) -> str:
         asked = [str(comparison.claim), SOURCES[comparison.claim], str(comparison)]
         verdict = found.get(comparison.name)
         begun = groups.keys() & {comparison.model, comparison.against}
-        lines.append(asked + (measured(verdict) if verdict else [PARTLY if begun else NOT_RUN, "", ""]))
+        lines.append(
+            asked
+            + (
+                [*difference_cells(verdict), HOLDS[verdict.words]]
+                if verdict
+                else [PARTLY if begun else NOT_RUN, "", ""]
+            )
+        )
     return table(["claim", "of the sources", "asked here", "difference, points", "95 %", "so it"], lines)
-
-
-def measured(verdict: Verdict) -> list[str]:
-    difference = verdict.difference
-    interval = f"{100 * difference.low:+.2f} to {100 * difference.high:+.2f}"
-    return [f"{100 * difference.mean:+.2f}", interval, HOLDS[verdict.words]]
 
 
 def validation_curves(results: Results, tier: str) -> str:

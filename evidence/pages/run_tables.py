@@ -3,14 +3,43 @@
 import math
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, examples_per_s, least_core_hours, number, published, score
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
+
+
+class Cost(NamedTuple):
+    """Cells that say what the networks of a model took; empty where it is not known."""
+
+    core_hours: str
+    examples_per_s: str
+    parameters: str
+    memory: str
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding]) -> "Cost":
+        """Reads the cells from what the seeds of a model have found."""
+        hours, speed = least_core_hours(findings), examples_per_s(findings)
+        memory = [found["peak_memory_mib"] for found in findings if found["peak_memory_mib"]]
+        return cls(
+            core_hours="" if hours is None else f"{hours:.2f}",
+            examples_per_s=f"{speed:,.0f}" if speed else "",
+            parameters=f"{findings[0]['parameters']:,}" if findings else "",
+            memory=f"{statistics.mean(memory):,.0f}" if memory else "",
+        )
+
+
+HEADS = Cost(
+    core_hours="core-hours of a seed, at least",
+    examples_per_s="examples a second in training, at best",
+    parameters="parameters",
+    memory="peak memory, MiB, mean of seeds",
+)
 
 
 def runs(results: Results, name: str, task: str) -> str:
@@ -45,17 +74,12 @@ def evidence(results: Results, tier: str, whole: bool = False, twins: bool | Non
 
     lines = []
     for model in sorted(found, key=mean, reverse=True):
-        hours, speed = least_core_hours(found[model]), examples_per_s(found[model])
-        cost = ["" if hours is None else f"{hours:.2f}", f"{speed:,.0f}" if speed and whole else ""]
-        size = f"{found[model][0]['parameters']:,}" if found[model] and whole else ""
-        memory = [each["peak_memory_mib"] for each in found[model] if each["peak_memory_mib"] and whole]
-        taken = [*cost, size, f"{statistics.mean(memory):,.0f}" if memory else ""]
+        cost = Cost.of(found[model])
+        taken = cost if whole else (cost.core_hours, "", "", "")
         scores = mean_cell([100 * score(each) for each in found[model]])
         lines.append([f"`{model}`", scores, further(found[model]), *taken])
     metric = "test score, %" if whole else "test accuracy, %"
-    head = ["model", metric, "on further splits, %", "core-hours of a seed, at least"]
-    head += ["examples a second in training, at best", "parameters", "peak memory, MiB, mean of seeds"]
-    return table(head, lines)
+    return table(["model", metric, "on further splits, %", *HEADS], lines)
 
 
 def further(findings: list[Finding]) -> str:

@@ -25,7 +25,7 @@ from evidence.suite.ledger import (
     without_failures,
 )
 from fourier_attn import style
-from fourier_attn.studies.bands import plot_band
+from fourier_attn.studies.intervals import plot_band
 
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]

@@ -7,16 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from evidence.pages.markdown import machine, read_document, runnable, table
-from evidence.pages.run_tables import by_bits
+from evidence.pages.run_tables import HEADS, Cost, by_bits
 from evidence.report.comparisons import Verdict
 from evidence.suite import cells, statistics
 from evidence.suite.ledger import (
     Finding,
     best,
     core_hours,
-    examples_per_s,
     interval,
-    least_core_hours,
     number,
     score,
     scored,
@@ -24,6 +22,7 @@ from evidence.suite.ledger import (
     without_failures,
 )
 from fourier_attn.studies.engine.projection import Options, example_joules
+from fourier_attn.studies.intervals import percent_range
 
 # What the articles give, of their own network and recipe: validation accuracy, one network each.
 PUBLISHED = {
@@ -70,7 +69,7 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 ", ".join("failed" if math.isnan(value) else f"{value:.2f}" for value in values),
                 averaged(kept, "{:.2f}") or "failed",
                 f"{statistics.spread(kept):.2f}" if len(kept) > 1 else "",
-                "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}",
+                "" if math.isnan(low) else percent_range(low, high),
                 averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
                 averaged([best(found) for found in findings], "{:.2f}", 100.0),
                 averaged([number(found["validation"][-1]) for found in findings], "{:.2f}", 100.0),
@@ -84,22 +83,21 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """What each model takes."""
+    """Lists what each model takes."""
     lines = []
     for name, findings in groups.items():
-        hours, speed, spent = least_core_hours(findings), examples_per_s(findings), joules(findings[0])
+        cost, spent = Cost.of(findings), joules(findings[0])
         lines.append(
             [
                 f"`{name}`",
-                f"{findings[0]['parameters']:,}",
-                "not known" if hours is None else f"{hours:.2f}",
-                f"{speed:,.0f}" if speed else "",
-                averaged([found["peak_memory_mib"] for found in findings], "{:,.0f}"),
+                cost.parameters,
+                cost.core_hours or "not known",
+                cost.examples_per_s,
+                cost.memory,
                 f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else "",
             ]
         )
-    head = ["model", "parameters", "core-hours of a seed, at least"]
-    head += ["examples a second in training, at best", "peak memory, MiB, mean of seeds"]
+    head = ["model", HEADS.parameters, HEADS.core_hours, HEADS.examples_per_s, HEADS.memory]
     return table([*head, "engine, J an example (low to high)"], lines)
 
 
@@ -165,8 +163,7 @@ def comparison_table(verdicts: Sequence[Verdict]) -> str:
         [
             str(v.comparison.claim),
             str(v.comparison),
-            f"{100 * v.difference.mean:+.2f}",
-            f"{100 * v.difference.low:+.2f} to {100 * v.difference.high:+.2f}",
+            *difference_cells(v),
             f"{v.p:.4f}",
             f"{v.adjusted:.4f}",
             v.words,
@@ -175,6 +172,12 @@ def comparison_table(verdicts: Sequence[Verdict]) -> str:
     ]
     head = ["claim", "hypothesis, written down beforehand", "difference, points", "95 %"]
     return table([*head, "p", "p (Holm)", "verdict"], lines)
+
+
+def difference_cells(verdict: Verdict) -> tuple[str, str]:
+    """Formats the difference of a verdict in points, and its 95 % interval."""
+    difference = verdict.difference
+    return f"{100 * difference.mean:+.2f}", percent_range(difference.low, difference.high, "+.2f")
 
 
 def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:

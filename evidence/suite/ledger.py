@@ -15,7 +15,7 @@ from evidence.suite import cells, start_weights, statistics
 from evidence.suite.cells import Cell
 from fourier_attn import atomic, provenance
 from fourier_attn.studies import collect
-from fourier_attn.studies.bands import band
+from fourier_attn.studies.intervals import band
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 

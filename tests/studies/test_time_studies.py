@@ -13,8 +13,8 @@ from conftest import run_here, shrink
 from evidence.pages.engine_accuracy import over_ages, over_photons
 from evidence.pages.markdown import Results
 from fourier_attn import config, train
-from fourier_attn.studies.bands import band
 from fourier_attn.studies.engine import drift, photons
+from fourier_attn.studies.intervals import band
 
 
 def test_devices_stand_all_over_the_interval_before_their_age() -> None:

@@ -29,9 +29,9 @@ from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import drifts, recalibration
 from fourier_attn.studies import runs
-from fourier_attn.studies.bands import band, plot_band
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.robustness import choose_engines, number
+from fourier_attn.studies.intervals import band, plot_band
 
 Rows = Sequence[dict[str, Any]]
 NEVER = math.inf  # interval of a device that is not calibrated again

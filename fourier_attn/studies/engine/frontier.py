@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fourier_attn import style
-from fourier_attn.studies.bands import interval
+from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 Rows = Sequence[dict[str, Any]]
 TESTED = "judged"  # the part of engines that were evaluated on the test split, as files of results have it
@@ -65,10 +65,10 @@ def table(rows: Rows) -> str:
 
 
 def _numbers(row: dict[str, Any], examples: int) -> str:
-    low, high = interval(row["accuracy"], examples)
+    low, high = wilson_interval(row["accuracy"], examples)
     joules = row["joules"]
     return (
-        f"{100 * row['accuracy']:6.2f} ({100 * low:.2f} to {100 * high:.2f})   "
+        f"{100 * row['accuracy']:6.2f} ({percent_range(low, high)})   "
         f"{joules['typical']:.3g} ({joules['low']:.3g} to {joules['high']:.3g})"
     )
 
@@ -90,7 +90,7 @@ def plot(document: dict[str, Any]) -> Figure:
         color=style.PALE,
         label=f"searched ({len(searched)}), validation accuracy",
     )
-    low, high = interval(exact["accuracy"], examples)
+    low, high = wilson_interval(exact["accuracy"], examples)
     axes.axhspan(100 * low, 100 * high, color=style.GREEN, alpha=0.12, linewidth=0)
     level = 100 * exact["accuracy"]
     axes.axhline(level, color=style.GREEN, linewidth=0.8, label="exact transform, 95 %")
@@ -120,7 +120,7 @@ def together(axes: Axes, rows: Rows, examples: int) -> list[tuple[str, tuple[flo
     near = 34 / 72 * axes.figure.dpi  # pixels
     found: list[tuple[list[int], tuple[float, float]]] = []
     for number, row in enumerate(rows, 1):
-        place = row["joules"]["typical"], 100 * interval(row["accuracy"], examples)[1]
+        place = row["joules"]["typical"], 100 * wilson_interval(row["accuracy"], examples)[1]
         pixels = axes.transData.transform(place)
         if found and np.abs(pixels - axes.transData.transform(found[-1][1])).max() < near:
             found[-1][0].append(number)
@@ -133,7 +133,7 @@ def _bars(axes: Axes, rows: Rows, examples: int, **look: Any) -> None:
     """Points with intervals in both directions."""
     x = [row["joules"]["typical"] for row in rows]
     y = [100 * row["accuracy"] for row in rows]
-    ends = [interval(row["accuracy"], examples) for row in rows]
+    ends = [wilson_interval(row["accuracy"], examples) for row in rows]
     axes.errorbar(
         x,
         y,

@@ -26,9 +26,9 @@ from fourier_attn import command, paths, provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine, presets
 from fourier_attn.studies import runs
-from fourier_attn.studies.bands import band, plot_band
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.robustness import choose_engines, number
+from fourier_attn.studies.intervals import band, plot_band
 
 Rows = Sequence[dict[str, Any]]
 ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")

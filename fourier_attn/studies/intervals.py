@@ -22,7 +22,7 @@ def band(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / math.sqrt(n))
 
 
-def interval(accuracy: float, examples: int) -> tuple[float, float]:
+def wilson_interval(accuracy: float, examples: int) -> tuple[float, float]:
     """Returns Wilson's 95 % interval of an accuracy.
 
     (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
@@ -31,6 +31,11 @@ def interval(accuracy: float, examples: int) -> tuple[float, float]:
     middle = accuracy + ratio / 2
     half = Z95 * math.sqrt(accuracy * (1 - accuracy) / examples + ratio / (4 * examples))
     return (middle - half) / (1 + ratio), (middle + half) / (1 + ratio)
+
+
+def percent_range(low: float, high: float, form: str = ".2f") -> str:
+    """Formats an interval of shares in percent."""
+    return f"{100 * low:{form}} to {100 * high:{form}}"
 
 
 def plot_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
