@@ -10,7 +10,7 @@ from conftest import run_here, shrink
 
 from fourier_attn import config, train
 from fourier_attn.optics import presets
-from fourier_attn.studies import bands
+from fourier_attn.studies import intervals
 from fourier_attn.studies.engine import frontier, pareto
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.step_timing import Measured
@@ -44,14 +44,14 @@ def test_the_second_front_follows_where_the_first_is_short() -> None:
 @pytest.mark.parametrize(("share", "examples"), [(0.5, 50), (0.85, 100), (0.97, 200)])
 def test_an_interval_covers_the_share_in_95_of_100_draws(share: float, examples: int) -> None:
     counts = np.random.default_rng(1).binomial(examples, share, 4000)
-    ends = np.array([bands.interval(count / examples, examples) for count in counts])
+    ends = np.array([intervals.wilson_interval(count / examples, examples) for count in counts])
     covered = np.mean((ends[:, 0] <= share) & (share <= ends[:, 1]))
     assert covered == pytest.approx(0.95, abs=0.025)  # discrete: it cannot be met to the point
 
 
 def test_an_interval_stays_within_0_and_1() -> None:
-    assert bands.interval(1.0, 10)[1] <= 1
-    assert bands.interval(0.0, 10)[0] >= 0
+    assert intervals.wilson_interval(1.0, 10)[1] <= 1
+    assert intervals.wilson_interval(0.0, 10)[0] >= 0
 
 
 @pytest.mark.parametrize(
