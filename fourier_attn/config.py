@@ -4,6 +4,7 @@ The rooms below own their knobs: data its `KNOBS` and each task its defaults, th
 the fields of its layer, an engine its parameters. Those of the optimiser and of the training stand here.
 """
 
+import ast
 import math
 import re
 import sys
@@ -21,6 +22,7 @@ from fourier_attn.data.tables.user_tables import SPLITS
 from fourier_attn.data.tasks import TASKS, find_task, task_of
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
 from fourier_attn.knobs import check as check_knobs
+from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS, Source, named, on_engines, options, source
 from fourier_attn.layers.fourier import OPTIONS
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import PLACES, every_parameter
@@ -93,7 +95,7 @@ TRAIN = {
     ),
 }
 PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": model.KNOBS, "optim": OPTIM, "train": TRAIN}
-ENGINES = ("engine", "eval_engine")  # of a mixer: None, a preset's name, or an engine's parameters
+MIXER = re.compile(r"model\.(?:mixer|others\.(\w+))(?=\.|$)")  # the part of a mixer
 # What an engine's parameter can be set to where it is None, by its kind.
 EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
 
@@ -151,7 +153,7 @@ def default(
         model.find_mixer(name)
     find_task(task)
     _choose("recipe", recipe, RECIPES)
-    if engine is not None and "engine" not in _mixer(mixer):
+    if engine is not None and not model.engine_fields(mixer):
         raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
     config: Config = ConfigDict({name: knob.default for name, knob in RUN.items()})
     for part, knobs in PARTS.items():
@@ -161,7 +163,7 @@ def default(
     config.model.mixer.name = mixer
     config.model.others = ConfigDict({name: _mixer(name) for name in others})
     if engine is not None:
-        set_engine(config.model.mixer, presets.preset(engine))
+        set_engine(config.model.mixer, mixer, presets.preset(engine))
     config.update_from_flattened_dict(TASKS[task].defaults)
     config.update_from_flattened_dict(RECIPES[recipe])
     return fit_length(config).lock()
@@ -217,8 +219,22 @@ class Parts(ConfigDict):
             raise AttributeError(f"an engine's {name} is now {EARLIER[name]}")
 
 
-def set_engine(mixer: Config, engine: Engine, name: str = "engine") -> None:
-    """Gives a mixer an engine, parameter by parameter; those that are None can be set, too."""
+def set_engine(fields: Config, mixer: str, engine: Engine, name: str | None = None) -> None:
+    """Gives a mixer an engine, parameter by parameter; those that are None can be set, too.
+
+    Args:
+      fields: the mixer's part of the configuration.
+      mixer: its name.
+      name: of the field; None: of the engine of training.
+    """
+    name = name or model.engine_fields(mixer)[0]
+    del fields[name]
+    fields[name] = _engine_part(engine)
+    for field, instead in on_engines(model.find_mixer(mixer)).items():
+        fields[field] = instead.get(fields[field], fields[field])  # an engine has one size for all examples
+
+
+def _engine_part(engine: Engine) -> Config:
     part: Config = Parts()
     for group in GROUPS:
         part[group] = Parts()
@@ -226,10 +242,7 @@ def set_engine(mixer: Config, engine: Engine, name: str = "engine") -> None:
         if parameter.written:
             empty = value is None and parameter.kind in EMPTY
             (part[group] if group else part)[field] = placeholder(EMPTY[parameter.kind]) if empty else value
-    del mixer[name]
-    mixer[name] = part
-    if mixer.get("padding") == "invariant":
-        mixer.padding = "zero"  # an engine has one size for all examples
+    return part
 
 
 def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
@@ -255,9 +268,13 @@ def set_optional(config: Config, name: str, value: str | None) -> None:
     part = _part(config, path) if path else config
     if knob not in part:
         raise ValueError(f"{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
+    mixer = mixer_name(config, path)
     with part.unlocked():
-        if value is not None:
-            set_engine(part, presets.preset(value), knob)
+        if value is not None and knob in model.engine_fields(mixer):
+            set_engine(part, mixer, presets.preset(value), knob)
+            return
+        if value is not None:  # of a mixer that means something else by "engine"
+            part[knob] = value if isinstance(part[knob], str) else ast.literal_eval(value)
             return
         kind = _kind_beside_none(config, path, knob)
         if kind is None:
@@ -268,22 +285,30 @@ def set_optional(config: Config, name: str, value: str | None) -> None:
 
 def _kind_beside_none(config: Config, path: str, knob: str) -> type | None:
     """Returns the type of a knob's values where None is one of them, else None."""
-    mixer, engine, group = (*re.split(r"\.((?:eval_)?engine)(?:\.|$)", path), "", "")[:3]
-    if not re.fullmatch(r"model\.(mixer|others\.\w+)", mixer):
+    found = MIXER.match(path)
+    if not found:
         return None
+    mixer, (engine, _, group) = mixer_name(config, path), path[found.end() :][1:].partition(".")
+    engines = model.engine_fields(mixer)
     if not engine:
-        if knob not in _empty_fields(config, mixer):
+        if knob not in [field.name for field in options(model.find_mixer(mixer)) if field.default is None]:
             return None
-        return str if knob in ENGINES else tuple
-    every = every_parameter(Engine())
+        return str if knob in engines else tuple
+    every = every_parameter(Engine()) if engine in engines else ()
     kinds = {(g, n): EMPTY.get(parameter.kind) for g, n, parameter, value in every if value is None}
     return kinds.get((group, knob))
 
 
-def _empty_fields(config: Config, mixer: str) -> list[str]:
-    """Returns the names of the fields of a mixer that are None by default."""
-    name = config.model.mixer.name if mixer == "model.mixer" else mixer.rpartition(".")[2]
-    return [field.name for field in model.fields(name) if field.default is None]
+def mixer_name(config: Config, path: str) -> str:
+    """Returns the mixer whose part or field a path names, as "model.others.NAME.heads"; "" for others."""
+    found = MIXER.match(path)
+    return (found[1] or config.model.mixer.name) if found else ""
+
+
+def field_source(config: Config, path: str) -> Source | None:
+    """Returns what a mixer says about where the value of the field at a path comes from, if anything."""
+    mixer = mixer_name(config, path)
+    return source(model.find_mixer(mixer), MIXER.sub("", path)[1:]) if mixer else None
 
 
 def read_engine(values: Mapping[str, Any]) -> Config:
@@ -291,35 +316,29 @@ def read_engine(values: Mapping[str, Any]) -> Config:
 
     Raises: ValueError for one that it does not have.
     """
-    mixer: Config = ConfigDict({"engine": None})
-    set_engine(mixer, Engine())
-    _overwrite(mixer.engine, grouped(values), "engine.")
-    return mixer.engine
+    part = _engine_part(Engine())
+    _overwrite(part, grouped(values), "engine.")
+    return part
 
 
 def _mixer(name: str) -> ConfigDict:
     """The fields of a mixer's layer."""
     part: Config = ConfigDict()
-    for field in model.fields(name):
-        empty: Any = placeholder(str if field.name in ENGINES else tuple)
+    for field in options(model.find_mixer(name)):
+        empty: Any = placeholder(str if field.name in model.engine_fields(name) else tuple)
         part[field.name] = empty if field.default is None else field.default
     return part
 
 
-def mixers(config: Config) -> tuple[Config, ...]:
-    """The mixers of a configuration: that of all blocks, and the others of a layout."""
-    return (config.model.mixer, *config.model.others.values())
-
-
 def device_files(config: Config) -> dict[str, str]:
     """The files of measured devices that the mixers' engines are read from, by the names of their knobs."""
-    layers = {"mixer": config.model.mixer} | {f"others.{k}": v for k, v in config.model.others.items()}
     found = {}
-    for layer, mixer in layers.items():
-        for name in ENGINES:
-            file = mixer[name].device.file if isinstance(mixer.get(name), ConfigDict) else None
+    for mixer, fields in model.mixers(config.model).items():
+        place = "mixer" if mixer == config.model.mixer.name else f"others.{mixer}"
+        for name in model.engine_fields(mixer):
+            file = fields[name].device.file if isinstance(fields[name], ConfigDict) else None
             if file is not None:
-                found[f"model.{layer}.{name}.device.file"] = file
+                found[f"model.{place}.{name}.device.file"] = file
     return found
 
 
@@ -340,38 +359,39 @@ def with_absolute_paths(config: Config) -> Config:
             paths.absolute(entry) if isinstance(entry, str) and names_files(entry) else entry
             for entry in part[knob]  # whose kind is checked later
         )
-    for mixer in mixers(config):
-        for name in ENGINES:
-            if str(mixer.get(name)).endswith(presets.DEVICE_FILES):
-                with mixer.unlocked():
-                    set_engine(mixer, presets.preset(mixer[name]), name)
-            if isinstance(mixer.get(name), ConfigDict) and mixer[name].device.file is not None:
-                mixer[name].device.file = paths.absolute(mixer[name].device.file)
+    for mixer, fields in model.mixers(config.model).items():
+        for name in model.engine_fields(mixer):
+            if str(fields[name]).endswith(presets.DEVICE_FILES):
+                with fields.unlocked():
+                    set_engine(fields, mixer, presets.preset(fields[name]), name)
+            if isinstance(fields[name], ConfigDict) and fields[name].device.file is not None:
+                fields[name].device.file = paths.absolute(fields[name].device.file)
     return config
 
 
 def fit_length(config: Config) -> Config:
-    """Gives mixers that have a length of their own the model's number of positions."""
-    for mixer in mixers(config):
-        if "length" in mixer:
-            mixer.length = config.model.positions
+    """Gives mixers whose weights have a length the model's number of positions."""
+    return _fill(config, POSITIONS, config.model.positions)
+
+
+def _fill(config: Config, origin: Source, value: Any, only_empty: bool = False) -> Config:
+    """Sets the fields of all mixers that say that their value comes from there."""
+    for mixer, fields in model.mixers(config.model).items():
+        for name in named(model.find_mixer(mixer), origin):
+            if not (only_empty and fields[name]):
+                fields[name] = value
     return config
 
 
 def fit_grid(config: Config) -> Config:
     """Gives mixers that can use a grid, and have none, that of the patches, where inputs are images.
 
-    Those with a length get the number of patches.
+    Those whose weights have a length get the number of patches.
     """
     grid = model.grid(config.model)
     if not grid:
         return config
-    for mixer in mixers(config):
-        if "grid" in mixer and not mixer.grid:
-            mixer.grid = grid
-        if "length" in mixer:
-            mixer.length = tokens(config)
-    return config
+    return _fill(_fill(config, GRID, grid, only_empty=True), POSITIONS, tokens(config))
 
 
 def tokens(config: Config) -> int:
@@ -412,11 +432,7 @@ def fitted(config: Config, splits: data.Splits) -> Config:
         )
     config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
-    fit_grid(config)
-    for mixer in mixers(config):
-        if "lengths" in mixer:
-            mixer.lengths = splits.lengths
-    return config
+    return _fill(fit_grid(config), LENGTHS, splits.lengths)
 
 
 def from_dict(values: Mapping[str, Any]) -> Config:
@@ -429,19 +445,17 @@ def from_dict(values: Mapping[str, Any]) -> Config:
     try:
         given, others = values["model"]["mixer"], values["model"].get("others", {})
         config = default(given["name"], values["data"]["task"], others=tuple(others))
-        pairs = [(config.model.mixer, given), *((config.model.others[name], others[name]) for name in others)]
+        written = {**others, given["name"]: given}
         with config.unlocked():
-            for mixer, fields in pairs:
-                for name in ENGINES:
-                    if isinstance(fields.get(name), Mapping):
-                        set_engine(mixer, Engine(), name)
-                        mixer[name] = read_engine(fields[name])
-                if "padding" in fields and "lengths" in mixer:
-                    mixer.padding = fields["padding"]
+            for mixer, fields in model.mixers(config.model).items():
+                for name in model.engine_fields(mixer):
+                    if isinstance(written[mixer].get(name), Mapping):
+                        set_engine(fields, mixer, Engine(), name)
+                        fields[name] = read_engine(written[mixer][name])
         _overwrite(config, values, "")
-        for mixer, fields in pairs:
-            if "lengths" in mixer and "lengths" not in fields and mixer.padding == "invariant":
-                mixer.padding = "own"  # what "invariant" was before there were common lengths
+        fourier = model.mixers(config.model).get("fourier")
+        if fourier and "lengths" not in written["fourier"] and fourier.padding == "invariant":
+            fourier.padding = "own"  # what "invariant" was before there were common lengths
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is no configuration ({type(error).__name__}: {error})") from error
     return config
@@ -450,8 +464,8 @@ def from_dict(values: Mapping[str, Any]) -> Config:
 def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
     for old, value in values.items():
         name = RENAMED.get(old, old)
-        if name in ENGINES and isinstance(value, Mapping):
-            continue  # has been read
+        if isinstance(config.get(name), Parts) and not isinstance(config, Parts):
+            continue  # an engine, which has been read
         if name not in config:
             raise ValueError(f"{path}{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
         if isinstance(config[name], ConfigDict):
@@ -498,7 +512,7 @@ def describe() -> Iterator[str]:
     for mixer, layer in model.MIXERS.items():
         yield f"\nmodel.mixer of {mixer!r}"
         told = arguments(layer.__doc__ or "")
-        for field in model.fields(mixer):
+        for field in options(layer):
             yield from _line(f"model.mixer.{field.name}", field.default, told.get(field.name, ""))
     yield "\nmodel.mixer.engine"
     for group, name, parameter, value in every_parameter(Engine()):

@@ -58,9 +58,9 @@ def family(
     model.vocab = config.data.vocab = 32_000
     model.positions, model.types = 512, 4
     model.activation, model.norm_eps, model.pooling, model.dropout = "gelu", 1e-12, "first", 0.1
-    for mixer in (model.mixer, *model.others.values()):
-        if "heads" in mixer:
-            mixer.heads, mixer.head_width, mixer.bias, mixer.dropout = heads, "split", True, 0.1
+    if name in ("hybrid", "bert"):
+        mixer = model.others.attention if hybrid else model.mixer
+        mixer.heads, mixer.head_width, mixer.bias, mixer.dropout = heads, "split", True, 0.1
     if hybrid:
         count = min(2, model.depth // 2) if attention is None else attention
         model.layout = placed(model.depth, count, where or "top", "fourier")

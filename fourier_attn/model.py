@@ -1,7 +1,6 @@
 """The one model: an embedding, blocks around mixers, a vector of the sequence, a head."""
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from fourier_attn.knobs import (
     texts,
     unusable,
 )
+from fourier_attn.layers import fields
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
@@ -53,19 +53,6 @@ MIXERS: dict[str, type[nn.Module]] = {
     "random": Random,
     "identity": Identity,
     "token_conv": TokenConvolution,
-}
-
-# Fields of mixers that are no knobs of theirs: model.dtype, model.positions_kind, and a block's place.
-DERIVED = ("dtype", "rotary", "block_number")
-
-# Fields of mixers that a run sets, whatever a mixer of one's own means by them.
-FILLED = {
-    "length": "model.positions, or the number of patches",
-    "grid": "rows and columns of the patches, where it is empty",
-    "lengths": "the padded lengths of the data",
-    "padding": "init_padding, or 'zero' instead of 'invariant' with an engine",
-    "engine": "a preset, the parameters of an engine, or None",
-    "eval_engine": "the same, for evaluation",
 }
 
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
@@ -280,7 +267,7 @@ def engines(network: Model) -> list[tuple[Engine, ...]]:
     """The engines of each block, of training first; none where it is exact."""
     found = []
     for mixer in _keywords(network.encoder)["mixers"]:
-        given = (_keywords(mixer).get(name) for name in ("engine", "eval_engine"))
+        given = (_keywords(mixer).get(name) for name in fields.engines(mixer.func))
         found.append(tuple(engine for engine in given if engine is not None))
     return found
 
@@ -292,11 +279,12 @@ def _keywords(factory: Any) -> dict[str, Any]:
 
 def with_engines(network: Model, change: Callable[[Engine], Engine], which: int = 0) -> Model:
     """The model with one of the `engines` of each block, changed, for training and for evaluation."""
-    mixers = []
+    found = []
     for mixer, given in zip(_keywords(network.encoder)["mixers"], engines(network), strict=True):
-        changed = {"engine": change(given[which]), "eval_engine": None} if given else {}
-        mixers.append(partial(mixer, **changed))
-    return network.clone(encoder=partial(network.encoder, mixers=tuple(mixers)))
+        names = fields.engines(mixer.func) if given else ()
+        changed = {name: change(given[which]) if name == names[0] else None for name in names}
+        found.append(partial(mixer, **changed))
+    return network.clone(encoder=partial(network.encoder, mixers=tuple(found)))
 
 
 def example(config: Any) -> jax.ShapeDtypeStruct:
@@ -338,14 +326,6 @@ def register_mixer(name: str, mixer: type[nn.Module]) -> None:
     """
     _add_mixer(name, mixer)
     plugins.note("mixers", name, mixer.__module__)
-    filled = [field.name for field in dataclasses.fields(mixer) if field.name in FILLED]
-    if filled:
-        meant = "; ".join(f"{field}: {FILLED[field]}" for field in filled)
-        print(
-            f"note: runs set the fields {', '.join(filled)} of the mixer {name!r} ({meant}); if a field has "
-            "another meaning in your mixer, rename it",
-            file=sys.stderr,
-        )
 
 
 def _add_mixer(name: str, mixer: Any) -> None:
@@ -356,50 +336,55 @@ def _add_mixer(name: str, mixer: Any) -> None:
         known.__module__.startswith("fourier_attn.") or known.__name__ != mixer.__name__
     ):
         raise ValueError(f"there is a mixer {name!r} already, {known.__name__}; choose another name")
-    named = {field.name: field for field in dataclasses.fields(mixer)}
-    for field in named.values():
+    for field in dataclasses.fields(mixer):
         empty = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if empty and field.name not in ("parent", "name"):
             raise ValueError(f"the mixer {name!r} has no default for its field {field.name}; give it one")
-    if "dtype" not in named:
-        raise ValueError(
-            f"the mixer {name!r} has no field dtype; add dtype: jnp.dtype = jnp.dtype('float32')"
-        )
     MIXERS[name] = mixer
 
 
-def find_mixer(name: str) -> None:
-    """Sees that a mixer is in `MIXERS`, if need be from an installed package. Raises: ValueError."""
+def find_mixer(name: str) -> type[nn.Module]:
+    """Returns the class of a mixer of `MIXERS`, or of an installed package, which it adds there.
+
+    Raises: ValueError for an unknown one.
+    """
     if name not in MIXERS and (found := plugins.entry("mixers", name)) is not None:
         _add_mixer(name, found)
     if name not in MIXERS:
         raise ValueError(f"model.mixer.name={name!r} is unknown; choose one of {', '.join(MIXERS)}")
+    return MIXERS[name]
 
 
-def fields(mixer: str) -> tuple[dataclasses.Field, ...]:
-    """The fields of a mixer that are knobs; the model's knobs and its blocks set `DERIVED`.
+def mixers(config: Any) -> dict[str, Any]:
+    """Returns the mixers of a `model` part by their names: that of all blocks, and the others of a layout."""
+    return {**config["others"], config["mixer"]["name"]: config["mixer"]}
 
-    Raises: ValueError for an unknown mixer.
-    """
-    find_mixer(mixer)
-    every = dataclasses.fields(MIXERS[mixer])
-    return tuple(field for field in every if field.name not in ("parent", "name", *DERIVED))
+
+def engine_fields(mixer: str) -> tuple[str, ...]:
+    """Returns the names of a mixer's fields that are engines. Raises: ValueError for an unknown mixer."""
+    return fields.engines(find_mixer(mixer))
+
+
+def engine_of(mixer: Any) -> Engine | None:
+    """Returns the engine on which a `model.mixer` of the configuration trains; None where it is exact."""
+    return presets.build(next((mixer[name] for name in engine_fields(mixer["name"])), None))
 
 
 def _mixer(config: Any) -> Callable[..., nn.Module]:
     values = dict(config)
     name = values.pop("name")
-    known = [field.name for field in fields(name)]
+    layer = find_mixer(name)
+    known = [field.name for field in fields.options(layer)]
     if unknown := set(values) - set(known):
         raise ValueError(
             f"mixer {name!r} has no {', '.join(sorted(unknown))}; it has {', '.join(known) or 'no fields'}: "
             f"start from config.default(mixer={name!r})"
         )
     for key, value in values.items():
-        if key in ("engine", "eval_engine"):
+        if key in fields.engines(layer):
             values[key] = presets.build(value)
         elif message := unusable(value):
             raise ValueError(f"model.mixer.{key}={value!r} {message}")
         elif isinstance(value, list):
             values[key] = tuple(value)
-    return partial(MIXERS[name], **values)
+    return partial(layer, **values)

@@ -308,18 +308,3 @@ def test_an_installed_package_is_found_by_name(package: str, tmp_path: Path) -> 
     build_optimizer(config_file.load(tmp_path).optim)
     with pytest.raises(ValueError, match="'broken' cannot be loaded"):
         config.default("broken")
-
-
-def test_fields_that_a_run_sets_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Own(nn.Module):
-        length: int = 7
-        width: int = 3
-        dtype: jnp.dtype = jnp.dtype("float32")
-
-    monkeypatch.setattr("fourier_attn.model.MIXERS", dict(MIXERS))
-    register_mixer("own", Own)
-    told = capsys.readouterr().err
-    assert "runs set the fields length of the mixer 'own' (length: model.positions, or" in told
-    assert "width" not in told

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import command
-from fourier_attn.config import ENGINES, Config, read_engine
+from fourier_attn.config import Config, field_source, mixer_name, read_engine
+from fourier_attn.layers.fields import GRID, POSITIONS
+from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
 from fourier_attn.train import init_from
 from launch import grid
 
 SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
-FITTED = {"model.mixer.grid", "model.mixer.length"}  # to images, by their runs
 SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
 TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
 
@@ -69,18 +70,20 @@ class Cell:
         these are to be of today's cell. What it has set and is the default today is the same; a parameter of
         engines that there was not yet had its default.
         """
-        whole = collect.plain(self.read())
-        for engine in ENGINES:
+        config = self.read()
+        whole = collect.plain(config)
+        for engine in engine_fields(config.model.mixer.name):
             prefix = f"model.mixer.{engine}."
             if any(key.startswith(prefix) for key in knobs):
                 knobs = {prefix + key: value for key, value in _usual_engine().items()} | dict(knobs)
         today = collect.differing(whole)
         if "init_from" in knobs:
             knobs = {**knobs, "init_from": Path(knobs["init_from"]).name}
-        keys = sorted(today.keys() | knobs.keys() - (FITTED - today.keys()))
+        fitted = {key for key in knobs if field_source(config, key) in (GRID, POSITIONS)}
+        keys = sorted(today.keys() | knobs.keys() - (fitted - today.keys()))
         if self.start:
             today["init_from"] = self.start
-            keys = sorted({key for key in keys if not _brought(key)} | {"init_from"})
+            keys = sorted({key for key in keys if not _brought(key, config)} | {"init_from"})
         now = {key: whole[key] for key in knobs.keys() & whole.keys()} | today
         unlike = [key for key in keys if knobs.get(key) != now.get(key)]
         return "; ".join(
@@ -109,10 +112,11 @@ def _said(knobs: Mapping[str, Any], key: str) -> str:
     return repr(knobs[key]) if key in knobs else "as by default"
 
 
-def _brought(key: str) -> bool:
+def _brought(key: str, config: Config) -> bool:
     """Whether weights bring a knob: their architecture, but for how it is computed, and their tokenizer."""
     part, *others = key.split(".")
-    own = (*init_from.COMPUTE_KEYS, *init_from.ENGINES) if len(others) > 1 else init_from.TASK_KEYS
+    mixer = mixer_name(config, key)
+    own = init_from.free_fields(mixer) if mixer else init_from.TASK_KEYS
     return key in TOKENIZER or (part == "model" and not set(others) & set(own))
 
 

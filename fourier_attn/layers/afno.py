@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.fields import from_data, not_an_option
 from fourier_attn.ops.afno import spectral_mlp
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
@@ -41,8 +42,8 @@ class AFNO(nn.Module):
     hidden: int = 1
     threshold: float = 0.01
     modes: float = 1.0
-    grid: tuple[int, ...] = ()
-    dtype: jnp.dtype = jnp.dtype("float32")
+    grid: tuple[int, ...] = from_data("grid", ())
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
+from fourier_attn.layers.fields import from_data, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
@@ -62,11 +63,11 @@ class Attention(nn.Module):
     bias: bool = False
     dropout: float = 0.0
     initializer: str = "fan_in"
-    method: str = "auto"
-    implementation: str = "xla"
-    grid: tuple[int, ...] = ()
-    rotary: bool = False
-    dtype: jnp.dtype = jnp.dtype("float32")
+    method: str = how_computed("auto")
+    implementation: str = how_computed("xla")
+    grid: tuple[int, ...] = from_data("grid", ())
+    rotary: bool = not_an_option(False)
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

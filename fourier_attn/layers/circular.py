@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import select_engine
+from fourier_attn.layers.fields import how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention
@@ -59,11 +60,11 @@ class CircularAttention(nn.Module):
     boundary: str = "circular"
     kernel: tuple[int, ...] | None = None
     combine_heads: str = "sum"
-    method: str = "auto"
+    method: str = how_computed("auto")
     engine: Engine | None = None
     eval_engine: Engine | None = None
     prefer: str = "error"
-    dtype: jnp.dtype = jnp.dtype("float32")
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
+from fourier_attn.layers.fields import from_model, from_run, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -43,7 +44,7 @@ class Identity(nn.Module):
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
-    dtype: jnp.dtype = jnp.dtype("float32")
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays
@@ -80,11 +81,11 @@ class Linear(nn.Module):
       Computer Vision, the chapter on transformers, eq. 1.4.
     """
 
-    length: int = 512
+    length: int = from_model("positions", 512)
     use_features: bool = True
     use_bias: bool = False
-    padding: str = "zero"
-    dtype: jnp.dtype = jnp.dtype("float32")
+    padding: str = from_run("init_padding", "zero")
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays
@@ -129,11 +130,11 @@ class Random(nn.Module):
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
-    length: int = 512
+    length: int = from_model("positions", 512)
     seed: int = 0
-    padding: str = "zero"
-    block_number: int | None = None
-    dtype: jnp.dtype = jnp.dtype("float32")
+    padding: str = from_run("init_padding", "zero")
+    block_number: int | None = not_an_option(None)
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fourier_attn.layers import initializers
+from fourier_attn.layers.fields import dtype_of
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -66,7 +67,7 @@ class Block(nn.Module):
         dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
         norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
         mixer, mixer_norm, mlp_norm = (
-            self.mixer(dtype=self.dtype, name="mixer"),
+            self.mixer(**dtype_of(self.mixer, self.dtype), name="mixer"),
             norm(name="mixer_norm"),
             norm(name="mlp_norm"),
         )

@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import select_engine
+from fourier_attn.layers.fields import from_data, from_run, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.patches import same_proportions
@@ -52,15 +53,15 @@ class FourierMixing(nn.Module):
     """
 
     norm: str = "none"
-    padding: str = "invariant"
-    lengths: tuple[int, ...] = ()
-    grid: tuple[int, ...] = ()
+    padding: str = from_run("init_padding", "invariant", {"invariant": "zero"})
+    lengths: tuple[int, ...] = from_data("lengths", ())
+    grid: tuple[int, ...] = from_data("grid", ())
     features: bool = True
-    method: str = "auto"
+    method: str = how_computed("auto")
     engine: Engine | None = None
     eval_engine: Engine | None = None
     prefer: str = "error"
-    dtype: jnp.dtype = jnp.dtype("float32")
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

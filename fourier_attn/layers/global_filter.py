@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.fields import from_data, from_model, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
 from fourier_attn.ops.patches import same_proportions
@@ -32,9 +33,9 @@ class GlobalFilter(nn.Module):
     Source: Rao et al., Global Filter Networks for Image Classification, arXiv 2107.00645.
     """
 
-    length: int = 512
-    grid: tuple[int, ...] = ()
-    dtype: jnp.dtype = jnp.dtype("float32")
+    length: int = from_model("positions", 512)
+    grid: tuple[int, ...] = from_data("grid", ())
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

@@ -10,6 +10,7 @@ import numpy as np
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.attention_weights import WEIGHTS, attention_weights
 from fourier_attn.layers.circular import CircularAttention
+from fourier_attn.layers.fields import engines
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.learned_filters import learned
 
@@ -91,7 +92,7 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
 
 def _exact(layer: Any) -> dict[str, None]:
     """The fields of a layer that make it exact."""
-    return {name: None for name in ("engine", "eval_engine") if hasattr(layer, name)}
+    return dict.fromkeys(engines(type(layer)))
 
 
 def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import select_engine
+from fourier_attn.layers.fields import from_data, from_model, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
@@ -67,17 +68,17 @@ class LambdaLayer(nn.Module):
     k: int = 16
     u: int = 1
     context: int = 3
-    length: int = 512
+    length: int = from_model("positions", 512)
     table: str = "relative"
-    grid: tuple[int, ...] = ()
+    grid: tuple[int, ...] = from_data("grid", ())
     causal: bool = False
     norm: str = "layer"
     initializer: str = "fan_in"
-    method: str = "auto"
+    method: str = how_computed("auto")
     engine: Engine | None = None
     eval_engine: Engine | None = None
     prefer: str = "error"
-    dtype: jnp.dtype = jnp.dtype("float32")
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.fields import from_data, from_model, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
 from fourier_attn.ops.patches import same_proportions, scan_order
@@ -42,12 +43,12 @@ class LongConvolution(nn.Module):
     Source: Fu et al., Simple Hardware-Efficient Long Convolutions for Sequence Modeling, arXiv 2302.06646.
     """
 
-    length: int = 512
+    length: int = from_model("positions", 512)
     boundary: str = "linear"
     causal: bool = False
-    grid: tuple[int, ...] = ()
+    grid: tuple[int, ...] = from_data("grid", ())
     scan: str = "rows"
-    dtype: jnp.dtype = jnp.dtype("float32")
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.fields import from_data, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.token_conv import token_convolve
@@ -40,8 +41,8 @@ class TokenConvolution(nn.Module):
     """
 
     taps: int = 3
-    grid: tuple[int, ...] = ()
-    dtype: jnp.dtype = jnp.dtype("float32")
+    grid: tuple[int, ...] = from_data("grid", ())
+    dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
     @takes_arrays

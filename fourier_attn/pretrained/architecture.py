@@ -34,6 +34,7 @@ ADDED = {
 UNUSED = {"patches": ("vocab", "positions", "types", "emb"), "tokens": ("image", "patch", "stride")}
 IN_BLOCK = 8  # parameters of a block, besides its mixer's
 LONGEST = 2**20  # characters of a configuration
+OF_AN_ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.\w+\.")  # the only part within a mixer
 BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
 
 
@@ -43,8 +44,8 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     Raises: ValueError for settings that no model can be built from.
     """
     bare: dict[str, Any] = _plain(settings) | {"dtype": "float32"}
-    for mixer in (bare["mixer"], *bare["others"].values()):
-        mixer |= {key: None for key in config.ENGINES if key in mixer}
+    for name, mixer in model.mixers(bare).items():
+        mixer |= dict.fromkeys(model.engine_fields(name))
     if bare["mixer"]["name"] == "random":  # its matrices are no parameters, but would be drawn
         bare["mixer"] = {"name": "identity"}
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
@@ -52,7 +53,7 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     try:
         example = model.example(settings)
         inputs = jnp.zeros(example.shape, example.dtype)
-        random, most = _mixers(settings).get("random"), settings["positions"]
+        random, most = model.mixers(settings).get("random"), settings["positions"]
         if random and random["length"] > most:
             raise ValueError(
                 f"its random matrices have length={random['length']}, more than its positions={most}"
@@ -75,12 +76,11 @@ def expressible(settings: Any, style: str) -> bool:
     if any(settings[key] != value for key, value in as_published.items()):
         return False
     names = set(settings["layout"] or (settings["mixer"]["name"],))
-    fields = _mixers(settings)
+    fields = model.mixers(settings)
     published = all(
         name in PUBLISHED
         and all(fields[name][key] == value for key, value in PUBLISHED[name].items())
-        and not fields[name].get("engine")
-        and not fields[name].get("eval_engine")
+        and not any(fields[name].get(engine) for engine in model.engine_fields(name))
         for name in names
     )
     fits = published and settings["types"] > 0 and settings["emb"] > 0 and settings["pooling"] == "first"
@@ -97,10 +97,6 @@ def tanh_form(activation: str, head: str) -> bool:
     There the blocks' activation is the head's, too.
     """
     return activation == "gelu" or head not in ("mlm", "pretraining")
-
-
-def _mixers(settings: Any) -> dict[str, Any]:
-    return {settings["mixer"]["name"]: settings["mixer"], **settings["others"]}
 
 
 def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> Any:
@@ -184,9 +180,8 @@ def from_text(text: str, shapes: Shapes) -> Any:
         values = json.loads(text)
         name, others = values["mixer"]["name"], tuple(values["others"])
         settings = config.default(name, others=others).model
-        _read_engines(settings.mixer, values["mixer"])
-        for other in others:
-            _read_engines(settings.others[other], values["others"][other])
+        for mixer, given in model.mixers(values).items():
+            _read_engines(model.mixers(settings)[mixer], mixer, given)
     except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
@@ -200,13 +195,13 @@ def from_text(text: str, shapes: Shapes) -> Any:
     return settings
 
 
-def _read_engines(mixer: Any, values: dict[str, Any]) -> None:
-    """Gives a mixer's settings the engines that its values have, so that both have the same keys."""
-    for name in config.ENGINES:
+def _read_engines(fields: Any, mixer: str, values: dict[str, Any]) -> None:
+    """Gives a mixer's fields the engines that its values have, so that both have the same keys."""
+    for name in model.engine_fields(mixer):
         if isinstance(values.get(name), dict):
             values[name] = config.read_engine(values[name]).to_dict()
-            with mixer.unlocked():
-                config.set_engine(mixer, Engine(), name)
+            with fields.unlocked():
+                config.set_engine(fields, mixer, Engine(), name)
 
 
 def _checked(given: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
@@ -228,7 +223,7 @@ def _checked(given: Any, like: Any, where: str, most: int, unused: set[str]) -> 
         kinds |= {type(None), *((int, float, str, tuple) if like is None else ())}
     if type(given) not in kinds or not all(_simple(value) for value in simple):
         raise ValueError(f"in its configuration {where}={given!r:.60} is not of the kind of {like!r}")
-    free = where in unused or where.endswith(".seed") or any(f".{name}." in where for name in config.ENGINES)
+    free = where in unused or where.endswith(".seed") or OF_AN_ENGINE.match(where)
     if not free and any(type(value) is int and abs(value) > most for value in simple):
         raise ValueError(f"in its configuration {where}={given!r:.60} exceeds the number of its weights")
     return given

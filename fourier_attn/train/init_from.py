@@ -15,6 +15,7 @@ from fourier_attn import config, data, model, paths, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
+from fourier_attn.layers.fields import COMPUTE, LENGTHS, PADDING, POSITIONS, named
 from fourier_attn.ops import positions
 from fourier_attn.pretrained import folder
 from fourier_attn.train import memory
@@ -25,10 +26,8 @@ from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
-# Of the model part: what a task or a training sets, whatever the weights come from; and how a mixer computes.
+# Of the model part: what a task or a training sets, whatever the weights come from.
 TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
-COMPUTE_KEYS = ("method", "implementation")
-ENGINES = config.ENGINES  # which a mixer may get, too: the same weights, computed by light
 
 
 class InitialWeights(NamedTuple):
@@ -126,7 +125,7 @@ def _for_longer_texts(settings: Config, params: Any) -> tuple[Config, Any, tuple
     weights have a length stay as they are, and refuse longer texts.
     """
     part, length = settings.model, settings.data.length
-    sized = any("length" in mixer for mixer in config.mixers(settings))
+    sized = any(named(model.find_mixer(mixer), POSITIONS) for mixer in model.mixers(part))
     if part.inputs != "tokens" or length <= part.positions or sized:
         return settings, params, ()
     stored, part.positions = part.positions, length
@@ -250,49 +249,51 @@ def with_architecture(settings: Config, part: dict[str, Any]) -> Config:
     whole = config.from_dict({"data": {"task": settings.data.task}, "model": {**part, **kept}})
     with adopted.unlocked():
         adopted.model = whole.model
-        for name, mixer in _mixers(adopted.model).items():
-            if "padding" in mixer and settings.init_padding:
-                mixer.padding = settings.init_padding
-            given = _mixers(settings.model).get(name, {})
-            mixer.update({key: given[key] for key in COMPUTE_KEYS if key in given})
-            _give_engines(mixer, given)
+        for name, mixer in model.mixers(adopted.model).items():
+            for field in named(model.find_mixer(name), PADDING) if settings.init_padding else ():
+                mixer[field] = settings.init_padding
+            given = model.mixers(settings.model).get(name, {})
+            _compute_as(mixer, {key: given[key] for key in free_fields(name) if key in given})
     return adopted
 
 
-def _give_engines(mixer: Config, given: Any) -> None:
-    """Those that are given; an engine may be a name, or parameters, whatever it was."""
-    for key in ENGINES:
-        if given.get(key) is not None:
+def free_fields(mixer: str) -> tuple[str, ...]:
+    """Returns the fields of a mixer beside its architecture: how it computes, and its engines."""
+    return (*named(model.find_mixer(mixer), COMPUTE), *model.engine_fields(mixer))
+
+
+def _compute_as(mixer: Config, given: Mapping[str, Any]) -> None:
+    """Sets what is given; an engine may be a name, or parameters, whatever it was."""
+    for key, value in given.items():
+        if value is not None:
             with mixer.unlocked():
                 del mixer[key]
-                mixer[key] = given[key]
+                mixer[key] = value
 
 
 def check_overrides(settings: Config, names: Iterable[str]) -> None:
     """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
     for name in names:
         part, *others = name.split(".")
-        if name in config_file.SET_BY_RUN:
+        source = config.field_source(settings, name)
+        if name in config_file.SET_BY_RUN or source == LENGTHS:
             raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
         if part != "model" or not settings.init_from:
             continue
-        kept = (*COMPUTE_KEYS, *ENGINES) if len(others) > 1 else TASK_KEYS
+        mixer = config.mixer_name(settings, name)
+        kept = free_fields(mixer) if mixer else TASK_KEYS
         if not set(others) & set(kept):
-            hint = "; use --config.init_padding" if others[-1] == "padding" else ""
+            hint = "; use --config.init_padding" if source == PADDING else ""
             raise ValueError(
                 f"{name} cannot be set beside init_from={settings.init_from}, whose architecture is used; "
                 f"leave it out{hint}"
             )
 
 
-def _mixers(part: Any) -> dict[str, Any]:
-    return {part["mixer"]["name"]: part["mixer"], **part["others"]}
-
-
 def _differing_lengths(settings: Config, source: Config) -> tuple[str, ...]:
     """A note where mixers were trained at other common lengths than they will be used at."""
     now, then = data.padded_lengths(settings.data), data.padded_lengths(source.data)
-    shared = any(mixer.get("padding") == "invariant" for mixer in _mixers(source.model).values())
+    shared = "invariant" in _paddings(source.model)
     return (
         (f"its mixers were trained at the lengths {then}, and now have {now}",)
         if shared and now != then
@@ -300,11 +301,16 @@ def _differing_lengths(settings: Config, source: Config) -> tuple[str, ...]:
     )
 
 
+def _paddings(part: Any) -> set[str]:
+    """Returns what padding is for the mixers of a `model` part."""
+    mixers = model.mixers(part).items()
+    return {fields[name] for mixer, fields in mixers for name in named(model.find_mixer(mixer), PADDING)}
+
+
 def _check_lengths(settings: Config, part: Any) -> None:
     """Published weights that mix padding like tokens have seen one length only."""
     lengths, positions = data.padded_lengths(settings.data), part["positions"]
-    mixes = any(mixer.get("padding") == "tokens" for mixer in _mixers(part).values())
-    if mixes and lengths != (positions,) and not settings.init_padding:
+    if "tokens" in _paddings(part) and lengths != (positions,) and not settings.init_padding:
         raise ValueError(
             f"init_from={settings.init_from} mixes padding with the tokens and was trained padded to "
             f"{positions}, not to {', '.join(map(str, lengths))}; add --config.data.length={positions} "

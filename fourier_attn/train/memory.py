@@ -11,8 +11,7 @@ import jax
 import numpy as np
 
 from fourier_attn import model, provenance
-from fourier_attn.config import Config, fit_grid, mixers, tokens
-from fourier_attn.optics import presets
+from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.train.distributed import processes
 from fourier_attn.train.optimizer import build_optimizer
 
@@ -83,7 +82,7 @@ def _held(config: Config, mesh: Mapping[str, int], params: Any) -> int:
 
 def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     """What follows from the knobs alone, so that nothing too large is even traced. Bytes."""
-    c, m = config.data, config.model
+    c, m, mixers = config.data, config.model, model.mixers(config.model)
     images = m.inputs == "patches"
     t = tokens(config)
     rows, e, seeds = c.batch * t, m.emb or m.d, config.train.seeds // mesh["seed"]
@@ -91,9 +90,9 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     item = np.dtype(np.float32).itemsize
     mlp = {"mlp_in": {"kernel": _array(m.d, m.mlp)}, "mlp_out": {"kernel": _array(m.mlp, m.d)}}
     squares = [
-        {"tokens": _array(mixer.length, mixer.length), "features": _array(m.d, m.d)}
-        for mixer in mixers(config)
-        if "padding" in mixer and "length" in mixer
+        {"tokens": _array(fields["length"], fields["length"]), "features": _array(m.d, m.d)}
+        for mixer, fields in mixers.items()
+        if mixer in ("linear", "random")
     ]
     needed = {
         "the tables (model.vocab, model.positions, model.d)": _held(
@@ -105,7 +104,7 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
         (2 if m.dtype == "bfloat16" else item) * seeds * rows // (parts * split) * m.depth * (2 * m.d + m.mlp)
     )
-    engines = [presets.build(m.engine) for m in mixers(config) if "engine" in m]
+    engines = [model.engine_of({"name": name, **fields}) for name, fields in mixers.items()]
     needed["a field of light (model.mixer.engine.shape)"] = sum(
         FIELD * math.prod(engine.shape) for engine in engines if engine
     )

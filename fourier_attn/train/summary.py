@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import data
+from fourier_attn.layers.fields import LENGTHS, source
+from fourier_attn.model import MIXERS
 from fourier_attn.train import init_from
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file
@@ -116,12 +118,18 @@ def _tested(directory: Path, lines: Sequence[dict[str, Any]]) -> bool:
     return config_file.extended_at(directory) != lines[-1]["step"]
 
 
+def _from_data(run: Summary, name: str) -> bool:
+    """Returns whether a mixer's field holds the padded lengths of the data."""
+    mixer = MIXERS.get(run.knobs.get("model.mixer.name", ""))
+    return mixer is not None and source(mixer, name.removeprefix("model.mixer.")) == LENGTHS
+
+
 def differing(runs: Sequence[Summary]) -> list[str]:
     """Returns the knobs in which runs that have them differ, but not those that only one mixer has."""
     names = dict.fromkeys(name for run in runs for name in run.knobs)
 
     def differs(name: str) -> bool:
-        values = [run.knobs[name] for run in runs if name in run.knobs]
+        values = [run.knobs[name] for run in runs if name in run.knobs and not _from_data(run, name)]
         return any(value != values[0] for value in values)
 
     return [name for name in names if name not in config_file.FREE_KEYS and differs(name)]

@@ -17,6 +17,7 @@ from conftest import ROOT
 
 from fourier_attn import config, model
 from fourier_attn.data.knobs import OWN_KNOBS
+from fourier_attn.layers.fields import options
 from fourier_attn.optics import Engine
 from fourier_attn.optics.engine_spec import every_parameter
 
@@ -186,9 +187,9 @@ def wrong_mixers() -> Iterator[list[str]]:
         yield [f"--config=configs/{file}.py", "--config.model.mixer.bogus=1"]
         for knob, value in BOMBS:
             yield [f"--config=configs/{file}.py", f"--config.{knob}={value}"]
-        for field in model.fields(mixer):
+        for field in options(model.find_mixer(mixer)):
             kind = tuple if field.default is None else type(field.default)
-            for value in () if field.name in config.ENGINES else WRONG[kind]:
+            for value in () if field.name in model.engine_fields(mixer) else WRONG[kind]:
                 yield [f"--config=configs/{file}.py", f"--config.model.mixer.{field.name}={value}"]
 
 

@@ -10,6 +10,7 @@ from scipy.signal import convolve2d
 from configs import circular
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.fields import GRID, named
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.long_conv import LongConvolution
@@ -20,7 +21,7 @@ from fourier_attn.ops.fourier import fourier_mix_grid
 from fourier_attn.ops.patches import scan_order
 from fourier_attn.ops.token_conv import token_convolve
 
-WITH_GRID = [name for name in MIXERS if any(field.name == "grid" for field in model.fields(name))]
+WITH_GRID = [name for name in MIXERS if named(MIXERS[name], GRID)]
 
 
 def test_which_mixers_have_a_grid() -> None:

@@ -100,9 +100,10 @@ def test_engines_come_back(tmp_path: Path) -> None:
     c.mixer.engine.update({"shape": (4, 4), "modulator": {"phase_noise_rms": None}})
     round_trip(c, tmp_path / "x.safetensors")
     hybrid = settings("fourier", others=("circular",), layout=("fourier", "circular"), depth=2)
-    for mixer, name in ((hybrid.mixer, "eval_engine"), (hybrid.others.circular, "engine")):
+    for mixer, name in (("fourier", "eval_engine"), ("circular", "engine")):
         with hybrid.unlocked():
-            config.set_engine(mixer, presets.preset("demonstrator_5x5").replace(shape=(4, 2)), name)
+            engine = presets.preset("demonstrator_5x5").replace(shape=(4, 2))
+            config.set_engine(model.mixers(hybrid)[mixer], mixer, engine, name)
     hybrid.others.circular.update({"shape": (4, 2), "kernel": (3, 1)})
     round_trip(hybrid, tmp_path / "hybrid.safetensors")
     values = json.loads(architecture.to_text(c))

@@ -19,7 +19,7 @@ from fourier_attn.data import Task
 from fourier_attn.data.tables import files
 from fourier_attn.data.tfds import tfds_builder
 from fourier_attn.layers.fourier import OPTIONS
-from fourier_attn.model import MIXERS, fields
+from fourier_attn.model import MIXERS, engine_fields
 from fourier_attn.optics.presets import PRESETS
 from fourier_attn.train.rundir import config_file
 
@@ -95,7 +95,7 @@ def test_commands_name_what_exists(page: Path) -> None:
 def known(knob: str) -> bool:
     """Whether some mixer's configuration, with an engine where it can have one, has a knob of that name."""
     for mixer in MIXERS:
-        engine = "chip_11x11" if any(field.name == "engine" for field in fields(mixer)) else None
+        engine = "chip_11x11" if engine_fields(mixer) else None
         names = config.default(mixer, engine=engine).to_dict()
         if knob in config_file.flat(names) or knob == "model.mixer.engine":
             return True

@@ -28,7 +28,7 @@ def small(*mixers: str, engine: str | None = None, **choices: Any) -> config.Con
     c = config.default(first, engine=engine, others=others)
     c.model.update({"depth": 1 + len(others), "layout": (first, *others), "d": 16, "mlp": 16, "vocab": 30})
     c.model.update({"positions": 16, "position_width": 4} | choices)
-    for mixer in config.mixers(c):
+    for mixer in model.mixers(c.model).values():
         if "shape" in mixer:
             mixer.shape, mixer.kernel = (4, 4), ()
     return config.fit_length(c)

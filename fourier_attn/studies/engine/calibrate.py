@@ -151,7 +151,7 @@ def network(engine: Engine) -> Config:
     """The weights of `--init_from`, which go on for some hundred steps through the engine."""
     config = default("fourier", "reviews")
     with config.unlocked():
-        set_engine(config.model.mixer, engine)
+        set_engine(config.model.mixer, "circular", engine)
     config.init_from, config.init_padding = str(paths.given(flags.FLAGS.init_from).resolve()), "zero"
     config.data.length, config.data.buckets, config.model.positions = 64, (), 64
     config.optim.learning_rate, config.optim.warmup_steps = 1e-4, 30

@@ -14,7 +14,8 @@ from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.inference import predictor
-from fourier_attn.optics import Engine, presets
+from fourier_attn.layers.fields import on_engines
+from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import timed
 from fourier_attn.studies.collect import plain
 from fourier_attn.studies.runs import weights_digest
@@ -29,11 +30,11 @@ def run_engine(directory: Path, config: Config) -> Engine | None:
 
     Raises: ValueError for a mixer without optical form.
     """
-    if "engine" not in config.model.mixer:
+    if not model.engine_fields(config.model.mixer.name):
         raise ValueError(
             f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form"
         )
-    return presets.build(config.model.mixer.engine)
+    return model.engine_of(config.model.mixer)
 
 
 class EngineEvaluator:
@@ -57,14 +58,14 @@ class EngineEvaluator:
                 "name a run on a task with classes"
             )
         self.fields = self.config.model.to_dict()
-        padding = self.fields["mixer"].get("padding")
-        if padding == "own":
+        mixer = self.fields["mixer"]
+        if mixer["name"] == "fourier" and mixer["padding"] == "own":
             raise ValueError(
                 f"workdir={directory} transforms each example at its own length (padding='own'), which has "
                 "no optical form; name a run with padding='invariant', 'zero' or 'tokens'"
             )
-        if padding == "invariant":  # each example is padded to its length: the same
-            self.fields["mixer"]["padding"] = "zero"
+        for field, instead in on_engines(model.find_mixer(mixer["name"])).items():
+            mixer[field] = instead.get(mixer[field], mixer[field])  # each example is padded to its length
         self.splits = _splits(self.config, directory, data_dir, examples)
         self._exact = jax.jit(self._step)
         self._engines = jax.jit(self._through, static_argnums=4)
@@ -114,7 +115,8 @@ class EngineEvaluator:
         return jax.vmap(lambda engine: self._step(params, batch, engine, noise, **changes))(engines)
 
     def _step(self, params: Any, batch: Batch, engine: Engine | None, noise: Any, **changes: Any) -> Any:
-        mixer = self.fields["mixer"] | {"engine": engine, "eval_engine": None} | changes
+        used, *others = model.engine_fields(self.fields["mixer"]["name"])
+        mixer = self.fields["mixer"] | dict.fromkeys(others) | {used: engine} | changes
         network = model.build(self.fields | {"mixer": mixer})
         return make_eval_step(network, self.objective, self.config.train.seeds, noise)(params, batch)
 

@@ -32,7 +32,7 @@ from absl import flags
 from ml_collections import config_flags
 from tqdm import tqdm
 
-from fourier_attn import command, paths, provenance, style
+from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
@@ -102,7 +102,7 @@ def main() -> None:
             raise ValueError(f"--measured={options.measured} needs the network, --config=FILE[:task]")
         out = paths.given(options.out)
         config = fit_grid(options.config)
-        base = base_engine(presets.build(config.model.mixer.to_dict().get("engine")))
+        base = base_engine(model.engine_of(config.model.mixer))
         document = again(paths.given(options.measured), config, base, prices)
         write(document, out.with_name(f"{out.name}.json"), out.with_name(f"{out.name}.png"))
         return

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fourier_attn import model
 from fourier_attn.config import Config, fit_grid
-from fourier_attn.optics import Engine, Plan, components, cost, presets
+from fourier_attn.optics import Engine, Plan, components, cost
 from fourier_attn.optics.components import CORNERS, Component, Prices
 from fourier_attn.studies.engine.step_timing import MODES, Taken
 from fourier_attn.studies.engine.workload import Work, layers, transforms
@@ -115,7 +116,7 @@ def example_joules(config: Config, options: Options) -> dict[str, float] | None:
     is exact.
     """
     config = fit_grid(config.copy_and_resolve_references())
-    engine = presets.build(config.model.mixer.to_dict().get("engine"))
+    engine = model.engine_of(config.model.mixer)
     job = None if engine is None else transforms(config, config.data.batch)
     if engine is None or job is None:
         return None

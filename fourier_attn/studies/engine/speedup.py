@@ -23,7 +23,7 @@ import jax
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command, paths, provenance, style
+from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.columns import aligned
 from fourier_attn.config import fit_grid, give_optional, tokens
@@ -221,7 +221,7 @@ def earlier(file: Path, setting: str) -> tuple[str, Measured]:
 def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
     """The presets, and the configured engine where there is one."""
     engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
-    configured = presets.build(fields.get("engine"))
+    configured = model.engine_of(fields)
     if configured is not None:
         engines["configured"] = configured
     engines |= {name: presets.preset(name) for name in chosen if name.endswith(presets.DEVICE_FILES)}

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import model
-from fourier_attn.config import ENGINES
 from fourier_attn.optics import components
 from fourier_attn.studies.engine.cpu_power import Power, cpu_power
 from fourier_attn.studies.engine.workload import Work, layers
@@ -57,8 +56,8 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
     """Seconds per step on the present device, for each mode, and its watts where that is the processor."""
     settings = config.model.to_dict()
     exact = settings["mixer"]
-    for mixer in (exact, *settings["others"].values()):
-        mixer |= {name: None for name in ENGINES if name in mixer}
+    for name, mixer in model.mixers(settings).items():
+        mixer |= dict.fromkeys(model.engine_fields(name))
     networks = {"step": exact, "no_mixer": {"name": "identity"}}
     if job and job.explicit:
         networks["explicit"] = exact | dict(job.explicit)

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array
 
 from fourier_attn.layers.controls import Linear
+from fourier_attn.layers.fields import POSITIONS, named
 from fourier_attn.layers.introspection import LOOKING
-from fourier_attn.model import MIXERS, fields
+from fourier_attn.model import MIXERS
 
 T, D = 16, 8  # tokens and features
 
@@ -56,7 +57,7 @@ def _mlp_shapes(d: int) -> dict[str, tuple[int, ...]]:
 
 def mixer(name: str, t: int, **options: Any) -> Any:
     """One for sequences of t tokens."""
-    stores = {"length": t} if "length" in [field.name for field in fields(name)] else {}
+    stores = dict.fromkeys(named(MIXERS[name], POSITIONS), t)
     return MIXERS[name](**stores, **options)
 
 

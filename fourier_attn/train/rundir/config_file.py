@@ -9,15 +9,16 @@ from types import MappingProxyType
 from typing import Any
 
 from fourier_attn import atomic, paths, plugins, provenance
-from fourier_attn.config import Config, from_dict, with_absolute_paths
+from fourier_attn.config import Config, field_source, from_dict, with_absolute_paths
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tasks import task_of
+from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
 
 # May differ on another machine.
 MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
 # Knobs of the data that decide what a network is given, and what its answers are called.
 ENCODING = ("task", "length", "buckets", "image_size", "text", "text_pair", "labels")
-# The run sets these itself, as well as the mixers' `lengths`, and their `grid` where it was empty.
+# The run sets these itself, as well as the fields of mixers that say so.
 SET_BY_RUN = (
     "model.vocab",
     "model.classes",
@@ -27,7 +28,6 @@ SET_BY_RUN = (
     "model.pixel_mean",
     "model.pixel_deviation",
     "optim.steps",
-    "model.mixer.lengths",
 )
 DETECTED = ("data.text", "data.text_pair", "data.label", "data.labels")  # where they are empty
 FREE_KEYS = (*MACHINE, *SET_BY_RUN)  # may differ when a run is resumed
@@ -182,9 +182,8 @@ def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
     )  # earlier versions wrote names as given
     free = {*FREE_KEYS, *_same_files(workdir, there, given)}
     pairs = {key: (there.get(key), given.get(key)) for key in sorted(there.keys() | given.keys())}
-    return {
-        key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free and not _fitted(key, given)
-    }
+    differing = {key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free}
+    return {key: values for key, values in differing.items() if not _fitted(key, given, config)}
 
 
 def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any]) -> set[str]:
@@ -202,12 +201,13 @@ def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any
     return same
 
 
-def _fitted(key: str, given: Mapping[str, Any]) -> bool:
+def _fitted(key: str, given: Mapping[str, Any], config: Config) -> bool:
     """Returns whether the run, not the user, chose the value of a knob."""
     if key in DETECTED and not given.get(key):
         return True
-    images, name = given.get("model.inputs") == "patches", key.rpartition(".")[2]
-    return images and ((name == "grid" and not given.get(key)) or name == "length")
+    source, images = field_source(config, key), config.model.inputs == "patches"
+    sized = source == POSITIONS or (source == GRID and not given.get(key))
+    return source == LENGTHS or (images and sized)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
