@@ -282,7 +282,7 @@ def with_engines(network: Model, change: Callable[[Engine], Engine], which: int 
     found = []
     for mixer, given in zip(_keywords(network.encoder)["mixers"], engines(network), strict=True):
         names = fields.engines(mixer.func) if given else ()
-        changed = {name: change(given[which]) if name == names[0] else None for name in names}
+        changed = {name: change(given[which]) if i == 0 else None for i, name in enumerate(names)}
         found.append(partial(mixer, **changed))
     return network.clone(encoder=partial(network.encoder, mixers=tuple(found)))
 

@@ -86,7 +86,7 @@ def test_plain_fields_reach_the_layer() -> None:
     c = config.default("plain")
     c.model.update({"depth": 1, "d": 4, "mlp": 4, "vocab": 9})
     network = model.build(c.model)
-    params = network.init(jax.random.key(0), jnp.ones((1, 3), int))["params"]
+    params: Any = network.init(jax.random.key(0), jnp.ones((1, 3), int))["params"]
     assert params["encoder"]["block_0"]["mixer"]["rate"].shape == (7,)
     assert model.engines(network) == [()]
     c.model.mixer.dtype = "double"
