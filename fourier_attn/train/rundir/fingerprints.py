@@ -28,6 +28,9 @@ SETTINGS = (
 # No training depends on this source.
 COMMANDS = (
     "configs/",
+    "config/__main__.py",
+    "config/describe.py",
+    "config/overrides.py",
     "studies/",
     "main.py",
     "command.py",

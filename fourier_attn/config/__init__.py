@@ -1,0 +1,35 @@
+"""All options of the project in one configuration; `python -m fourier_attn.config` prints them."""
+
+from fourier_attn.config.build import check, default, from_dict, read_engine, set_engine, with_recipe
+from fourier_attn.config.describe import arguments, describe
+from fourier_attn.config.fit import field_source, fit_grid, fit_length, fitted, mixer_name, tokens
+from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config
+from fourier_attn.config.overrides import give_optional, set_optional
+from fourier_attn.config.places import device_files, with_absolute_paths
+
+__all__ = [
+    "OPTIM",
+    "PARTS",
+    "RECIPES",
+    "RUN",
+    "TRAIN",
+    "Config",
+    "arguments",
+    "check",
+    "default",
+    "describe",
+    "device_files",
+    "field_source",
+    "fit_grid",
+    "fit_length",
+    "fitted",
+    "from_dict",
+    "give_optional",
+    "mixer_name",
+    "read_engine",
+    "set_engine",
+    "set_optional",
+    "tokens",
+    "with_absolute_paths",
+    "with_recipe",
+]

@@ -1,0 +1,8 @@
+"""`python -m fourier_attn.config` prints every option with its default and its meaning."""
+
+import sys
+
+from fourier_attn import command
+from fourier_attn.config.describe import describe
+
+sys.exit(command.run(lambda: print("\n".join(describe()))))

@@ -1,0 +1,223 @@
+"""Builds a configuration: from names, from another one with a recipe, or from the file of a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
+
+from fourier_attn import data, model
+from fourier_attn.config.fit import fit_length
+from fourier_attn.config.options import PARTS, RECIPES, RUN, Config
+from fourier_attn.data.tasks import TASKS, find_task, task_of
+from fourier_attn.knobs import check as check_knobs
+from fourier_attn.layers.fields import on_engines, options
+from fourier_attn.optics import Engine, presets
+from fourier_attn.optics.engine_spec import PLACES, every_parameter
+from fourier_attn.optics.from_dict import EARLIER, grouped
+from fourier_attn.optics.parts import GROUPS
+
+# What an engine's parameter can be set to where it is None, by its kind.
+EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
+# Knobs that had another name, or values that had, in configurations of earlier runs.
+RENAMED = {"init": "init_from", "merge": "combine_heads"}
+RENAMED_VALUES = {("method", "merged"): "fused", ("positions_kind", "concatenated"): "sines_appended"}
+
+
+def default(
+    mixer: str = "fourier",
+    task: str = "reviews",
+    recipe: str = "default",
+    engine: str | None = None,
+    others: Sequence[str] = (),
+) -> Config:
+    """The whole configuration for a mixer, a task and a recipe, locked: an unknown key is refused.
+
+    Args:
+      engine: the preset that the mixer's engine starts from, parameter by parameter; None is exact.
+      others: further mixers, for a `model.layout` that names them.
+    Raises: ValueError for a name that is unknown.
+    """
+    for name in (mixer, *others):
+        model.find_mixer(name)
+    find_task(task)
+    _choose("recipe", recipe, RECIPES)
+    if engine is not None and not model.engine_fields(mixer):
+        raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
+    config: Config = ConfigDict({name: knob.default for name, knob in RUN.items()})
+    for part, knobs in PARTS.items():
+        config[part] = ConfigDict({name: knob.default for name, knob in knobs.items()})
+    config.data.task = task
+    config.model.mixer = _mixer(mixer)
+    config.model.mixer.name = mixer
+    config.model.others = ConfigDict({name: _mixer(name) for name in others})
+    if engine is not None:
+        set_engine(config.model.mixer, mixer, presets.preset(engine))
+    config.update_from_flattened_dict(TASKS[task].defaults)
+    config.update_from_flattened_dict(RECIPES[recipe])
+    return fit_length(config).lock()
+
+
+def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> Config:
+    """The configuration with the task's defaults and a recipe; of its own it keeps what makes its mixers.
+
+    So mixers of several configuration files can be compared: nothing else differs.
+
+    Args:
+      overrides: names of knobs that keep the value they have, as "optim.learning_rate".
+    Raises: ValueError for a recipe that is unknown.
+    """
+    own = config.copy_and_resolve_references()
+    shared = default(own.model.mixer.name, own.data.task, recipe, others=tuple(own.model.others))
+    kept = [*RUN, "model.mixer", "model.others", "model.layout", *overrides]
+    with shared.unlocked():
+        for name in kept:
+            part, _, knob = name.rpartition(".")
+            place, value = (shared, own) if not part else (part_of(shared, part), part_of(own, part))
+            place[knob] = value[knob]
+    return fit_length(shared)
+
+
+def part_of(config: Config, path: str) -> Config:
+    """Returns the part at a path of names, as "model.mixer"."""
+    for name in path.split("."):
+        config = config[name]
+    return config
+
+
+def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:
+    if name not in known:
+        raise ValueError(f"{what}={name!r} is unknown; choose one of {', '.join(known)}")
+
+
+def _mixer(name: str) -> ConfigDict:
+    """The fields of a mixer's layer."""
+    part: Config = ConfigDict()
+    for field in options(model.find_mixer(name)):
+        empty: Any = placeholder(str if field.name in model.engine_fields(name) else tuple)
+        part[field.name] = empty if field.default is None else field.default
+    return part
+
+
+class Parts(ConfigDict):
+    """An engine's parameters in their groups; what is looked for without its group is told where it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        self._point(name)
+        return super().__getattr__(name)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if self.is_locked:
+            self._point(key)
+        super().__setitem__(key, value)
+
+    def _point(self, name: str) -> None:
+        if name in PLACES and name not in self:
+            raise AttributeError(f"an engine's {name} stands in a group: it is {PLACES[name]}.{name}")
+        if name in EARLIER:
+            raise AttributeError(f"an engine's {name} is now {EARLIER[name]}")
+
+
+def set_engine(fields: Config, mixer: str, engine: Engine, name: str | None = None) -> None:
+    """Gives a mixer an engine, parameter by parameter; those that are None can be set, too.
+
+    Args:
+      fields: the mixer's part of the configuration.
+      mixer: its name.
+      name: of the field; None: of the engine of training.
+    """
+    name = name or model.engine_fields(mixer)[0]
+    del fields[name]
+    fields[name] = _engine_part(engine)
+    for field, instead in on_engines(model.find_mixer(mixer)).items():
+        fields[field] = instead.get(fields[field], fields[field])  # an engine has one size for all examples
+
+
+def _engine_part(engine: Engine) -> Config:
+    part: Config = Parts()
+    for group in GROUPS:
+        part[group] = Parts()
+    for group, field, parameter, value in every_parameter(engine):
+        if parameter.written:
+            empty = value is None and parameter.kind in EMPTY
+            (part[group] if group else part)[field] = placeholder(EMPTY[parameter.kind]) if empty else value
+    return part
+
+
+def read_engine(values: Mapping[str, Any]) -> Config:
+    """An engine's parameters that were written as a dict, by this version or an earlier one.
+
+    Raises: ValueError for one that it does not have.
+    """
+    part = _engine_part(Engine())
+    _overwrite(part, grouped(values), "engine.")
+    return part
+
+
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The configuration that was written as a dict, by this version or an earlier one.
+
+    A knob that it does not have is at its default.
+
+    Raises: ValueError for one that holds something else than knobs.
+    """
+    try:
+        given, others = values["model"]["mixer"], values["model"].get("others", {})
+        config = default(given["name"], values["data"]["task"], others=tuple(others))
+        written = {**others, given["name"]: given}
+        with config.unlocked():
+            for mixer, fields in model.mixers(config.model).items():
+                for name in model.engine_fields(mixer):
+                    if isinstance(written[mixer].get(name), Mapping):
+                        set_engine(fields, mixer, Engine(), name)
+                        fields[name] = read_engine(written[mixer][name])
+        _overwrite(config, values, "")
+        fourier = model.mixers(config.model).get("fourier")
+        if fourier and "lengths" not in written["fourier"] and fourier.padding == "invariant":
+            fourier.padding = "own"  # what "invariant" was before there were common lengths
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no configuration ({type(error).__name__}: {error})") from error
+    return config
+
+
+def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
+    for old, value in values.items():
+        name = RENAMED.get(old, old)
+        if isinstance(config.get(name), Parts) and not isinstance(config, Parts):
+            continue  # an engine, which has been read
+        if name not in config:
+            raise ValueError(f"{path}{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
+        if isinstance(config[name], ConfigDict):
+            _overwrite(config[name], value, f"{path}{name}.")
+        else:
+            value = RENAMED_VALUES.get((name, value), value) if isinstance(value, str) else value
+            config[name] = tuple(value) if isinstance(value, list) else value
+
+
+def check(config: Config) -> None:
+    """Checks that every knob has a value of its type within its range, and that they fit each other.
+
+    Raises: ValueError.
+    """
+    for part in PARTS:
+        if part not in config or not isinstance(config[part], Mapping | ConfigDict):
+            raise ValueError(f"{part} is no part with knobs; start from config.default()")
+    check_knobs("", RUN, config)
+    data.check(config.data)
+    for part in ("optim", "train"):
+        check_knobs(f"{part}.", PARTS[part], config[part])
+    if config.data.batch % config.train.accumulate:
+        raise ValueError(
+            f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
+        )
+    if config.optim.name in ("adam", "adamw", "muon") and config.optim.b1**2 > config.optim.b2:
+        raise ValueError(
+            f"optim.b1={config.optim.b1} is too large for optim.b2={config.optim.b2}: its square must be at "
+            "most b2, or Adam's updates have no bound"
+        )
+    if config.optim.name != "adam" and config.optim.learning_rate * config.optim.weight_decay > 1:
+        raise ValueError(
+            f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
+            f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"
+        )
+    model.build(dict(config.model) | {"head": task_of(config.data).head})
