@@ -5,4 +5,5 @@ import sys
 from fourier_attn import command
 from fourier_attn.config.describe import describe
 
-sys.exit(command.run(lambda: print("\n".join(describe()))))
+if __name__ == "__main__":
+    sys.exit(command.run(lambda: print("\n".join(describe()))))
