@@ -25,11 +25,12 @@ class Cost(NamedTuple):
     def of(cls, findings: Sequence[Finding]) -> "Cost":
         """Reads the cells from what the seeds of a model have found."""
         hours, speed = least_core_hours(findings), examples_per_s(findings)
+        parameters = findings[0]["parameters"] if findings else None
         memory = [found["peak_memory_mib"] for found in findings if found["peak_memory_mib"]]
         return cls(
             core_hours="" if hours is None else f"{hours:.2f}",
             examples_per_s=f"{speed:,.0f}" if speed else "",
-            parameters=f"{findings[0]['parameters']:,}" if findings else "",
+            parameters=f"{parameters:,}" if parameters else "",
             memory=f"{statistics.mean(memory):,.0f}" if memory else "",
         )
 
