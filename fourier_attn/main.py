@@ -227,12 +227,12 @@ def check_overrides(directory: Path, config: Any) -> None:
 
     Raises: ValueError that names what is not.
     """
+    from fourier_attn.config import with_architecture
     from fourier_attn.inference import predictor as predict
-    from fourier_attn.train import init_from
     from fourier_attn.train.rundir import config_file
 
     if config.init_from:
-        config = init_from.with_architecture(config, config_file.load(directory).model.to_dict())
+        config = with_architecture(config, config_file.load(directory).model.to_dict())
     names = ("data.task", "model.mixer.name", *overridden())
     for knob, (there, now) in config_file.differing(directory, config).items():
         if any(knob == name or knob.startswith(f"{name}.") for name in names):

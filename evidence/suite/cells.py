@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import command
-from fourier_attn.config import Config, field_source, mixer_name, read_engine
+from fourier_attn.config import TASK_KEYS, Config, field_source, free_fields, mixer_name, read_engine
 from fourier_attn.layers.fields import GRID, POSITIONS
 from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
-from fourier_attn.train import init_from
 from launch import grid
 
 SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
@@ -116,7 +115,7 @@ def _brought(key: str, config: Config) -> bool:
     """Whether weights bring a knob: their architecture, but for how it is computed, and their tokenizer."""
     part, *others = key.split(".")
     mixer = mixer_name(config, key)
-    own = init_from.free_fields(mixer) if mixer else init_from.TASK_KEYS
+    own = free_fields(mixer) if mixer else TASK_KEYS
     return key in TOKENIZER or (part == "model" and not set(others) & set(own))
 
 

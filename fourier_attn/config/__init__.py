@@ -1,6 +1,17 @@
 """All options of the project in one configuration; `python -m fourier_attn.config` prints them."""
 
-from fourier_attn.config.build import check, default, from_dict, read_engine, set_engine, with_recipe
+from fourier_attn.config.build import (
+    TASK_KEYS,
+    check,
+    default,
+    free_fields,
+    from_dict,
+    read_engine,
+    set_engine,
+    with_architecture,
+    with_recipe,
+    with_values,
+)
 from fourier_attn.config.describe import arguments, describe
 from fourier_attn.config.fit import field_source, fit_grid, fit_length, fitted, mixer_name, tokens
 from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config
@@ -12,6 +23,7 @@ __all__ = [
     "PARTS",
     "RECIPES",
     "RUN",
+    "TASK_KEYS",
     "TRAIN",
     "Config",
     "arguments",
@@ -23,6 +35,7 @@ __all__ = [
     "fit_grid",
     "fit_length",
     "fitted",
+    "free_fields",
     "from_dict",
     "give_optional",
     "mixer_name",
@@ -31,5 +44,7 @@ __all__ = [
     "set_optional",
     "tokens",
     "with_absolute_paths",
+    "with_architecture",
     "with_recipe",
+    "with_values",
 ]

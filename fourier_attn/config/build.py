@@ -7,11 +7,11 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from fourier_attn import data, model
-from fourier_attn.config.fit import fit_length
+from fourier_attn.config.fit import copied, fit_length
 from fourier_attn.config.options import PARTS, RECIPES, RUN, Config
 from fourier_attn.data.tasks import TASKS, find_task, task_of
 from fourier_attn.knobs import check as check_knobs
-from fourier_attn.layers.fields import on_engines, options
+from fourier_attn.layers.fields import COMPUTE, PADDING, named, on_engines, options
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import PLACES, every_parameter
 from fourier_attn.optics.from_dict import EARLIER, grouped
@@ -19,6 +19,8 @@ from fourier_attn.optics.parts import GROUPS
 
 # What an engine's parameter can be set to where it is None, by its kind.
 EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
+# Of the model part: what a task or a training sets, whatever the weights come from.
+TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
 # Knobs that had another name, or values that had, in configurations of earlier runs.
 RENAMED = {"init": "init_from", "merge": "combine_heads"}
 RENAMED_VALUES = {("method", "merged"): "fused", ("positions_kind", "concatenated"): "sines_appended"}
@@ -67,7 +69,7 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
       overrides: names of knobs that keep the value they have, as "optim.learning_rate".
     Raises: ValueError for a recipe that is unknown.
     """
-    own = config.copy_and_resolve_references()
+    own = copied(config)
     shared = default(own.model.mixer.name, own.data.task, recipe, others=tuple(own.model.others))
     kept = [*RUN, "model.mixer", "model.others", "model.layout", *overrides]
     with shared.unlocked():
@@ -83,6 +85,37 @@ def part_of(config: Config, path: str) -> Config:
     for name in path.split("."):
         config = config[name]
     return config
+
+
+def with_values(config: Config, values: Mapping[str, Any]) -> Config:
+    """Returns a copy with other values of some options, by their full names, as "optim.steps"."""
+    changed = copied(config)
+    changed.update_from_flattened_dict(values)
+    return changed
+
+
+def with_architecture(config: Config, part: dict[str, Any]) -> Config:
+    """Returns a copy with the architecture of weights to start from, given as their `model` part."""
+    adopted = copied(config)
+    kept = {key: adopted.model[key] for key in TASK_KEYS}
+    whole = from_dict({"data": {"task": config.data.task}, "model": {**part, **kept}})
+    with adopted.unlocked():
+        adopted.model = whole.model
+        for name, mixer in model.mixers(adopted.model).items():
+            for field in named(model.find_mixer(name), PADDING) if config.init_padding else ():
+                mixer[field] = config.init_padding
+            given = model.mixers(config.model).get(name, {})
+            for key in free_fields(name):
+                if given.get(key) is not None:  # an engine may be a name, or parameters, whatever it was
+                    with mixer.unlocked():
+                        del mixer[key]
+                        mixer[key] = given[key]
+    return adopted
+
+
+def free_fields(mixer: str) -> tuple[str, ...]:
+    """Returns the fields of a mixer beside its architecture: how it computes, and its engines."""
+    return (*named(model.find_mixer(mixer), COMPUTE), *model.engine_fields(mixer))
 
 
 def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:

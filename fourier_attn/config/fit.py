@@ -4,6 +4,8 @@ import math
 import re
 from typing import Any
 
+from ml_collections import FrozenConfigDict
+
 from fourier_attn import data, model
 from fourier_attn.config.options import Config
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS, Source, named, source
@@ -24,17 +26,23 @@ def field_source(config: Config, path: str) -> Source | None:
     return source(model.find_mixer(mixer), MIXER.sub("", path)[1:]) if mixer else None
 
 
+def copied(config: Config) -> Config:
+    """Returns a copy that can be changed, also of a frozen configuration."""
+    frozen = isinstance(config, FrozenConfigDict)
+    return config.as_configdict() if frozen else config.copy_and_resolve_references()
+
+
 def fit_length(config: Config) -> Config:
     """Gives mixers whose weights have a length the model's number of positions."""
     return _fill(config, POSITIONS, config.model.positions)
 
 
 def fit_grid(config: Config) -> Config:
-    """Gives mixers that can use a grid, and have none, that of the patches, where inputs are images.
+    """Returns a copy in which mixers that can use a grid, and have none, have that of an image's patches.
 
     Those whose weights have a length get the number of patches.
     """
-    grid = model.grid(config.model)
+    config, grid = copied(config), model.grid(config.model)
     if not grid:
         return config
     return _fill(_fill(config, GRID, grid, only_empty=True), POSITIONS, tokens(config))
@@ -47,11 +55,13 @@ def tokens(config: Config) -> int:
 
 
 def fitted(config: Config, splits: data.Splits) -> Config:
-    """The configuration with what the data determine: inputs, vocabulary, head, classes, lengths, steps.
+    """Returns a configuration with what the data determine, which nothing can change any more.
+
+    Inputs, vocabulary, head, classes, lengths and steps.
 
     Raises: ValueError for weights of another vocabulary.
     """
-    config = config.copy_and_resolve_references()
+    config = copied(config)
     vocab = splits.model.get("vocab", config.model.vocab)
     if config.init_from and splits.model["inputs"] == "tokens" and vocab != config.model.vocab:
         raise ValueError(
@@ -78,7 +88,7 @@ def fitted(config: Config, splits: data.Splits) -> Config:
         )
     config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
-    return _fill(fit_grid(config), LENGTHS, splits.lengths)
+    return FrozenConfigDict(_fill(fit_grid(config), LENGTHS, splits.lengths))
 
 
 def _fill(config: Config, origin: Source, value: Any, only_empty: bool = False) -> Config:

@@ -4,6 +4,7 @@ from ml_collections import ConfigDict
 
 from fourier_attn import model, paths
 from fourier_attn.config.build import set_engine
+from fourier_attn.config.fit import copied
 from fourier_attn.config.options import Config
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tables.user_tables import SPLITS
@@ -27,7 +28,7 @@ def with_absolute_paths(config: Config) -> Config:
 
     Raises: ValueError for a name that cannot be used.
     """
-    config = config.copy_and_resolve_references()
+    config = copied(config)
     config.init_from, part = paths.absolute(config.init_from), config.data
     part.dir = paths.absolute(part.dir)
     if part.task in ("files", "image_files"):

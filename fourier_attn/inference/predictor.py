@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import data, paths
-from fourier_attn.config import Config
+from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.images import ImageBatches
@@ -289,7 +289,7 @@ def load(config: Config, directory: Path, data_dir: str | None = None) -> data.S
     Raises: ValueError where the tokenizer or the data set cannot be used.
     """
     if data_dir is not None:
-        config.data.dir = data_dir
+        config = with_values(config, {"data.dir": data_dir})
     if data.task_of(config.data).fitted:
         load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
     return data.load(config.data, directory=directory)
@@ -322,7 +322,7 @@ def evaluate(
         )
     config, network, params = restore(directory, devices)
     test = config.data.test
-    config.data.update({name: place for name, place in places.items() if place})
+    config = with_values(config, {f"data.{name}": place for name, place in places.items() if place})
     data.check(config.data)
     splits, task = load(config, directory, data_dir), data.task_of(config.data)
     _check_rows(directory, splits, test, config.data.test, allow_drift)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fourier_attn import atomic, provenance
-from fourier_attn.config import Config
+from fourier_attn.config import Config, with_values
 from fourier_attn.train.optimizer import build_schedule
 from fourier_attn.train.rundir import config_file, workdir
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
@@ -35,8 +35,8 @@ def extend(directory: Path, epochs: int) -> str:
         config = config_file.load(directory)
         step, made = line["step"], round(line["epoch"])
         before, total = _rate(config, step - 1), made + epochs
-        config.optim.steps = round(step / line["epoch"]) * total
-        config.train.epochs = total
+        steps = round(step / line["epoch"]) * total
+        config = with_values(config, {"optim.steps": steps, "train.epochs": total})
         facts["config"] = config.to_dict()
         entry = {"step": step, "epochs": total, "commit": provenance.commit()}
         facts["extended"] = [*facts.get("extended", []), entry]

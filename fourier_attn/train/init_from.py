@@ -15,7 +15,7 @@ from fourier_attn import config, data, model, paths, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
-from fourier_attn.layers.fields import COMPUTE, LENGTHS, PADDING, POSITIONS, named
+from fourier_attn.layers.fields import LENGTHS, PADDING, POSITIONS, named
 from fourier_attn.ops import positions
 from fourier_attn.pretrained import folder
 from fourier_attn.train import memory
@@ -25,9 +25,6 @@ from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
-
-# Of the model part: what a task or a training sets, whatever the weights come from.
-TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
 
 
 class InitialWeights(NamedTuple):
@@ -61,7 +58,7 @@ def load(settings: Config, directory: Path) -> InitialWeights:
         return InitialWeights(settings)
     images = data.task_of(settings.data).images
     if begun and (images or tokenizer_file(directory).exists()) and checkpoint_ids(directory):
-        return InitialWeights(with_architecture(settings, config_file.load(directory).model.to_dict()))
+        return InitialWeights(config.with_architecture(settings, config_file.load(directory).model.to_dict()))
     source = paths.given(settings.init_from)
     if not source.exists():
         raise ValueError(
@@ -89,7 +86,7 @@ def load(settings: Config, directory: Path) -> InitialWeights:
             f"{data.task_of(settings.data).inputs}; name other weights"
         )
     params, head = _with_head(settings, part, params, task, labels)
-    adopted, params, longer = _for_longer_texts(with_architecture(settings, part.to_dict()), params)
+    adopted, params, longer = _for_longer_texts(config.with_architecture(settings, part.to_dict()), params)
     return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer)
 
 
@@ -125,10 +122,11 @@ def _for_longer_texts(settings: Config, params: Any) -> tuple[Config, Any, tuple
     weights have a length stay as they are, and refuse longer texts.
     """
     part, length = settings.model, settings.data.length
+    stored = part.positions
     sized = any(named(model.find_mixer(mixer), POSITIONS) for mixer in model.mixers(part))
-    if part.inputs != "tokens" or length <= part.positions or sized:
+    if part.inputs != "tokens" or length <= stored or sized:
         return settings, params, ()
-    stored, part.positions = part.positions, length
+    settings = config.with_values(settings, {"model.positions": length})
     if "positions" not in params["encoder"]:
         return settings, params, ()
     table = positions.interpolate(jnp.asarray(params["encoder"]["positions"]), (stored,), (length,))
@@ -242,35 +240,6 @@ def is_run(path: Path) -> bool:
     return (path / "metrics.jsonl").exists() or (path / "checkpoints").is_dir()
 
 
-def with_architecture(settings: Config, part: dict[str, Any]) -> Config:
-    """The configuration with the architecture `part` of the weights it starts from."""
-    adopted = settings.copy_and_resolve_references()
-    kept = {key: adopted.model[key] for key in TASK_KEYS}
-    whole = config.from_dict({"data": {"task": settings.data.task}, "model": {**part, **kept}})
-    with adopted.unlocked():
-        adopted.model = whole.model
-        for name, mixer in model.mixers(adopted.model).items():
-            for field in named(model.find_mixer(name), PADDING) if settings.init_padding else ():
-                mixer[field] = settings.init_padding
-            given = model.mixers(settings.model).get(name, {})
-            _compute_as(mixer, {key: given[key] for key in free_fields(name) if key in given})
-    return adopted
-
-
-def free_fields(mixer: str) -> tuple[str, ...]:
-    """Returns the fields of a mixer beside its architecture: how it computes, and its engines."""
-    return (*named(model.find_mixer(mixer), COMPUTE), *model.engine_fields(mixer))
-
-
-def _compute_as(mixer: Config, given: Mapping[str, Any]) -> None:
-    """Sets what is given; an engine may be a name, or parameters, whatever it was."""
-    for key, value in given.items():
-        if value is not None:
-            with mixer.unlocked():
-                del mixer[key]
-                mixer[key] = value
-
-
 def check_overrides(settings: Config, names: Iterable[str]) -> None:
     """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
     for name in names:
@@ -281,7 +250,7 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
         if part != "model" or not settings.init_from:
             continue
         mixer = config.mixer_name(settings, name)
-        kept = free_fields(mixer) if mixer else TASK_KEYS
+        kept = config.free_fields(mixer) if mixer else config.TASK_KEYS
         if not set(others) & set(kept):
             hint = "; use --config.init_padding" if source == PADDING else ""
             raise ValueError(

@@ -28,7 +28,7 @@ def check(config: Config, mesh: Mapping[str, int] = ONE) -> None:
       mesh: devices along each axis.
     Raises: ValueError that names the largest part.
     """
-    free, config = available(), fit_grid(config.copy_and_resolve_references())
+    free, config = available(), fit_grid(config)
     for needs in (cheap, traced):  # one after the other: what is too large must not be traced
         needed = needs(config, mesh)
         total = sum(needed.values())

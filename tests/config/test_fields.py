@@ -106,7 +106,7 @@ def test_declared_fields_are_filled(few_reviews: str, tmp_path: Path) -> None:
     fitted = config.fitted(c, data.load(c.data, directory=tmp_path)).model.mixer
     assert (fitted.plane, fitted.sizes) == ((), (16, 48))
     images = config.default("declared", "shapes")
-    config.fit_grid(images)
+    images = config.fit_grid(images)
     assert images.model.mixer.rows == np.prod(images.model.mixer.plane) > 1
     chip = config.default("declared", engine="chip_11x11")
     assert chip.model.mixer.filled == "zero"

@@ -16,6 +16,7 @@ from conftest import run_here
 from evidence.report import write
 from evidence.suite import cells, ledger, start_weights, train
 from evidence.suite.ledger import Ledger, digest, pack, unpack
+from fourier_attn.config import with_architecture
 from fourier_attn.studies import collect
 from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import init_from
@@ -147,7 +148,7 @@ def test_one_seed_has_no_interval() -> None:
 
 def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring() -> None:
     cell, weights = cells.EVERY["glue-rte-pretrained-0"], cells.EVERY[cells.PRETRAINED].read()
-    settings = init_from.with_architecture(cell.read(), weights.model.to_dict())
+    settings = with_architecture(cell.read(), weights.model.to_dict())
     settings.init_from = f"/elsewhere/runs/{cells.PRETRAINED}"
     knobs = collect.differing(collect.plain(settings))
     assert cell.differing(knobs) == ""

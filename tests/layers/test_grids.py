@@ -123,7 +123,7 @@ def test_a_model_of_images(name: str) -> None:
     """Every mixer reads images; those with a grid get that of the patches from the run."""
     c = config.default(name, "mnist")
     c.model.update({"image": (8, 12, 1), "patch": 4, "depth": 1, "d": 8, "mlp": 8})
-    config.fit_grid(c)
+    c = config.fit_grid(c)
     grid = c.model.mixer.get("grid")
     assert grid == ((2, 3) if name in WITH_GRID else None)
     network = model.build(c.model)

@@ -74,14 +74,14 @@ def test_exact_weights_get_an_engine(toy: config.Config) -> None:
     insitu: config.Config = configuration("optical_insitu", "reviews")
     exact = toy.model.to_dict()
     insitu.init_from = "x"
-    adopted = init_from.with_architecture(insitu, exact)
+    adopted = config.with_architecture(insitu, exact)
     assert adopted.model.mixer.engine.to_dict() == insitu.model.mixer.engine.to_dict()
     assert (adopted.model.mixer.padding, adopted.model.d) == ("zero", toy.model.d)
     config.check(adopted)
     again = config.default(engine="hostile")
-    again = init_from.with_architecture(again, adopted.model.to_dict())
+    again = config.with_architecture(again, adopted.model.to_dict())
     assert again.model.mixer.engine.modulator.dac_bits_amp == 3
-    kept = init_from.with_architecture(toy, adopted.model.to_dict())
+    kept = config.with_architecture(toy, adopted.model.to_dict())
     assert kept.model.mixer.engine.to_dict() == insitu.model.mixer.engine.to_dict()
     check_overrides(insitu, ["model.mixer.engine", "model.mixer.engine.receiver.adc_bits"])
 

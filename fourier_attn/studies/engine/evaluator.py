@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import data, model
-from fourier_attn.config import Config
+from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batch, Split
 from fourier_attn.inference import predictor
 from fourier_attn.layers.fields import on_engines
@@ -49,7 +49,10 @@ class EngineEvaluator:
     """
 
     def __init__(self, directory: Path, data_dir: str | None = None, examples: int = 0, name: str = ""):
-        self.config, _, self.params = predictor.restore(directory)
+        config, _, self.params = predictor.restore(directory)
+        moved = {} if data_dir is None else {"data.dir": data_dir}
+        sizes = {"data.eval_examples": examples, "data.test_examples": examples}
+        self.config = with_values(config, moved | sizes)
         self.name, self.engine = name or directory.name, run_engine(directory, self.config)
         self.objective = OBJECTIVES[self.config.model.head]
         if "accuracy" not in self.objective.names:
@@ -66,7 +69,7 @@ class EngineEvaluator:
             )
         for field, instead in on_engines(model.find_mixer(mixer["name"])).items():
             mixer[field] = instead.get(mixer[field], mixer[field])  # each example is padded to its length
-        self.splits = _splits(self.config, directory, data_dir, examples)
+        self.splits = _splits(self.config, directory, data_dir)
         self._exact = jax.jit(self._step)
         self._engines = jax.jit(self._through, static_argnums=4)
 
@@ -121,7 +124,6 @@ class EngineEvaluator:
         return make_eval_step(network, self.objective, self.config.train.seeds, noise)(params, batch)
 
 
-def _splits(config: Config, directory: Path, data_dir: str | None, examples: int) -> dict[str, Split]:
-    config.data.eval_examples = config.data.test_examples = examples
+def _splits(config: Config, directory: Path, data_dir: str | None) -> dict[str, Split]:
     splits = predictor.load(config, directory, data_dir)
     return {"validation": splits.validation, "test": splits.test}

@@ -115,7 +115,7 @@ def example_joules(config: Config, options: Options) -> dict[str, float] | None:
     It is an example's share of a batch, as that is transformed: two examples may share a pass. None where all
     is exact.
     """
-    config = fit_grid(config.copy_and_resolve_references())
+    config = fit_grid(config)
     engine = model.engine_of(config.model.mixer)
     job = None if engine is None else transforms(config, config.data.batch)
     if engine is None or job is None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fourier_attn import atomic, paths, plugins, provenance
-from fourier_attn.config import Config, field_source, from_dict, with_absolute_paths
+from fourier_attn.config import Config, field_source, from_dict, with_absolute_paths, with_values
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tasks import task_of
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
@@ -121,9 +121,7 @@ def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Co
             f"in a new workdir, with --config.init_from={workdir}"
         )
     try:
-        config = from_dict(facts["config"])
-        config.update_from_flattened_dict(devices)
-        return config
+        return with_values(from_dict(facts["config"]), devices)
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
 
