@@ -7,6 +7,9 @@ BIN := .venv/bin
 AXE_SUM := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Without it each of some two hundred processes of the tests would compile every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test test-slow docs links axe pins clean
 
 train: .venv/installed
