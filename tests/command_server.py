@@ -4,6 +4,7 @@ Standard input, a line of JSON for each: `arguments`, and `folder`, where it run
 JSON: `code` (None: no answer in 20 seconds of computing, or in 200 on the clock), `out` and `err`.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ from fourier_attn import command, main
 
 for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier_attn.inference.predictor"):
     importlib.import_module(heavy)  # once, for all children
+gc.freeze()  # nor need they collect it
 
 PATIENCE = 20
 

@@ -8,6 +8,7 @@ before which it is killed), `place` ("train", "validation" or "test", and the st
 split after whose line of metrics it is killed). Standard output, a line of JSON: `code`, and the `events`.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -25,6 +26,8 @@ from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import metrics_log
 
 importlib.import_module("tensorflow_datasets")  # once, for all children
+gc.freeze()  # nor need they collect it
+gc.set_threshold(50_000, 20, 10)  # as in conftest
 
 CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree")
 

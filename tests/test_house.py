@@ -1,6 +1,7 @@
 """The architecture, read from the source: who imports whom, which library where, what an import costs."""
 
 import ast
+import functools
 import graphlib
 import re
 import subprocess
@@ -85,6 +86,7 @@ def room(name: str) -> str:
     return parts[1] if parts[0] == "fourier_attn" and len(parts) > 1 else parts[0]
 
 
+@functools.cache
 def below(name: str) -> set[str]:
     """All rooms below a room."""
     return set(RIGHT_BELOW[name]).union(*(below(lower) for lower in RIGHT_BELOW[name]))
@@ -102,13 +104,17 @@ def imports(nodes: list[ast.stmt] | ast.AST) -> set[str]:
     return names
 
 
-IMPORTS = {name: imports(ast.parse(path.read_text())) for name, path in MODULES.items()}
+@functools.cache
+def imports_of(name: str) -> set[str]:
+    """Full names of what a module imports; read when a test asks, not while tests are collected."""
+    return imports(ast.parse(MODULES[name].read_text()))
 
 
+@functools.cache
 def modules_of(name: str) -> set[str]:
     """Modules of this repository that a module imports."""
     found = set()
-    for full in IMPORTS[name]:
+    for full in imports_of(name):
         local = f"tests.{full}" if f"tests.{full.split('.')[0]}" in MODULES else full
         found |= {local if local in MODULES else local.rpartition(".")[0]} & MODULES.keys()
     return found - {name}
@@ -132,7 +138,7 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 def test_libraries_stay_in_their_rooms() -> None:
     for name, path in MODULES.items():
         place = path.relative_to(PACKAGE).with_suffix("").as_posix() if PACKAGE in path.parents else None
-        for full in IMPORTS[name]:
+        for full in imports_of(name):
             library = full.split(".")[0]
             assert full != "__future__.annotations", f"{name}: jaxtyping does not see shapes then"
             if place and library in ONLY_IN:
@@ -157,7 +163,7 @@ def test_configs_import_the_defaults_only() -> None:
     allowed = {f"fourier_attn.{name}" for name in names}
     for name in MODULES:
         if room(name) == "configs":
-            assert IMPORTS[name] <= allowed, name
+            assert imports_of(name) <= allowed, name
 
 
 def test_jit_stands_at_the_outermost_caller() -> None:

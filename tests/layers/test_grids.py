@@ -63,8 +63,8 @@ def test_long_convolution_along_a_scan(scan: str) -> None:
     x = normal(1, 12, 3)
     layer, line = LongConvolution(length=12, grid=(3, 4), scan=scan), LongConvolution(length=12)
     params, order = jax.jit(layer.init)(jax.random.key(0), x), scan_order((3, 4), scan)
-    y = layer.apply(params, x)
-    np.testing.assert_allclose(y[:, order], line.apply(params, x[:, order]), atol=1e-5)
+    y = jax.jit(layer.apply)(params, x)
+    np.testing.assert_allclose(y[:, order], jax.jit(line.apply)(params, x[:, order]), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", WITH_GRID)
@@ -84,7 +84,7 @@ def test_rotations_at_another_resolution_are_those_of_its_grid(first: int) -> No
     small, large = Attention(heads=2, rotary=True, grid=(2, 3)), Attention(heads=2, rotary=True, grid=(4, 6))
     x = normal(1, 24 + first, 8)
     params = jax.jit(large.init)(jax.random.key(0), x)
-    np.testing.assert_array_equal(small.apply(params, x), large.apply(params, x))
+    np.testing.assert_array_equal(jax.jit(small.apply)(params, x), jax.jit(large.apply)(params, x))
     np.testing.assert_array_equal(small.places(6 + first), positions.places(6 + first, (2, 3)))
 
 
@@ -92,7 +92,7 @@ def test_a_global_filter_of_an_even_image_at_another_resolution() -> None:
     """One that passes everything still does."""
     layer, x = GlobalFilter(grid=(4, 4)), normal(1, 64, 2)
     ones = jnp.stack([jnp.ones((4, 3, 2)), jnp.zeros((4, 3, 2))], -1)
-    np.testing.assert_allclose(layer.apply({"params": {"filter": ones}}, x), x, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(layer.apply)({"params": {"filter": ones}}, x), x, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["lambda", "token_conv"])
@@ -104,7 +104,7 @@ def test_short_filters_move_with_the_image(name: str) -> None:
     moved = np.roll(image, (2, 1), (1, 2))
     params = jax.jit(layer.init)(jax.random.key(0), jnp.asarray(image.reshape(1, 64, 8)))
     first, second = (
-        np.asarray(layer.apply(params, jnp.asarray(x.reshape(1, 64, 8)))).reshape(1, 8, 8, 8)
+        np.asarray(jax.jit(layer.apply)(params, jnp.asarray(x.reshape(1, 64, 8)))).reshape(1, 8, 8, 8)
         for x in (image, moved)
     )
     np.testing.assert_allclose(second, np.roll(first, (2, 1), (1, 2)), atol=1e-5)

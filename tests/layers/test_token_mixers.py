@@ -30,12 +30,12 @@ def test_an_even_filter_is_refused() -> None:
 
 def test_linear_is_two_matrices() -> None:
     layer, x = Linear(length=7), normal(2, 5, 4)
-    p = layer.init(jax.random.key(1), x)["params"]
+    p = jax.jit(layer.init)(jax.random.key(1), x)["params"]
     assert {name: value.shape for name, value in p.items()} == {"tokens": (7, 7), "features": (4, 4)}
     mask = jnp.array([[True] * 5, [True] * 3 + [False] * 2])
     real = np.asarray(x, np.float64) * np.asarray(mask)[..., None]
     expected = np.einsum("ij,bjd,de->bie", p["tokens"][:5, :5], real, p["features"])
-    np.testing.assert_allclose(layer.apply({"params": p}, x, mask=mask), expected, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(layer.apply)({"params": p}, x, mask=mask), expected, atol=1e-6)
 
 
 def test_the_fully_connected_layer_over_tokens() -> None:
@@ -56,11 +56,11 @@ def test_the_fully_connected_layer_over_tokens() -> None:
 
 def test_random_matrices_are_fixed_and_no_parameters() -> None:
     x = jnp.eye(6)[None]
-    assert Random(length=6).init(jax.random.key(0), x) == {}
-    y = Random(length=6).apply({}, x)
-    np.testing.assert_array_equal(Random(length=6).apply({}, x), y)
+    assert jax.jit(Random(length=6).init)(jax.random.key(0), x) == {}
+    y = jax.jit(Random(length=6).apply)({}, x)
+    np.testing.assert_array_equal(jax.jit(Random(length=6).apply)({}, x), y)
     assert np.abs(Random(length=6, seed=1).apply({}, x) - y).max() > 0.1
-    long = Random(length=400).apply({}, jnp.eye(400)[None])
+    long = jax.jit(Random(length=400).apply)({}, jnp.eye(400)[None])
     assert float(long.std()) == pytest.approx(400**-0.5, rel=0.02)  # variance 1 / length of T F
 
 
@@ -94,7 +94,7 @@ def test_each_block_has_its_own_random_matrices() -> None:
 
     first, second = Two().apply({}, normal(1, 6, 4))
     assert np.abs(first - second).max() > 0.1
-    np.testing.assert_allclose(first, Random(length=6).apply({}, normal(1, 6, 4)), atol=1e-6)
+    np.testing.assert_allclose(first, jax.jit(Random(length=6).apply)({}, normal(1, 6, 4)), atol=1e-6)
 
 
 def test_random_matrices_in_a_model_of_ones_own_need_a_number() -> None:
@@ -114,16 +114,16 @@ def test_random_matrices_in_a_model_of_ones_own_need_a_number() -> None:
         Mine((-1,)).apply({}, x)
     first, second = Mine((0, 1)).apply({}, x)
     assert np.abs(first - second).max() > 0.1
-    np.testing.assert_allclose(first, Random(length=6).apply({}, x), atol=1e-6)
+    np.testing.assert_allclose(first, jax.jit(Random(length=6).apply)({}, x), atol=1e-6)
 
 
 @pytest.mark.parametrize("layer", [Linear(length=6, padding="tokens"), Random(length=6, padding="tokens")])
 def test_padding_may_be_tokens_like_any_other(layer: Linear | Random) -> None:
     x, mask = normal(1, 6, 4), jnp.arange(6)[None] < 4
-    params = layer.init(jax.random.key(0), x)
-    np.testing.assert_array_equal(layer.apply(params, x, mask=mask), layer.apply(params, x))
+    params = jax.jit(layer.init)(jax.random.key(0), x)
+    np.testing.assert_array_equal(jax.jit(layer.apply)(params, x, mask=mask), jax.jit(layer.apply)(params, x))
     zero = layer.clone(padding="zero")
-    assert np.abs(zero.apply(params, x, mask=mask) - layer.apply(params, x)).max() > 1e-4
+    assert np.abs(jax.jit(zero.apply)(params, x, mask=mask) - jax.jit(layer.apply)(params, x)).max() > 1e-4
     with pytest.raises(ValueError, match="padding='none' is unknown; choose one of zero, tokens"):
         layer.clone(padding="none").apply(params, x)
 
@@ -133,8 +133,8 @@ def test_a_token_convolution_starts_as_the_identity_whatever_the_seed(grid: tupl
     """A block adds its input, y + x: a centre near -1 would erase it, and some seed draws one."""
     layer, x = TokenConvolution(taps=3, grid=grid), normal(2, 12, 8)
     for seed in range(20):
-        params = layer.init(jax.random.key(seed), x)
-        y = layer.apply(params, x)
+        params = jax.jit(layer.init)(jax.random.key(seed), x)
+        y = jax.jit(layer.apply)(params, x)
         assert np.abs(y - x).max() < 0.5 * np.abs(x).max()
         assert np.abs(y - x).max() > 0  # no symmetry: the neighbours' taps differ
         (filter,) = params["params"].values()

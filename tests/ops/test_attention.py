@@ -110,7 +110,7 @@ def test_biases_of_queries_keys_and_values() -> None:
     weights = np.exp(q @ k.transpose(0, 2, 1) / np.sqrt(2))
     weights /= weights.sum(-1, keepdims=True)
     expected = np.einsum("htk,hkd->td", weights @ v, p["out"]["kernel"]) + p["out"]["bias"]
-    np.testing.assert_allclose(layer.apply({"params": params}, x)[0], expected, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(layer.apply)({"params": params}, x)[0], expected, atol=1e-5)
 
 
 def test_dropout_zeroes_weights_and_keeps_the_mean() -> None:
@@ -241,10 +241,11 @@ def test_fused_is_literal(width: str, masked: bool) -> None:
 def test_fused_in_half_precision() -> None:
     x = normal(2, 9, 8)
     exact, half = (Attention(heads=2, method="fused", dtype=jnp.dtype(d)) for d in ("float32", "bfloat16"))
-    params = exact.init(jax.random.key(1), x)
-    y = half.apply(params, x)
+    params = jax.jit(exact.init)(jax.random.key(1), x)
+    y = jax.jit(half.apply)(params, x)
     assert y.dtype == jnp.bfloat16
-    np.testing.assert_allclose(y.astype(jnp.float32), exact.apply(params, x), atol=0.05)  # of values near 1
+    expected = jax.jit(exact.apply)(params, x)
+    np.testing.assert_allclose(y.astype(jnp.float32), expected, atol=0.05)  # of values near 1
 
 
 def test_both_forms_begin_with_the_same_weights() -> None:

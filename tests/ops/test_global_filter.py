@@ -160,7 +160,7 @@ def test_layer_masking() -> None:
 @pytest.mark.slow
 def test_layer_takes_any_length_and_a_grid() -> None:
     layer, x = GlobalFilter(length=6), normal(2, 6, 3)
-    filter = layer.init(jax.random.key(0), x)["params"]["filter"]
+    filter = jax.jit(layer.init)(jax.random.key(0), x)["params"]["filter"]
     assert filter.shape == (4, 3, 2)
     for t in (1, 6, 9):
         x = normal(2, t, 3)
@@ -168,9 +168,9 @@ def test_layer_takes_any_length_and_a_grid() -> None:
         y = jax.jit(layer.apply)({"params": {"filter": filter}}, x)
         np.testing.assert_array_equal(y, op(x, filter))
     image, x = GlobalFilter(grid=(3, 4)), normal(2, 12, 3)
-    filter = image.init(jax.random.key(0), x)["params"]["filter"]
+    filter = jax.jit(image.init)(jax.random.key(0), x)["params"]["filter"]
     assert filter.shape == (3, 3, 3, 2)
-    assert float(image.init(jax.random.key(0), normal(1, 12, 400))["params"]["filter"].std()) == (
+    assert float(jax.jit(image.init)(jax.random.key(0), normal(1, 12, 400))["params"]["filter"].std()) == (
         pytest.approx(0.02, rel=0.05)
     )
     expected = jax.jit(partial(global_filter, grid=(3, 4)))(x, filter)

@@ -61,11 +61,13 @@ def test_a_table_of_pairs_that_depends_on_the_distance_alone_is_a_relative_one()
     distance = np.arange(n) - np.arange(n)[:, None] + n - 1  # m - n, from 0 on
     q = p | {"position": p["position"][distance]}
     np.testing.assert_allclose(
-        pairs.apply({"params": q}, x), relative.apply({"params": p}, x), atol=2e-6
+        jax.jit(pairs.apply)({"params": q}, x), jax.jit(relative.apply)({"params": p}, x), atol=2e-6
     )  # float32
     free = jax.jit(pairs.init)(jax.random.key(2), x)["params"]
     cut = free | {"position": free["position"].at[t:].set(9.0).at[:, t:].set(9.0)}
-    np.testing.assert_array_equal(pairs.apply({"params": cut}, x), pairs.apply({"params": free}, x))
+    np.testing.assert_array_equal(
+        jax.jit(pairs.apply)({"params": cut}, x), jax.jit(pairs.apply)({"params": free}, x)
+    )
 
 
 def test_a_mirrored_image_and_table_mirror_the_result() -> None:

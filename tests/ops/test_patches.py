@@ -58,8 +58,8 @@ def test_the_embedding_is_a_convolution(image: tuple, patch: int, stride: int, p
     more = [max(step * (n - 1) + patch - size, 0) for n, size in ((rows, image[0]), (cols, image[1]))]
     convolution = nn.Conv(6, (patch, patch), step, padding=[(0, n) for n in more])
     weights = {"params": params["params"]["patches"]}
-    expected = convolution.apply(weights, jnp.asarray(pixels, jnp.float32) / 255)
-    x, table = layer.apply(params, pixels)
+    expected = jax.jit(convolution.apply)(weights, jnp.asarray(pixels, jnp.float32) / 255)
+    x, table = jax.jit(layer.apply)(params, pixels)
     assert table is None
     np.testing.assert_allclose(x, expected.reshape(2, rows * cols, 6), atol=1e-5)  # float32, other order
 
@@ -73,7 +73,7 @@ def test_channels_are_standardised() -> None:
     kernel = np.asarray(params["params"]["patches"]["kernel"], np.float64).reshape(8, 3)
     scaled = (np.asarray(pixels) / 255 - np.asarray(mean)) / np.asarray(deviation)
     cut = patches(jnp.asarray(scaled, jnp.float32), 2).reshape(1, 4, 8)
-    np.testing.assert_allclose(layer.apply(params, pixels)[0], np.asarray(cut) @ kernel, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(layer.apply)(params, pixels)[0], np.asarray(cut) @ kernel, atol=1e-5)
 
 
 def test_the_class_token_stands_first_and_has_its_own_position() -> None:
@@ -81,7 +81,7 @@ def test_the_class_token_stands_first_and_has_its_own_position() -> None:
     pixels = jnp.zeros((2, 4, 4, 1), jnp.uint8)
     params = jax.jit(layer.init)(jax.random.key(0), pixels)
     p = params["params"]
-    x, _ = layer.apply(params, pixels)
+    x, _ = jax.jit(layer.apply)(params, pixels)
     assert (x.shape, p["positions"].shape) == ((2, 5, 3), (5, 3))
     np.testing.assert_allclose(x[:, 0], np.tile(p["class_token"] + p["positions"][0], (2, 1)), atol=1e-6)
 
@@ -97,7 +97,7 @@ def test_patches_get_the_codes_of_their_rows_and_columns(kind: str, first: bool)
     where = np.array([[0, 0]] * first + [[row, col] for row in range(2) for col in range(3)])
     code, appended = sinusoids if kind.startswith("sinusoidal") else sines, kind.endswith("appended")
     codes = np.pad(code(where, 8), ((0, 0), (8, 0))) if appended else code(where, 16)
-    np.testing.assert_array_equal(layer.apply(params, images)[0][0], codes)
+    np.testing.assert_array_equal(jax.jit(layer.apply)(params, images)[0][0], codes)
 
 
 def test_an_image_that_mixers_would_take_for_another_one_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_another_resolution_has_its_table_interpolated() -> None:
     params = jax.jit(layer.init)(jax.random.key(0), small)["params"]
     rows, cols = np.indices((4, 4)).reshape(2, -1)
     params |= {"positions": jnp.asarray(np.stack([rows, cols], 1), jnp.float32)}
-    x, _ = layer.apply({"params": params}, large)
+    x, _ = jax.jit(layer.apply)({"params": params}, large)
     expected = np.clip((np.arange(8) + 0.5) / 2 - 0.5, 0, 3)
     np.testing.assert_allclose(x[0, :, 0].reshape(8, 8), np.tile(expected[:, None], 8), atol=1e-6)
     np.testing.assert_allclose(x[0, :, 1].reshape(8, 8), np.tile(expected, (8, 1)), atol=1e-6)

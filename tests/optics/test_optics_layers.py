@@ -41,7 +41,7 @@ def test_ideal_engine_is_exact(name: str) -> None:
     """With a mask, forward and derivatives, on apertures so small that stages and tiles are needed."""
     x, mask = normal(3, 6, 12), jnp.arange(6)[None] < jnp.array([[6], [4], [5]])
     plain, optical = LAYERS[name](), LAYERS[name](engine=Engine(shape=(4, 4)))
-    params = plain.init(jax.random.key(0), x)
+    params = jax.jit(plain.init)(jax.random.key(0), x)
 
     def loss(layer, params, x):
         y = layer.apply(params, x, mask=mask)
@@ -61,9 +61,9 @@ def test_an_engine_transforms_over_the_same_lengths(norm: str) -> None:
     """In training and in evaluation alone, where no mask says that examples are of unlike lengths."""
     x, engine = normal(2, 5, 6), Engine()
     layer = FourierMixing(norm=norm, lengths=(4, 8))
-    expected = layer.apply({}, x)
+    expected = jax.jit(layer.apply)({}, x)
     for fields in ({"engine": engine}, {"eval_engine": engine}):
-        np.testing.assert_allclose(layer.clone(**fields).apply({}, x), expected, atol=2e-5)
+        np.testing.assert_allclose(jax.jit(layer.clone(**fields).apply)({}, x), expected, atol=2e-5)
 
 
 def test_noise_is_a_stream_and_on_in_evaluation() -> None:

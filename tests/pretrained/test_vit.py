@@ -69,7 +69,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert sum(p.size for p in jax.tree.leaves(params)) == count
     assert "names of google/vit" in notes[0]
     pixels = jnp.zeros((1, 12, 12, 3), jnp.uint8)
-    assert model.build(settings).apply({"params": params}, pixels).shape == (1, 5)
+    assert jax.eval_shape(model.build(settings).apply, {"params": params}, pixels).shape == (1, 5)
     assert "image (12, 12, 3), patch 4" in pretrained.read(path).report()
 
 
@@ -161,7 +161,7 @@ def test_it_is_the_model_of_hugging_face(name: str, tmp_path: Path) -> None:
     with torch.no_grad():
         theirs = network(given)
     settings, params = pretrained.load(tmp_path)
-    ours = model.build(settings).apply({"params": params}, jnp.asarray(pixels))
+    ours = jax.jit(model.build(settings).apply)({"params": params}, jnp.asarray(pixels))
     pairs = (
         [(ours, theirs.logits)]
         if name != "ViTModel"

@@ -110,7 +110,7 @@ def test_a_matrix_agrees_with_one_pullback(name: str) -> None:
     """u J, where J is computed for all outputs together, against the pullback of u alone."""
     layer = (matrix_layers.LAYERS | LITERAL)[name](matrix_layers.T)
     x = matrix_layers.example(matrix_layers.T, matrix_layers.D)
-    function = matrices.of_tokens(layer, layer.init(jax.random.key(0), x[None]))
+    function = matrices.of_tokens(layer, jax.jit(layer.init)(jax.random.key(0), x[None]))
     matrix, u = jax.jit(jax.jacobian(function))(x), normal(*x.shape, seed=5)
     np.testing.assert_allclose(
         np.tensordot(u, matrix, 2), jax.vjp(function, x)[1](u)[0], atol=1e-4
@@ -163,7 +163,7 @@ def test_the_weights_in_the_picture_are_the_chapters_matrix() -> None:
     found = matrices.weights(matrix_layers.LAYERS["attention"])
     x = np.asarray(matrix_layers.example(matrix_layers.T, matrix_layers.D), np.float64)
     layer = matrix_layers.LAYERS["attention"](matrix_layers.T)
-    p = layer.init(jax.random.key(0), normal(1, matrix_layers.T, matrix_layers.D))["params"]
+    p = jax.jit(layer.init)(jax.random.key(0), normal(1, matrix_layers.T, matrix_layers.D))["params"]
     q, k = (x @ np.asarray(p[name]["kernel"][:, 0], np.float64) for name in ("query", "key"))
     scores = np.exp(q @ k.T / np.sqrt(matrix_layers.D))
     np.testing.assert_allclose(found, scores / scores.sum(-1, keepdims=True), atol=1e-6)

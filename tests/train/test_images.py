@@ -76,11 +76,11 @@ def test_images_in_bfloat16(clothes: str) -> None:
     c, pixels = small(clothes), jnp.asarray(drawn(4, 28, 28, 1)[0])
     c.model.update({"image": (28, 28, 1), "classes": 10, "patch": 7})
     full = model.build(c.model)
-    params = full.init(jax.random.key(0), pixels)
+    params = jax.jit(full.init)(jax.random.key(0), pixels)
     c.model.dtype = "bfloat16"
-    answers = model.build(c.model).apply(params, pixels)
+    answers = jax.jit(model.build(c.model).apply)(params, pixels)
     assert answers.dtype == jnp.float32
-    np.testing.assert_allclose(answers, full.apply(params, pixels), atol=0.05)  # 8 bits
+    np.testing.assert_allclose(answers, jax.jit(full.apply)(params, pixels), atol=0.05)  # 8 bits
 
 
 @pytest.mark.usefixtures("standard_promotion")
