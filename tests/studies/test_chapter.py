@@ -267,7 +267,7 @@ def test_section_1_5_2_the_transformer_commutes_with_permutations_unless_positio
     ids = jnp.array([[3, 1, 4, 1, 5, 9]])
     blocks, answer = [], []
     for tokens in (ids, ids[:, ORDER]):
-        encoded = network.encoder().apply({"params": params["encoder"]}, tokens)[0]
+        encoded = jax.jit(network.encoder().apply)({"params": params["encoder"]}, tokens)[0]
         blocks.append(np.asarray(encoded[0]))
         answer.append(np.asarray(jax.jit(network.apply)({"params": params}, tokens)))
     deviations = [np.abs(blocks[1] - blocks[0][ORDER]).max(), np.abs(answer[1] - answer[0]).max()]
