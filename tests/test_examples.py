@@ -13,7 +13,7 @@ from fourier_attn.optics import Engine
 
 WITHOUT = {
     "Draws Sizes Problem Group sizes": "parts of ops.blockwise_attention.attend",
-    "best_form best_method by_platform": "what is fastest where: measured, and tested with the forms",
+    "best_method by_platform": "what is fastest where: measured, and tested with the forms",
     "batchwise matrix_dot_general": "for those who build ops and layers: devices, Flax's dense layers",
     "check": "nothing but refusals",
     "with_positions": "a part of both embeddings",

@@ -149,6 +149,16 @@ def test_libraries_stay_in_their_rooms() -> None:
                 assert library not in PEERS, f"{name} must not import {full}"
 
 
+def test_private_names_of_jax_are_used_in_one_file() -> None:
+    rooms = {"fourier_attn", "configs", "evidence", "launch", "benchmarks"}
+    users = {
+        name
+        for name, path in MODULES.items()
+        if name.split(".")[0] in rooms and "jax._src" in path.read_text()
+    }
+    assert users == {"fourier_attn.train.distributed.coordinator"}
+
+
 def test_peers_are_imported_where_they_run() -> None:
     """At the head of peer_torch only, which is imported inside a function, in the process of its side."""
     for path in ROOT.glob("benchmarks/*.py"):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Key
 from fourier_attn.choices import check_choice
 from fourier_attn.ops import blockwise_attention
 from fourier_attn.ops.arguments import takes_arrays, wide
-from fourier_attn.ops.platforms import by_platform
+from fourier_attn.ops.platforms import by_platform, cpu_or_other
 
 IMPLEMENTATIONS = ("xla", "cudnn")
 METHODS = ("auto", "literal", "fused")
@@ -114,9 +114,8 @@ def _check_mask(mask: Array | None, shape: tuple[int, ...]) -> None:
         raise ValueError(f"mask of shape {mask.shape} must be (b, s) = {shape}, True for real source tokens")
 
 
-def best_form(platform: str) -> str:
-    """CPUs have caches that a block of scores fits; elsewhere blocks would be small pieces of work."""
-    return "blocks" if platform == "cpu" else "whole"
+# CPUs have caches that a block of scores fits; elsewhere blocks would be small pieces of work.
+best_form = cpu_or_other("blocks", "whole")
 
 
 def _compute(

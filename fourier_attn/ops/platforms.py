@@ -9,6 +9,15 @@ from jaxtyping import Array
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
+def cpu_or_other(cpu: str, other: str) -> Callable[[str], str]:
+    """Returns a function that chooses one form for CPUs and another form for all other platforms.
+
+    >>> cpu_or_other("table", "plain")("tpu")
+    'plain'
+    """
+    return lambda platform: cpu if platform == "cpu" else other
+
+
 def by_platform(
     choose: Callable[[str], str], compute: Callable[..., Array], *arguments: Array | None
 ) -> Array:

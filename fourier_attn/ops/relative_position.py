@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import takes_arrays, wide
-from fourier_attn.ops.platforms import by_platform
+from fourier_attn.ops.platforms import by_platform, cpu_or_other
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BLOCK = 128  # rows of the banded matrix at a time
@@ -220,7 +220,7 @@ def by_matrix(
     if placing is None:
         worth = _worth_placing(query.shape, table.shape[0])
         return by_platform(
-            lambda platform: "table" if platform == "cpu" and worth else "scores",
+            cpu_or_other("table" if worth else "scores", "scores"),
             lambda skewed, q, v, taps: by_matrix(q, v, taps, before, placing=skewed == "table"),
             query,
             value,

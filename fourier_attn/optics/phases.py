@@ -10,12 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
-from fourier_attn.ops.platforms import by_platform
+from fourier_attn.ops.platforms import by_platform, cpu_or_other
 
-
-def choose(platform: str) -> str:
-    """The form for a platform: "products" or "plain"."""
-    return "products" if platform == "cpu" else "plain"
+choose = cpu_or_other("products", "plain")
 
 
 @jax.custom_jvp

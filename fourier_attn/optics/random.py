@@ -18,12 +18,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import erfinv
 
-from fourier_attn.ops.platforms import by_platform
+from fourier_attn.ops.platforms import by_platform, cpu_or_other
 
 Key = Any  # of jax.random, or None where nothing is drawn
 LEVELS = 2**16
 _VALUES = erfinv((2 * np.arange(LEVELS) + 1) / LEVELS - 1)
 VALUES = (_VALUES / _VALUES.std()).astype(np.float32)
+choose = cpu_or_other("table", "plain")
 
 
 def stream(key: Key, name: str) -> Key:
@@ -37,11 +38,6 @@ def stream(key: Key, name: str) -> Key:
 def device_key(seed: Any) -> Key:
     """The key of a device, the same in single and in double precision."""
     return jax.random.key(jnp.asarray(seed, jnp.int32))
-
-
-def choose(platform: str) -> str:
-    """The form for a platform: "table" or "plain"."""
-    return "table" if platform == "cpu" else "plain"
 
 
 def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:

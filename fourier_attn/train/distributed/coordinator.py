@@ -2,6 +2,11 @@
 
 Where the service ends, JAX ends the processes that use it, with a C++ stack. Here it outlives process 0 until
 the others have noticed, each of which then ends with a message.
+
+This is the only file that uses private names of JAX. There is no public way to the service, to the keys and
+values that processes share, or to the launchers that JAX recognises. `PRIVATE` lists the names, and `TRIED`
+the versions of JAX with which they work; a test checks the installed one. Runs of one process need none of
+them.
 """
 
 import contextlib
@@ -13,9 +18,23 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from jax._src import distributed
+from jax._src import clusters, distributed
 
-LIBRARY: Any = vars(distributed).get("_jax")  # from which JAX takes its service; there is no other way to it
+TRIED = ("0.10.2",)
+PRIVATE = (
+    "distributed._jax.get_distributed_runtime_service",
+    "distributed._jax.DistributedRuntimeClient.key_value_set",
+    "distributed._jax.DistributedRuntimeClient.key_value_dir_get",
+    "distributed._jax.DistributedRuntimeClient.blocking_key_value_get",
+    "distributed.global_state.client",
+    "distributed.global_state.service",
+    "clusters.ClusterEnv._cluster_types",
+    "clusters.ClusterEnv.opt_in_only_method",
+    "clusters.ClusterEnv.is_env_present",
+    "clusters.ClusterEnv.get_process_count",
+    "clusters.K8sCluster",
+)
+LIBRARY: Any = vars(distributed).get("_jax")  # from which JAX takes its service
 LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # after what it was told; "": process 0 was killed
 
 
@@ -54,6 +73,30 @@ class Service:
         """Ends it, when all processes have left."""
         self.tell("end")
         self.child.wait()
+
+
+def table() -> Any:
+    """Returns the client of the keys and values that the processes share."""
+    return distributed.global_state.client
+
+
+def dismiss(word: str) -> None:
+    """Tells the service, if it is this process's, how long it is still needed."""
+    service = distributed.global_state.service
+    if service:
+        service.tell(word)
+
+
+def launched() -> int:
+    """Returns how many processes the launcher has started, 1 where JAX recognises none.
+
+    Kubernetes is not asked: that needs a package and rights that few pods have.
+    Raises: OSError on a machine with TPUs where nothing answers that knows of slices.
+    """
+    kinds = vars(clusters.ClusterEnv)["_cluster_types"]
+    asked = [kind for kind in kinds if not (kind.opt_in_only_method or kind.__name__ == "K8sCluster")]
+    launcher = next((kind for kind in asked if kind.is_env_present()), None)
+    return 1 if launcher is None else launcher.get_process_count()
 
 
 @contextlib.contextmanager

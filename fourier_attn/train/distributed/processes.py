@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
-from jax._src import clusters  # which jax.distributed asks, too; there is no public way to it
 
 from fourier_attn import causes, command
 from fourier_attn.train.distributed import coordinator, gpus
+from fourier_attn.train.distributed.coordinator import table
 from fourier_attn.train.distributed.signals import Interrupted
-from fourier_attn.train.distributed.watch import Watch, end, table
+from fourier_attn.train.distributed.watch import Watch, end
 
 T = TypeVar("T")
 PATIENCE_S = 50.0  # for the others to come, where `PATIENCE` does not say
@@ -170,17 +170,14 @@ def _given(address: str | None, count: int | None, index: int | None) -> tuple[s
 
 
 def _detected() -> bool:
-    """Whether JAX finds that this is one of several: of Open MPI's, of a SLURM step's, of a TPU slice's.
+    """Returns whether JAX finds that this is one of several: of Open MPI, a SLURM step or a TPU slice.
 
-    Pods meet by the variables: what JAX asks Kubernetes needs a package and rights that few pods have.
+    Pods meet by the variables.
     """
     if os.environ.get("SLURM_STEP_NUM_TASKS") == "1":
         return False  # a shell within a job of several tasks
-    kinds = vars(clusters.ClusterEnv)["_cluster_types"]
-    asked = [kind for kind in kinds if not (kind.opt_in_only_method or kind.__name__ == "K8sCluster")]
     try:
-        found = next((kind for kind in asked if kind.is_env_present()), None)
-        return found is not None and found.get_process_count() > 1
+        return coordinator.launched() > 1
     except OSError:  # a machine with TPUs where nothing answers that knows of slices
         return False
 

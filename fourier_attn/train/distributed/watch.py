@@ -5,19 +5,14 @@ import itertools
 import os
 import sys
 import threading
-from typing import Any
 
 import jax
-from jax._src import distributed  # the one way to the table of keys and values that processes share
+
+from fourier_attn.train.distributed.coordinator import dismiss, table
 
 BEAT_S = 1.0  # between signs of life
 SILENCE = 30  # beats after which a process counts as lost
 LEFT = "left: "  # before the exit code and the reason, instead of a sign of life
-
-
-def table() -> Any:
-    """Keys and values that the processes share."""
-    return distributed.global_state.client
 
 
 class Watch:
@@ -81,7 +76,7 @@ class Watch:
             self.client.key_value_set(
                 f"alive/{self.index}", f"{LEFT}{code} {reason[:300]}", allow_overwrite=True
             )
-        _dismiss("leave")
+        dismiss("leave")
 
     def stop(self) -> None:
         """All processes are done."""
@@ -94,12 +89,5 @@ def end(message: str, code: int) -> None:
     if sys.stdout:  # which only process 0 has
         sys.stdout.flush()
     os.write(2, f"error: {message}\n".encode())
-    _dismiss("end" if code == 2 else "leave")
+    dismiss("end" if code == 2 else "leave")
     os._exit(code)
-
-
-def _dismiss(word: str) -> None:
-    """Tells the service, if it is this process's, how long it is still needed."""
-    service = distributed.global_state.service
-    if service:
-        service.tell(word)
