@@ -24,10 +24,10 @@ from fourier_attn import command, data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.studies.side_by_side import interleave
 from fourier_attn.train import metrics
-from fourier_attn.train.clock import Clock
 from fourier_attn.train.distributed.signals import StopSignals
 from fourier_attn.train.init_from import InitialWeights
-from fourier_attn.train.loop import Run
+from fourier_attn.train.loop import Run, train_epochs
+from fourier_attn.train.progress import Clock
 from fourier_attn.train.rundir.checkpoint import CheckpointId
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
@@ -47,15 +47,15 @@ class Interleaved(Run):
     def count(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         self.compiled += event.endswith("backend_compile_duration")
 
-    def close_epoch(self) -> None:
+    def validate(self) -> None:
         jax.block_until_ready(self.state)
         self.loop.append(time.perf_counter() - self.clock.begin)
         self.waits.append(self.clock.waited / self.loop[-1])
-        super().close_epoch()
+        super().validate()
         self.compilations.append(self.compiled)
         self.checkpoints.wait()  # else it would write beside the bare steps
         first = self.step - self.per_epoch
-        batches = [self.placement.shard_batch(self.data.train[i]) for i in range(first, self.step)]
+        batches = [self.placement.shard_batch(self.splits.train[i]) for i in range(first, self.step)]
         state = jax.tree.map(lambda x: x.copy(), self.state)
         jax.block_until_ready(state)
         begin = time.perf_counter()
@@ -71,14 +71,21 @@ class Interleaved(Run):
         self.clock, self.compiled = Clock(self.step), 0
 
 
+def train_only(run: Run) -> None:
+    """Trains a run without evaluating it on the test set."""
+    run.set_up()
+    run.restore_or_initialise()
+    train_epochs(run)
+    run.close()
+
+
 def loop() -> tuple[list[dict[str, Any]], Run]:
     config = fnet.get_config("imdb")
     config.data.dir, config.data.train_examples = flags.FLAGS.data_dir, flags.FLAGS.examples
     config.train.epochs, config.train.patience = flags.FLAGS.epochs, 0
     with tempfile.TemporaryDirectory() as directory:
         run = Interleaved(InitialWeights(config), Path(directory), StopSignals())
-        run.train()
-        run.close()
+        train_only(run)
     ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
     save_interval = config.train.save_every * statistics.median(run.bare) / run.per_epoch
     rows = [
@@ -102,9 +109,7 @@ def images(mix: str) -> list[dict[str, Any]]:
     config.data.eval_examples = config.data.test_examples = 128
     config.train.epochs = flags.FLAGS.epochs
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(InitialWeights(config), Path(directory), StopSignals())
-        run.train()
-        run.close()
+        train_only(Run(InitialWeights(config), Path(directory), StopSignals()))
         lines = [line for line in read_lines(Path(directory)) if line["split"] == "train"]
     waits = [line["data_wait"] for line in lines if line["epoch"] > 1]
     return [percent(f"the same of images, flipped, cropped and mixed ({mix}), mixer identity", waits)]
@@ -117,7 +122,7 @@ def percent(what: str, shares: list[float]) -> dict[str, Any]:
 
 def buckets(run: Run) -> list[dict[str, Any]]:
     """One pass over the same examples: in length buckets, and all padded to the full length."""
-    train, config = run.data.train, run.config
+    train, config = run.splits.train, run.config
     init_key, key = make_keys(0, 1)
     state = make_init(run.network, run.optimizer, run.objective, model.example(config.model))(init_key)
 
@@ -144,7 +149,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
 def watch(run: Run) -> list[dict[str, Any]]:
     """The step of the loop against one that does not look whether updates are finite, on the same batch."""
     (init_key, key), objective = make_keys(0, 1), run.objective
-    batch = run.placement.shard_batch(run.data.train[0])
+    batch = run.placement.shard_batch(run.splits.train[0])
     init = make_init(run.network, run.optimizer, objective, model.example(run.config.model))
 
     def loss(params: Any, batch: Any, key: Any) -> tuple[Any, Any]:

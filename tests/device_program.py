@@ -47,14 +47,15 @@ def main(word: str) -> None:
 
 def signal_after(step: int, signum: int) -> None:
     """Has this process give itself a signal."""
-    after = loop.Run.after_step
+    poll, sent = loop.Run.poll, []
 
-    def then(run: loop.Run, *arguments: Any) -> None:
-        after(run, *arguments)
-        if run.step == step:
+    def send(run: loop.Run) -> None:
+        if not sent and getattr(run, "step", -1) == step and run.validated:
+            sent.append(signum)
             os.kill(os.getpid(), signum)
+        poll(run)
 
-    patch(loop.Run, "after_step", then)
+    patch(loop.Run, "poll", send)
 
 
 def hide(name: str) -> None:
@@ -75,13 +76,13 @@ def patch(owner: Any, name: str, function: Callable[..., Any]) -> None:
 
 def remember() -> list[loop.Run]:
     """The runs that will be made."""
-    runs, made = [], loop.Run.train
+    runs, train_epochs = [], loop.train_epochs
 
     def train_it(run: loop.Run) -> None:
         runs.append(run)
-        made(run)
+        train_epochs(run)
 
-    patch(loop.Run, "train", train_it)
+    patch(loop, "train_epochs", train_it)
     return runs
 
 
@@ -106,7 +107,7 @@ def text_of(array: Any) -> str:
 
 def program(run: loop.Run) -> str:
     """The compiled training step."""
-    batch = run.placement.shard_batch(run.data.train[0])
+    batch = run.placement.shard_batch(run.splits.train[0])
     return run.train_step.lower(run.state, batch, run.keys).compile().as_text()
 
 

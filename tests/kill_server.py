@@ -55,13 +55,8 @@ def watch(directory: Path, log: Path, event: int | None) -> None:
 
 def signal_at(place: str, step: int, signum: int) -> None:
     """Sends the process a signal at its first poll from that step on, in that part of the run."""
-    part, sent, running = "train", False, None
-    evaluate, poll, made = loop.Run.evaluate, signals.StopSignals.poll, loop.Run.begin
-
-    def remember(run: loop.Run, *arguments: Any) -> Any:
-        nonlocal running
-        running = run
-        return made(run, *arguments)
+    part, sent = "train", False
+    evaluate, poll = loop.Run.evaluate, loop.Run.poll
 
     def enter(run: loop.Run, title: str, *arguments: Any) -> Any:
         nonlocal part
@@ -70,16 +65,15 @@ def signal_at(place: str, step: int, signum: int) -> None:
         part = "train"
         return result
 
-    def send(stop: signals.StopSignals) -> None:
+    def send(run: loop.Run) -> None:
         nonlocal sent
-        if not sent and part == place and getattr(running, "step", -1) >= step:
+        if not sent and part == place and getattr(run, "step", -1) >= step:
             sent = True
             os.kill(os.getpid(), signum)
-        poll(stop)
+        poll(run)
 
-    patch(loop.Run, "begin", remember)
     patch(loop.Run, "evaluate", enter)
-    patch(signals.StopSignals, "poll", send)
+    patch(loop.Run, "poll", send)
 
 
 def kill_after_line(split: str) -> None:

@@ -1,4 +1,4 @@
-"""Into a run and out of it: what is checked, agreed upon and locked before the loop begins."""
+"""Checks a configuration and its directory, locks the directory, and trains."""
 
 import contextlib
 import hashlib
@@ -12,11 +12,10 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, paths
 from fourier_attn.config import Config
-from fourier_attn.train import init_from, memory
+from fourier_attn.train import init_from, loop, memory
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
-from fourier_attn.train.loop import Run
 from fourier_attn.train.rundir import workdir
 from fourier_attn.train.summary import finished
 
@@ -43,46 +42,38 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
 
     def prepare() -> init_from.InitialWeights:
         configuration.check(config)  # alone: the architecture of given weights may replace its own
-        start = init_from.load(config, directory)
-        check(start.config)
-        workdir.check(directory, start.config)
-        data.check_available(start.config.data)
-        return start
+        initial = init_from.load(config, directory)
+        check(initial.config)
+        workdir.check(directory, initial.config)
+        data.check_available(initial.config.data)
+        return initial
 
     with contextlib.ExitStack() as stack:
         if not processes.is_primary():
             stack.enter_context(contextlib.redirect_stdout(None))
-        start = processes.barrier(prepare, same=same)
-        done = processes.broadcast(lambda: finished(directory))
-        if done is not None:
-            tqdm.write(f"{directory} is finished. {summary(done)}")
-            return done
+        initial = processes.barrier(prepare, same=same)
+        result = processes.broadcast(lambda: finished(directory))
+        if result is not None:
+            tqdm.write(f"{directory} is finished. {summary(result)}")
+            return result
 
         def take() -> None:
             if processes.is_primary():
                 stack.enter_context(workdir.lock(directory))
-                workdir.check(directory, start.config)  # another run may have come first
+                workdir.check(directory, initial.config)  # another run may have come first
                 workdir.clear(directory)
 
         processes.barrier(take)
-        stop = stack.enter_context(StopSignals())
+        signals = stack.enter_context(StopSignals())
         try:
-            return _begun(start, directory, stop, allow_drift).finish()
+            return loop.train(loop.Run(initial, directory, signals), allow_drift)
         except Interrupted:
             tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
             raise
-
-
-def _begun(
-    start: init_from.InitialWeights, directory: Path, stop: StopSignals, allow_drift: Iterable[str]
-) -> Run:
-    """The run, ready to train; where its data cannot be used, nothing is left of it."""
-    try:
-        return Run(start, directory, stop, allow_drift)
-    except ValueError:
-        if processes.is_primary():
-            workdir.undo(directory)
-        raise
+        except ValueError:
+            if processes.is_primary():
+                workdir.undo(directory)
+            raise
 
 
 def check(config: Config) -> None:

@@ -1,20 +1,21 @@
-"""The one loop: epochs of training steps, validation, checkpoints, and the test set once at the end."""
+"""The training loop: steps, validation after each epoch, checkpoints, and the test set once at the end."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
 from fourier_attn import data, model
+from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
 from fourier_attn.train import init_from, memory, metrics
-from fourier_attn.train.clock import Clock
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
 from fourier_attn.train.evaluate import (
@@ -26,10 +27,9 @@ from fourier_attn.train.evaluate import (
     summary,
     write_predictions,
 )
-from fourier_attn.train.introduction import introduction
-from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.losses import OBJECTIVES, Objective
 from fourier_attn.train.optimizer import build_optimizer, build_schedule, updates_made
-from fourier_attn.train.progress import Progress
+from fourier_attn.train.progress import Clock, Progress, introduction
 from fourier_attn.train.ranges import BATCHES, Watcher
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
@@ -51,49 +51,152 @@ class Diverged(Exception):
     """Updates were not finite again after the run had gone back to an earlier state."""
 
 
-class Run:
-    """One run in its directory: data, network, state. `finish` does the work."""
+def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
+    """Trains a run until it is done or a signal stops it; returns its metrics on the test set.
 
-    def __init__(
-        self,
-        start: init_from.InitialWeights,
-        directory: Path,
-        stop: StopSignals,
-        allow_drift: Iterable[str] = (),
-    ):
-        config = start.config
-        self.directory, self.lead = directory, processes.is_primary()
-        self.start, self.notes = time.perf_counter(), start.notes
+    Args:
+      allow_drift: fingerprints that may have changed since the run began, see `fingerprints.DRIFT`.
+    Raises:
+      ValueError: for data or a directory that cannot be used.
+      Diverged: where updates are not finite, twice.
+      Interrupted: after a signal; the state has been saved.
+    """
+    run.set_up()
+    run.restore_or_initialise(allow_drift)
+    try:
+        run.introduce()
+        train_epochs(run)
+        result = run.test()
+        if run.writer:
+            run.writer.sync()
+        tqdm.write(f"Everything is in {run.directory}\n{summary(result)}")
+        return result
+    except Interrupted:
+        run.save(CheckpointId(run.step, run.validated, regular=False))
+        run.checkpoints.wait()
+        tqdm.write(f"Step {run.step} of {run.steps} is saved.")
+        raise
+    finally:
+        run.close()
+
+
+def train_epochs(run: "Run") -> None:
+    """Makes training steps until all epochs are done or validation has stopped improving."""
+    settings = run.config.train
+    if not run.validated:  # a signal stopped the run during the validation at this step
+        run.validate()
+    if not run.trained():
+        tqdm.write("compiling   the first steps take longer: a program for each padded length")
+    run.clock, batches = Clock(run.step), prefetch(run.splits.train, run.step)
+    with Progress(
+        "train",
+        run.steps,
+        run.config.data.batch,
+        unit="step",
+        done=run.step,
+        leave=True,
+        say=tqdm.write,
+    ) as progress:
+        while not run.trained():
+            with run.clock.waiting():
+                batch = next(batches)
+            run.state = run.train_step(run.state, run.placement.shard_batch(batch), run.keys)
+            run.step += 1
+            end_of_epoch, log = run.step % run.per_epoch == 0, run.step % settings.log_every == 0
+            run.validated = not end_of_epoch
+            run.show(progress, at_once=end_of_epoch or log)
+            if end_of_epoch or log:
+                run.guard_against_divergence()
+            if end_of_epoch:
+                run.validate()
+                progress.resume(run.step)
+            else:
+                if log:
+                    run.write("train", run.step / run.per_epoch, run.training_metrics())
+                if run.step % settings.save_every == 0:
+                    run.save(CheckpointId(run.step, regular=run.updated()))
+            run.poll()  # after the step's line and checkpoint, which would be missing on resume
+    if run.step < run.steps:
+        tqdm.write(run.stopped_early())
+    run.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
+
+
+class Run:
+    """Holds one run in its directory: data, network, compiled steps and state.
+
+    `set_up` makes what stays the same from step to step, `restore_or_initialise` the state.
+
+    Args:
+      initial: the configuration, and weights to start from.
+      signals: stop the run between two steps.
+    """
+
+    placement: sharding.Placement
+    stop: SharedStopSignals
+    splits: data.Splits
+    config: Config  # fitted to the data
+    task: data.Task
+    metric: str  # chooses the best weights
+    objective: Objective
+    fingerprints: dict[str, Any]
+    network: model.Model
+    optimizer: optax.GradientTransformation
+    watcher: Watcher
+    seeds: int
+    steps: int
+    per_epoch: int
+    skip_limit: int
+    train_step: Callable[..., State]
+    eval_step: Callable[..., Any]
+    checkpoints: Checkpoints
+    keys: jax.Array  # of dropout
+    state: State
+    step: int
+    validated: bool  # whether all validations up to this step are part of the state
+    resumed_at: int  # 0 for a run that is new
+    out_of_patience: bool
+    writer: Writer | None  # of the primary process
+    clock: Clock
+
+    def __init__(self, initial: init_from.InitialWeights, directory: Path, signals: StopSignals):
+        self.initial, self.directory, self.signals = initial, directory, signals
+        self.primary = processes.is_primary()
+        self.began = time.perf_counter()
+        # a step that is to be shown, what is ready when it has been made, and its sums
+        self.latest: tuple[int, jax.Array, dict[str, jax.Array]] | None = None
+
+    def set_up(self) -> None:
+        """Reads the data, fits the configuration to them, and makes the network and its steps."""
+        config = self.initial.config
         self.placement = sharding.place(config.train, config.data.batch)
-        self.stop = SharedStopSignals(stop, self.placement)
-        name = f"{data.source(config.data)} ({config.data.task})"
-        tqdm.write(f"data        {name}: reading ...")
-        self.data = processes.primary_first(
+        self.stop = SharedStopSignals(self.signals, self.placement)
+        tqdm.write(f"data        {data.source(config.data)} ({config.data.task}): reading ...")
+        self.splits = processes.primary_first(
             lambda: data.load(
                 config.data,
-                directory=directory,
+                directory=self.directory,
                 seed=config.seed,
                 epochs=config.train.epochs,
-                tokenizer=start.tokenizer,
+                tokenizer=self.initial.tokenizer,
                 say=lambda line: tqdm.write(f"            {line}"),
             )
         )
-        self.stop.poll()
-        self.config = configuration.fitted(config, self.data)
-        self.task = data.task_of(self.config.data)
+        self.poll()
+        self.config = config = configuration.fitted(config, self.splits)
+        self.task = data.task_of(config.data)
+        self.metric, self.objective = self.task.metrics[0], OBJECTIVES[self.task.head]
         self.fingerprints = {
-            **self.data.fingerprints(),
-            "device": fingerprints.device_fingerprint(self.config),
+            **self.splits.fingerprints(),
+            "device": fingerprints.device_fingerprint(config),
             "code": fingerprints.code_fingerprint(),
             "settings": fingerprints.settings_fingerprint(),
         }
-        first = processes.broadcast(lambda: self.fingerprints)
-        processes.barrier(lambda: fingerprints.check_same(first, self.fingerprints))
-        self.network, self.optimizer = model.build(self.config.model), build_optimizer(self.config.optim)
+        primary = processes.broadcast(lambda: self.fingerprints)
+        processes.barrier(lambda: fingerprints.check_same(primary, self.fingerprints))
+        self.network, self.optimizer = model.build(config.model), build_optimizer(config.optim)
         self.watcher = Watcher(self.network)
-        self.objective = OBJECTIVES[self.task.head]
-        self.best = self.task.metrics[0]
-        self.seeds, self.per_epoch = config.train.seeds, self.data.train.steps_per_epoch
+        self.seeds, self.steps = config.train.seeds, len(self.splits.train)
+        self.per_epoch = self.splits.train.steps_per_epoch
         self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # an epoch for nothing is too much
         self.train_step = make_train_step(
             self.network,
@@ -105,83 +208,54 @@ class Run:
             self.placement,
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
-        self.checkpoints = Checkpoints(directory)
-        params = init_from.at_resolution(start.params, config.model, self.config.model)
-        self.state, self.keys, name = self.begin(params, allow_drift)
-        self.first = self.step = name.step
-        self.validated = name.validated  # whether all validations up to this step are part of the state
-        self.epochs_since_best = self.is_stale(self.state)
-        self.writer = Writer(directory, self.step, self.validated) if self.lead else None
-        # a step that is to be shown, what is ready when it has been made, and its sums
-        self.latest: tuple[int, jax.Array, dict[str, jax.Array]] | None = None
+        self.checkpoints = Checkpoints(self.directory)
 
-    def begin(self, params: Any, allow_drift: Iterable[str]) -> tuple[State, jax.Array, CheckpointId]:
-        """The state to go on with, the keys of dropout, and which state it is.
+    def restore_or_initialise(self, allow_drift: Iterable[str] = ()) -> None:
+        """Restores the newest sound state, or initialises the state of a new run and saves it.
 
-        The first state is on the disk before metrics.jsonl is: where there is this file and no checkpoint,
-        something was lost.
+        The first state is on the disk before metrics.jsonl is: where this file exists and no checkpoint
+        does, something was lost.
         """
-        init_keys, keys = make_keys(self.config.seed, self.seeds, self.placement)
+        init_keys, self.keys = make_keys(self.config.seed, self.seeds, self.placement)
         example = model.example(self.config.model)
-        self.init = make_init(
-            self.network, self.optimizer, self.objective, example, self.seeds, self.placement
-        )
-        # before a state is read, which other code may take for damaged
-        differing = processes.barrier(lambda: self.drift(allow_drift))
-        like = self.placement.abstract(jax.eval_shape(self.init, init_keys, {}))
-        found = self.checkpoints.restore(like, earlier=earlier_form)
-        if found:
-            name, state = found
-            if self.lead:
+        init = make_init(self.network, self.optimizer, self.objective, example, self.seeds, self.placement)
+        # Before a state is read, which would look damaged to other code.
+        drifted = processes.barrier(lambda: self.check_drift(allow_drift))
+        abstract = self.placement.abstract(jax.eval_shape(init, init_keys, {}))
+        restored = self.checkpoints.restore(abstract, earlier=earlier_form)
+        if restored:
+            name, state = restored
+            if self.primary:
                 at = (name.step, name.validated)
-                fingerprints.note_drift(self.directory, differing, self.config, self.fingerprints, at)
-            return self.judged_anew(self.patient(state, name.step), name), keys, name
-        processes.barrier(self.check_new)
-        state, _ = self.calibrated(self.init(init_keys, params or {}), 0)
-        if self.lead:
-            config_file.save(self.directory, self.config, self.fingerprints)
-        self.checkpoints.save(CheckpointId(0), state)
-        self.checkpoints.wait()
-        return state, keys, CheckpointId(0)
+                fingerprints.note_drift(self.directory, drifted, self.config, self.fingerprints, at)
+            self.state = self.without_other_best(self.with_new_patience(state, name.step), name)
+        else:
+            processes.barrier(self.check_new)
+            given, then = self.initial.params, self.initial.config.model
+            params = init_from.at_resolution(given, then, self.config.model) or {}
+            name = CheckpointId(0)
+            self.state, _ = self.calibrated(init(init_keys, params), 0)
+            if self.primary:
+                config_file.save(self.directory, self.config, self.fingerprints)
+            self.checkpoints.save(name, self.state)
+            self.checkpoints.wait()
+        self.step = self.resumed_at = name.step
+        self.validated = name.validated
+        self.out_of_patience = self.has_lost_patience(self.state)
+        self.writer = Writer(self.directory, self.step, self.validated) if self.primary else None
+        self.clock = Clock(self.step)
 
-    def patient(self, state: State, step: int) -> State:
-        """The state of a run that had lost its patience and then got more epochs, with new patience."""
-        extended = processes.broadcast(lambda: config_file.extended_at(self.directory)) == step
-        return (
-            state._replace(epochs_since_best=state.epochs_since_best * 0)
-            if extended and self.is_stale(state)
-            else state
-        )
+    def check_drift(self, allowed: Iterable[str]) -> list[str]:
+        """Returns the names of fingerprints that changed since the run began, none for a new run.
 
-    def judged_anew(self, state: State, name: CheckpointId) -> State:
-        """The state without a best score where that was of another validation, and there will be one more."""
-        at = (name.step, name.validated)
-        other = processes.broadcast(lambda: fingerprints.validated_differently(self.directory, at))
-        if not other or (name.validated and name.step >= len(self.data.train)):
-            return state
-        return state._replace(
-            best_score=jnp.minimum(state.best_score, -jnp.inf), epochs_since_best=state.epochs_since_best * 0
-        )
-
-    def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
-        """The state with ranges of converters from the latest batches, at first from those that come first.
-
-        And the shares of conversions that the ranges before clip in these batches.
+        Raises: ValueError unless they are allowed.
         """
-        if not self.watcher.engines:
-            return state, {}
-        last = step or min(BATCHES, len(self.data.train))
-        batches = [self.data.train[i] for i in range(max(last - BATCHES, 0), last)]
-        params, rates = self.watcher.calibrate(state.params, batches, self.seeds)
-        return state._replace(params=params), rates
-
-    def drift(self, allowed: Iterable[str]) -> list[str]:
-        """What is not as it was when the run began, if it has begun. Raises: ValueError."""
-        begun = checkpoint_ids(self.directory)
-        return fingerprints.check_drift(self.directory, self.fingerprints, allowed) if begun else []
+        if not checkpoint_ids(self.directory):
+            return []
+        return fingerprints.check_drift(self.directory, self.fingerprints, allowed)
 
     def check_new(self) -> None:
-        """Checks that nothing says that there was a state. Raises: ValueError."""
+        """Refuses to start over where metrics exist but no checkpoint does. Raises: ValueError."""
         if (self.directory / "metrics.jsonl").exists():
             steps = max((line["step"] for line in read_lines(self.directory)), default=0)
             raise ValueError(
@@ -189,29 +263,58 @@ class Run:
                 "checkpoints back, or begin anew in another workdir"
             )
 
-    def finish(self) -> dict[str, Any]:
-        """Trains to the end, or as far as a signal allows, then reads the test set."""
-        try:
-            self.introduce()
-            self.train()
-            result = self.test()
-            if self.writer:
-                self.writer.sync()
-            tqdm.write(f"Everything is in {self.directory}\n{summary(result)}")
-            return result
-        except Interrupted:
-            self.save(CheckpointId(self.step, self.validated, regular=False))
-            self.checkpoints.wait()
-            tqdm.write(f"Step {self.step} of {len(self.data.train)} is saved.")
-            raise
-        finally:
-            self.close()
+    def with_new_patience(self, state: State, step: int) -> State:
+        """Resets the early-stopping counter of a run that had lost its patience and was then extended."""
+        extended = processes.broadcast(lambda: config_file.extended_at(self.directory)) == step
+        if not extended or not self.has_lost_patience(state):
+            return state
+        return state._replace(epochs_since_best=state.epochs_since_best * 0)
+
+    def without_other_best(self, state: State, name: CheckpointId) -> State:
+        """Forgets a best score of another validation set, if another validation follows."""
+        at = (name.step, name.validated)
+        other = processes.broadcast(lambda: fingerprints.validated_differently(self.directory, at))
+        if not other or (name.validated and name.step >= self.steps):
+            return state
+        return state._replace(
+            best_score=jnp.minimum(state.best_score, -jnp.inf), epochs_since_best=state.epochs_since_best * 0
+        )
+
+    def has_lost_patience(self, state: State) -> bool:
+        """Returns whether no seed has improved for `train.patience` epochs."""
+        patience = self.config.train.patience
+        return bool(patience) and int(np.min(sharding.to_host(state.epochs_since_best))) >= patience
+
+    def trained(self) -> bool:
+        """Returns whether no training step is left."""
+        return self.step >= self.steps or self.out_of_patience
+
+    def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
+        """Calibrates converters on the latest batches, before the first step on those that come first.
+
+        Returns: the state with the new ranges; and the shares of conversions in these batches that the
+          ranges before clip.
+        """
+        if not self.watcher.engines:
+            return state, {}
+        last = step or min(BATCHES, self.steps)
+        batches = [self.splits.train[i] for i in range(max(last - BATCHES, 0), last)]
+        params, rates = self.watcher.calibrate(state.params, batches, self.seeds)
+        return state._replace(params=params), rates
 
     def introduce(self) -> None:
-        """Says what is about to happen."""
-        about = (self.config, self.data, self.placement, self.parameters(), self.notes)
+        """Prints data, devices, network and directory."""
+        about = (self.config, self.splits, self.placement, self.parameters(), self.initial.notes)
         for line in introduction(*about, self.directory, self.step):
             tqdm.write(line)
+
+    def parameters(self) -> int:
+        """Returns the number of parameters of one network."""
+        return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
+
+    def poll(self) -> None:
+        """Stops the run where a signal has come. Raises: Interrupted."""
+        self.stop.poll()
 
     def save(self, name: CheckpointId) -> None:
         """Starts to save the state, once the lines before it, which no run writes again, are on the disk."""
@@ -220,62 +323,15 @@ class Run:
         self.checkpoints.save(name, self.state)
 
     def close(self) -> None:
-        """Sees that everything is on the disk."""
+        """Waits until everything is on the disk."""
         self.checkpoints.close()
         if self.writer:
             self.writer.close()
 
     def write(self, split: str, epoch: int | float, values: dict[str, Any]) -> None:
-        """A line of metrics at this step."""
+        """Writes a line of metrics at this step."""
         if self.writer:
             self.writer.write(split, self.step, epoch, values)
-
-    def seconds(self) -> float | None:
-        """Since the start; None for a run that was resumed, of which it does not know them all."""
-        return round(time.perf_counter() - self.start, 1) if self.first == 0 else None
-
-    def parameters(self) -> int:
-        """Of one network."""
-        return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
-
-    def train(self) -> None:
-        """Training steps until all epochs are done or validation stops getting better."""
-        train = self.data.train
-        self.clock = Clock(self.step)
-        if not self.validated:
-            self.close_epoch()
-        batches, first = prefetch(train, self.step), True
-        options: dict[str, Any] = {"unit": "step", "first": self.step, "leave": True, "say": tqdm.write}
-        with Progress("train", len(train), self.config.data.batch, **options) as progress:
-            while self.step < len(train) and not self.epochs_since_best:
-                if first:
-                    tqdm.write("compiling   the first steps take longer: a program for each padded length")
-                    first = False
-                with self.clock.waiting():
-                    batch = next(batches)
-                self.state = self.train_step(self.state, self.placement.shard_batch(batch), self.keys)
-                self.step += 1
-                self.validated = self.step % self.per_epoch != 0
-                self.after_step(progress)
-                self.stop.poll()  # after the step's line and save, or they would be missing on resume
-        if self.step < len(train):
-            tqdm.write(self.stopped_early())
-        self.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
-
-    def after_step(self, progress: Progress) -> None:
-        """Whatever is due at this step: the end of an epoch, a line of metrics, a checkpoint."""
-        end, due = self.step % self.per_epoch == 0, self.step % self.config.train.log_every == 0
-        self.show(progress, at_once=end or due)
-        if end or due:
-            self.look_after()
-        if end:
-            self.close_epoch()
-            progress.resume(self.step)
-            return
-        if due:
-            self.write("train", self.step / self.per_epoch, self.progress())
-        if self.step % self.config.train.save_every == 0:
-            self.save(CheckpointId(self.step, regular=self.sound()))
 
     def show(self, progress: Progress, at_once: bool) -> None:
         """Shows this step, or the one before: the devices compute this one while the next batch is read."""
@@ -310,18 +366,18 @@ class Run:
         """Returns the line that says why the run ends before its last epoch."""
         stale, scores = sharding.to_host((self.state.epochs_since_best, self.state.best_score))
         epochs = sorted({int(self.step // self.per_epoch - each) for each in np.atleast_1d(stale)})
-        best = show({self.best: float(np.mean(scores))}, self.best)
+        best = show({self.metric: float(np.mean(scores))}, self.metric)
         return (
-            f"stopped     {self.best.replace('_', ' ')} on validation has not improved for "
+            f"stopped     {self.metric.replace('_', ' ')} on validation has not improved for "
             f"train.patience={self.config.train.patience} epochs: best {best} after epoch "
             f"{' and '.join(map(str, epochs))}"
         )
 
-    def sound(self) -> bool:
-        """Whether the last update was made; if not, the state is none to go back to."""
+    def updated(self) -> bool:
+        """Returns whether the last update was made; if not, no run goes back to this state."""
         return not np.max(sharding.to_host(self.state.skipped))
 
-    def look_after(self) -> None:
+    def guard_against_divergence(self) -> None:
         """Goes back once where too many updates in a row were not finite; stops the second time.
 
         Raises: Diverged.
@@ -339,109 +395,103 @@ class Run:
             )
 
         def regular(name: CheckpointId) -> bool:
-            """One that there would be without an interruption, too."""
+            """Returns whether an uninterrupted run has this checkpoint, too."""
             return name.validated and name.regular
 
         self.checkpoints.wait()
-        found = self.checkpoints.restore(self.placement.abstract(self.state), regular)
-        if found is None:
+        restored = self.checkpoints.restore(self.placement.abstract(self.state), regular)
+        if restored is None:
             raise Diverged(f"{what}, and there is no checkpoint to go back to")
-        tqdm.write(f"note        {what}: going on from the state of step {found[0].step}, once")
-        self.state = roll_back(self.state, found[1], lost, self.placement)
+        name, good = restored
+        tqdm.write(f"note        {what}: going on from the state of step {name.step}, once")
+        self.state = roll_back(self.state, good, lost, self.placement)
         self.save(CheckpointId(self.step, self.validated))
 
-    def progress(self) -> dict[str, Any]:
-        """Means over the epoch so far, the learning rate of the latest update, memory, how fast it goes."""
+    def training_metrics(self) -> dict[str, Any]:
+        """Returns means over the epoch so far, the latest learning rate, memory and speed."""
         means = metrics.mean(sharding.to_host(self.state.sums))
         made = max(int(np.max(sharding.to_host(updates_made(self.state.opt_state)))) - 1, 0)
         rate = np.asarray(build_schedule(self.config.optim)(made)).item()
         speed = self.clock.read(self.step, self.config.data.batch)
         return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
 
-    def close_epoch(self) -> None:
-        """Validates, keeps the weights if they are the best so far, writes, plots and saves."""
-        epoch = self.step // self.per_epoch
-        train = self.progress()
+    def validate(self) -> None:
+        """Closes an epoch: validates, keeps the weights if they are the best so far, writes and saves."""
+        epoch, train = self.step // self.per_epoch, self.training_metrics()
         # a signal saves the state before, for which the same rates are found again
         state, rates = self.calibrated(self.state, self.step)
         train |= rates
-        validation, answers = self.evaluate("validation", self.data.validation, state.params)
-        why = reasons(self.task, validation, answers, self.data.validation.labels)
-        score = validation[self.best] if self.seeds > 1 else validation[self.best][0]
+        values, answers = self.evaluate("validation", self.splits.validation, state.params)
+        score = values[self.metric] if self.seeds > 1 else values[self.metric][0]
         sums = sharding.to_host(self.state.sums)
-        counted = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
-        score = np.asarray(score, np.float32)
-        self.state, self.validated = close_epoch(state, score, self.placement), True
-        validation = metrics.over_seeds(validation) | why
+        self.state = close_epoch(state, np.asarray(score, np.float32), self.placement)
+        self.validated, self.out_of_patience = True, self.has_lost_patience(self.state)
+        why = reasons(self.task, values, answers, self.splits.validation.labels)
+        validation = metrics.over_seeds(values) | why
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
         self.plot()
-        self.epochs_since_best = self.is_stale(self.state)
-        self.save(CheckpointId(self.step, regular=self.sound()))
-        line = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
+        self.save(CheckpointId(self.step, regular=self.updated()))
+        trained = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
+        counts = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
+        trained += [f"{count} {name}" for name, count in counts.items() if count]
         names = dict.fromkeys((*self.objective.names, *self.task.metrics))
-        held = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
-        health = [f"{count} {name}" for name, count in counted.items() if count]
+        validated = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
         tqdm.write(
-            f"epoch {epoch:<4}  train {' '.join((*line, *health))}   validation {' '.join(held)}   "
-            f"{time.perf_counter() - self.start:.0f} s"
+            f"epoch {epoch:<4}  train {' '.join(trained)}   validation {' '.join(validated)}   "
+            f"{time.perf_counter() - self.began:.0f} s"
         )
         self.clock = Clock(self.step)
 
     def plot(self) -> None:
-        """Draws the curves so far."""
-        if not self.lead:
-            return
-        chance = 1 / len(self.task.labels) if self.best == "accuracy" else None
-        plot_curves(self.directory, self.best, chance)
-
-    def is_stale(self, state: State) -> bool:
-        """Whether no seed has improved for `patience` epochs."""
-        patience = self.config.train.patience
-        return bool(patience) and int(np.min(sharding.to_host(state.epochs_since_best))) >= patience
+        """Plots the curves so far."""
+        if self.primary:
+            chance = 1 / len(self.task.labels) if self.metric == "accuracy" else None
+            plot_curves(self.directory, self.metric, chance)
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Metrics of a split, each with one value for each seed, and its answers."""
+        """Returns the metrics of a split, each with one value for each seed, and its answers."""
         total, answers = evaluate_split(
-            self.eval_step, params, batches, self.stop.poll, title, self.placement.shard_batch, tqdm.write
+            self.eval_step, params, batches, self.poll, title, self.placement.shard_batch, tqdm.write
         )
         return compute_metrics(self.task, total, answers, batches.labels), answers
 
     def test(self) -> dict[str, Any]:
-        """Reads the test splits once, with the best weights; writes their metrics and every answer.
+        """Evaluates the test splits once, with the best weights; writes their metrics and every answer.
 
         Labels that are not public are -1; there are answers then, but no metrics.
         """
-        epoch, found = self.step / self.per_epoch, {}
-        for name, batches in {**self.data.extra_evals, "test": self.data.test}.items():
+        epoch, results = self.step / self.per_epoch, {}
+        for name, batches in {**self.splits.extra_evals, "test": self.splits.test}.items():
             tqdm.write(f"{name:<12}{len(batches.labels):,} examples, with the best weights ...")
-            judged, answers = self.evaluate(name, batches, self.state.best_params)
-            hidden = data.hidden(batches.labels)
-            why = {} if hidden else reasons(self.task, judged, answers, batches.labels)
-            found[name] = {} if hidden else metrics.over_seeds(judged) | why
-            found[name]["examples"] = len(batches.labels)
-            if name == "test" and self.data.in_train.any() and "accuracy" in found[name]:
-                found[name] |= accuracy_without(self.data.in_train, answers, batches.labels)
+            values, answers = self.evaluate(name, batches, self.state.best_params)
+            results[name] = {}
+            if not data.hidden(batches.labels):
+                why = reasons(self.task, values, answers, batches.labels)
+                results[name] = metrics.over_seeds(values) | why
+            results[name]["examples"] = len(batches.labels)
+            if name == "test" and self.splits.in_train.any() and "accuracy" in results[name]:
+                results[name] |= accuracy_without(self.splits.in_train, answers, batches.labels)
             self.write_answers(name, answers, batches)
-        facts = {"parameters": self.parameters(), "seconds": self.seconds()}
-        found["test"] |= facts
-        for name, values in found.items():
+        seconds = round(time.perf_counter() - self.began, 1) if self.resumed_at == 0 else None  # else unknown
+        results["test"] |= {"parameters": self.parameters(), "seconds": seconds}
+        for name, values in results.items():
             self.write(name, epoch, values)
             if name != "test":
                 tqdm.write(summary(values, name))
         self.plot()
-        return {"split": "test", "step": self.step, "epoch": epoch, **found["test"]}
+        return {"split": "test", "step": self.step, "epoch": epoch, **results["test"]}
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
-        """Every answer of a split, and of GLUE's test splits the file to hand in; none of pre-training."""
-        if self.task.head == "pretraining" or not self.lead:
+        """Writes every answer of a split, and GLUE's file to hand in; nothing for pre-training."""
+        if self.task.head == "pretraining" or not self.primary:
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
-        origins = self.data.origins.get(name)
+        origins = self.splits.origins.get(name)
         chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
-        data.write_submission(self.config.data, self.data, name, chosen, self.directory)
+        data.write_submission(self.config.data, self.splits, name, chosen, self.directory)
 
 
 def _copy(leaf: jax.Array) -> jax.Array:
-    """A copy of what this process holds: no other one takes part."""
+    """Copies what this process holds: no other process takes part."""
     return jnp.copy(leaf.addressable_data(0) if leaf.is_fully_replicated else leaf)

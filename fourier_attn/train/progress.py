@@ -1,16 +1,94 @@
-"""How far a run is: a bar on a terminal, and elsewhere a line a minute."""
+"""Shows how a run proceeds: its first lines, how far it is, and how fast."""
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import jax
 from tqdm import tqdm
+
+from fourier_attn.config import Config
+from fourier_attn.data import Splits
+from fourier_attn.train.distributed.sharding import Placement
+from fourier_attn.train.optimizer import warmup
 
 LOOK = 0.5  # seconds, about, from one look at the devices to the next
 LINE = 60.0  # seconds between two lines where there is no terminal
+
+
+def introduction(
+    config: Config,
+    splits: Splits,
+    placement: Placement,
+    parameters: int,
+    notes: Iterable[str],
+    directory: Path,
+    step: int,
+) -> list[str]:
+    """Returns the first lines of a run: data, devices, network, initial weights and directory.
+
+    Args:
+      parameters: of one network.
+      notes: on the weights to start from.
+      step: from which the run is resumed; 0 for a new run.
+    """
+    seeds, steps = config.train.seeds, len(splits.train)
+    lines = [
+        f"            {splits.describe()}",
+        *(f"            {note}" for note in splits.notes),
+        *_devices(placement, config.data.batch // config.train.accumulate),
+    ]
+    lines.append(f"parameters  {parameters:,}" + (f" x {seeds} seeds" if seeds > 1 else ""))
+    if config.init_from:
+        lines.append(f"weights     {config.init_from}, whose architecture is used")
+        lines += [f"            {note}" for note in notes]
+    if warmup(config.optim) >= steps:
+        lines.append(
+            f"note        optim.warmup_steps={config.optim.warmup_steps} is the whole schedule of "
+            f"{steps} steps: the learning rate never reaches its peak; --config.optim.warmup_share=0.1 gives "
+            "it a tenth of them"
+        )
+    return [*lines, f"workdir     {directory}" + (f", going on from step {step}" if step else "")]
+
+
+def _devices(placement: Placement, rows: int) -> list[str]:
+    """Returns lines on the devices, with a note on those that are not used because rows do not divide."""
+    device, used, there = jax.devices()[0], placement.mesh.devices.size, jax.device_count()
+    shared = f" in {jax.process_count()} processes" if jax.process_count() > 1 else ""
+    split = f"{used} devices{shared}: {placement}; " if used > 1 else ""
+    lines = [f"device      {split}{device.device_kind} ({device.platform})"]
+    if used < there:
+        lines.append(
+            f"note        {there - used} of {there} devices are not used: {rows} rows of a (micro-)batch do "
+            "not divide by more; change data.batch"
+        )
+    return lines
+
+
+class Clock:
+    """Measures examples a second since `step`, and the share of the time that went to waiting for data."""
+
+    def __init__(self, step: int):
+        self.step, self.begin, self.waited = step, time.perf_counter(), 0.0
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Counts the time inside `with` as waiting."""
+        begin = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - begin
+
+    def read(self, step: int, batch: int) -> dict[str, float]:
+        """Returns both; neither before a step, as in a run that is resumed with a validation."""
+        if step == self.step:
+            return {}
+        elapsed = time.perf_counter() - self.begin
+        return {"examples_per_s": (step - self.step) * batch / elapsed, "data_wait": self.waited / elapsed}
 
 
 class Progress:
@@ -23,7 +101,7 @@ class Progress:
       title: "train", or the name of a split.
       total: steps or batches, as `unit` says.
       batch: examples of each.
-      first: how many were done before.
+      done: how many of them were done before.
       leave: whether the bar stays on the terminal at the end.
       say: gets the lines; None: there are none.
     """
@@ -35,7 +113,7 @@ class Progress:
         batch: int,
         *,
         unit: str,
-        first: int = 0,
+        done: int = 0,
         leave: bool = False,
         say: Callable[[str], None] | None = None,
     ):
@@ -44,7 +122,7 @@ class Progress:
         self.bar = tqdm(
             desc=None if leave else title,
             total=total,
-            initial=first,
+            initial=done,
             unit=unit,
             leave=leave,
             disable=None,
@@ -52,7 +130,7 @@ class Progress:
             **_width(),
         )
         self.metrics, self.line = "", time.perf_counter()
-        self.looked, self.next = (first, self.line), first + 1
+        self.looked, self.next = (done, self.line), done + 1
         self.since: tuple[int, float] | None = None  # what speed is measured from: not while it compiles
 
     def __enter__(self) -> "Progress":

@@ -257,7 +257,7 @@ def test_the_example_trains_on_the_examples_task(extended: Path) -> None:
 ANSWERS = {  # what stands on a page that each question leads to
     "Where is the maths?": ("mixers.md", "y[i, j] = Re sum"),
     "Where are the weights?": ("../fourier_attn/layers/lambdas.py", "class LambdaLayer"),
-    "Where is the loop?": ("../fourier_attn/train/loop.py", "class Run:"),
+    "Where is the loop?": ("../fourier_attn/train/loop.py", "def train_epochs"),
     "How do I add a mixer?": ("extending.md", "MIXERS"),
     "Which number should I see?": ("evidence.md", "<!-- table: evidence -->"),
     "How do I train on my own CSV?": ("tutorial.md", "--config.data.train="),

@@ -30,14 +30,12 @@ def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[co
     where = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch, loop.jax.numpy_dtype_promotion("standard"):
         train.run(c, where / "whole")
-        after_step = loop.Run.after_step
 
-        def stop(run: loop.Run, *arguments: Any) -> None:
-            after_step(run, *arguments)
-            if run.step == 9:
+        def stop(run: loop.Run) -> None:
+            if getattr(run, "step", None) == 9:
                 raise signals.Interrupted(15)
 
-        patch.setattr(loop.Run, "after_step", stop)
+        patch.setattr(loop.Run, "poll", stop)
         with pytest.raises(signals.Interrupted):
             train.run(c, where / "stopped")
     return c, where / "whole", where / "stopped"

@@ -70,14 +70,14 @@ def test_pretraining_goes_on_to_the_same_result(
     pretrained_run: Path, texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resumed to the batch: masks and order are functions of (seed, step)."""
-    after = loop.Run.after_step
+    poll = loop.Run.poll
 
-    def stop(run: loop.Run, bar: object) -> None:
-        after(run, bar)
-        if run.step == 5:
+    def stop(run: loop.Run) -> None:
+        if getattr(run, "step", None) == 5:
             os.kill(os.getpid(), signal.SIGTERM)
+        poll(run)
 
-    monkeypatch.setattr(loop.Run, "after_step", stop)
+    monkeypatch.setattr(loop.Run, "poll", stop)
     with pytest.raises(signals.Interrupted):
         train.run(pretraining(texts), tmp_path)
     monkeypatch.undo()
@@ -129,9 +129,11 @@ def test_fine_tuning_starts_from_the_encoder(
     c.data.dir, c.data.train_examples, c.data.length, c.data.buckets = few_reviews, 32, 40, ()
     c.init_from, c.train.epochs = str(pretrained_run), 1
     starts = []
-    train_method = loop.Run.train
+    train_epochs = loop.train_epochs
     monkeypatch.setattr(
-        loop.Run, "train", lambda run: (starts.append(jax.device_get(run.state.params)), train_method(run))
+        loop,
+        "train_epochs",
+        lambda run: (starts.append(jax.device_get(run.state.params)), train_epochs(run)),
     )
     result = train.run(c, tmp_path / "tuned")
     assert np.isfinite(result["loss"])

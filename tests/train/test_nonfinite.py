@@ -185,14 +185,12 @@ def test_stopped_around_going_back_a_run_ends_the_same(
     spoil(7, 8, 9, 10)
     train.run(toy, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        after_step = loop.Run.after_step
 
-        def stop(run: loop.Run, *arguments: Any) -> None:
-            after_step(run, *arguments)
-            if run.step == stop_at:
+        def stop(run: loop.Run) -> None:
+            if getattr(run, "step", None) == stop_at:
                 raise signals.Interrupted(15)
 
-        patch.setattr(loop.Run, "after_step", stop)
+        patch.setattr(loop.Run, "poll", stop)
         with pytest.raises(signals.Interrupted):
             train.run(toy, tmp_path / "stopped")
     train.run(toy, tmp_path / "stopped")

@@ -55,7 +55,7 @@ class Devices:
     def train(self, steps: int, first: int = 0) -> list[int]:
         """Trains, and returns the steps at which progress waited for the devices."""
         shown = []
-        with progress.Progress("train", steps, 8, unit="step", first=first, say=self.lines.append) as bar:
+        with progress.Progress("train", steps, 8, unit="step", done=first, say=self.lines.append) as bar:
             assert bar.bar.disable  # standard error is not a terminal
             self.now += 30  # compiling
             for step in range(first + 1, steps + 1):
@@ -127,7 +127,7 @@ def test_early_stopping_is_announced(stale: Any, score: Any, said: str) -> None:
     c = config.default()
     c.train.patience = 3
     state = SimpleNamespace(epochs_since_best=np.array(stale), best_score=np.array(score, np.float32))
-    run: Any = SimpleNamespace(state=state, step=30, per_epoch=6, best="accuracy", config=c)
+    run: Any = SimpleNamespace(state=state, step=30, per_epoch=6, metric="accuracy", config=c)
     line = f"stopped     accuracy on validation has not improved for train.patience=3 epochs: {said}"
     assert loop.Run.stopped_early(run) == line
 

@@ -174,8 +174,8 @@ def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path:
     compiled, after_epoch = [], []
 
     class Counted(loop.Run):
-        def close_epoch(self) -> None:
-            super().close_epoch()
+        def validate(self) -> None:
+            super().validate()
             after_epoch.append(len(compiled))
 
     def count(event: str, duration_secs: float, **_: object) -> None:
@@ -186,9 +186,10 @@ def test_nothing_is_compiled_after_the_first_epoch(toy: config.Config, tmp_path:
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
         run = Counted(init_from.InitialWeights(toy), tmp_path, signals.StopSignals())
-        run.train()
-        run.checkpoints.close()
-        run.writer.close()
+        run.set_up()
+        run.restore_or_initialise()
+        loop.train_epochs(run)
+        run.close()
     finally:
         jax.monitoring.clear_event_listeners()
     assert after_epoch[0] > 6  # three lengths, two functions
