@@ -1,4 +1,4 @@
-"""What a run has found: its metrics on a split, in words, and each answer in a file."""
+"""Evaluates a split: its metrics, as numbers and in words, and each answer in a file."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def evaluate_split(
     put: Callable[[Batch], Any] = lambda batch: batch,
     say: Callable[[str], None] | None = None,
 ) -> tuple[metrics.Sums, np.ndarray]:
-    """Sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set.
+    """Returns sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set.
 
     Args:
       poll: called before each batch.
@@ -57,7 +57,7 @@ def evaluate_split(
 def compute_metrics(
     task: Task, total: metrics.Sums, answers: np.ndarray, labels: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """All metrics of a split, each with one value for each seed: means of the sums, and the task's own.
+    """Returns all metrics of a split, each with one value for each seed: means of sums, and the task's own.
 
     Args:
       answers: class probabilities (.., n, c), (.., n, t, c) or scores (.., n); several seeds have a leading
@@ -71,27 +71,31 @@ def compute_metrics(
 
 
 def _chosen(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The answers as labels are, of each seed."""
+    """Returns the answers of each seed in the shape of the labels."""
     return (answers.argmax(axis=-1) if task.labels else answers).reshape(-1, *labels.shape)
 
 
 def reasons(
-    task: Task, judged: dict[str, np.ndarray], answers: np.ndarray, labels: np.ndarray
+    task: Task, values: dict[str, np.ndarray], answers: np.ndarray, labels: np.ndarray
 ) -> dict[str, dict[str, str]]:
-    """Says which of the metrics are not defined, and why: {"undefined": {name: why}}; {} where all are."""
-    rows, found = _chosen(task, answers, labels), {}
-    for name, values in judged.items():
-        failed = np.flatnonzero(np.isnan(values))
+    """Says which of the metrics are undefined, and why: {"undefined": {name: why}}; {} if none is."""
+    rows, undefined = _chosen(task, answers, labels), {}
+    for name, each in values.items():
+        failed = np.flatnonzero(np.isnan(each))
         if name in SCORES and len(failed):
-            seeds = f", in {len(failed)} of {len(values)} seeds" if len(values) > 1 else ""
-            found[name] = f"{why_undefined(name, rows[failed[0]], labels) or 'there are no examples'}{seeds}"
-    return {"undefined": found} if found else {}
+            seeds = f", in {len(failed)} of {len(each)} seeds" if len(each) > 1 else ""
+            why = why_undefined(name, rows[failed[0]], labels) or "there are no examples"
+            undefined[name] = why + seeds
+    return {"undefined": undefined} if undefined else {}
 
 
 def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Accuracy on those test examples that do not stand in train too, and how many of them do (bool, n).
+    """Returns the accuracy on the test examples that are not in the training set, and the number that are.
 
-    Where all of them do, there is no such accuracy.
+    Where all of them are, there is no such accuracy.
+
+    Args:
+      in_train: for each test example, whether it is in the training set (bool, n).
     """
     if in_train.all():
         return {"in_train": int(in_train.sum())}
@@ -101,9 +105,9 @@ def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarr
 
 
 def show(values: dict[str, Any], name: str) -> str:
-    """A metric in words: accuracies in percent; with its deviation over the seeds where there are several.
+    """Returns a metric in words: accuracies in percent; with its deviation over several seeds.
 
-    Of a metric that is not defined, the reason.
+    For an undefined metric, returns the reason.
     """
     if why := values.get("undefined", {}).get(name):
         return f"undefined ({why})"
@@ -114,7 +118,7 @@ def show(values: dict[str, Any], name: str) -> str:
 
 
 def summary(result: dict[str, Any], split: str = "test") -> str:
-    """The line with the result on a split."""
+    """Returns the line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
         return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
     shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy") if name in result]
@@ -130,12 +134,12 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
 def write_predictions(
     path: Path, task: Task, answers: np.ndarray, batches: Split, origins: Sequence[Origin] | None = None
 ) -> np.ndarray:
-    """One line per example: its number in the split, label, answer and, of a class, the probability.
+    """Writes one line per example: its index in the split, label, answer and the probability of a class.
 
-    Of own data also its file and the number of its row there (`origins`), so that it can be found again.
+    Examples of a custom dataset also have their file and row (`origins`). Where each token has a class,
+    label and answer are lists. With several seeds answers are their mean.
 
-    Where each token has a class, label and answer are lists. With several seeds answers are their mean.
-    Returns the answers.
+    Returns: the answers.
     """
     classes = answers.shape[-1:] if task.labels else ()
     mean = answers.reshape(-1, *batches.labels.shape, *classes).mean(axis=0)

@@ -1,4 +1,4 @@
-"""More epochs for a finished run."""
+"""Gives a finished run more epochs."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from fourier_attn.train.summary import finished
 
 
 def extend(directory: Path, epochs: int) -> str:
-    """Gives the finished run in `directory` so many more epochs, which the next training makes.
+    """Gives the finished run in `directory` this many more epochs, which the next training makes.
 
     Weights and the optimiser's means are those of its last step. The learning rate is that of a run which had
     all these epochs from its beginning: with a "constant" schedule, its warm-up done, the extended run is
     that run, bit for bit; another one had fallen to zero, and goes on where the longer schedule is then.
     Where the run had lost its patience, it has new patience.
 
-    Returns what people should know about the learning rate.
+    Returns: a note on the learning rate.
     Raises: ValueError for a run that is not finished.
     """
     directory = directory.resolve()
@@ -49,19 +49,19 @@ def extend(directory: Path, epochs: int) -> str:
 
 @contextlib.contextmanager
 def taken_back(directory: Path) -> Iterator[None]:
-    """A ValueError in here leaves the run in `directory` as it was, unless a further step has been saved."""
-    path, saved = directory / "config.json", _last_step(directory)
+    """Undoes the extension where a ValueError comes before a further step has been saved."""
+    path, step = directory / "config.json", _last_step(directory)
     before = path.read_bytes() if path.is_file() else None
     try:
         yield
     except ValueError:
-        if before is not None and before != path.read_bytes() and _last_step(directory) <= saved:
+        if before is not None and before != path.read_bytes() and _last_step(directory) <= step:
             atomic.write(path, before)
         raise
 
 
 def _last_step(directory: Path) -> int:
-    """Of the checkpoints; 0 where there is none."""
+    """Returns the step of the newest checkpoint; 0 without one."""
     return max((name.step for name in checkpoint_ids(directory)), default=0)
 
 

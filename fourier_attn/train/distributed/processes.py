@@ -1,4 +1,4 @@
-"""Several processes that train one network: how they find each other, agree, and notice that one is lost."""
+"""Connects processes that train one network: they meet, wait for each other, and notice a lost one."""
 
 import atexit
 import contextlib
@@ -28,12 +28,12 @@ _questions = itertools.count()
 
 
 def is_primary() -> bool:
-    """Whether this is the process that writes files and speaks."""
+    """Returns whether this is the process that writes files and prints."""
     return jax.process_index() == 0
 
 
 def neighbours() -> int:
-    """How many processes there are on this machine, or in this container, this one included."""
+    """Returns the number of processes on this machine, or in this container, including this one."""
     if jax.process_count() == 1:
         return 1
     hosts = [_get(f"host/{i}") for i in range(jax.process_count())]
@@ -84,7 +84,7 @@ def _part(watch: Watch) -> None:
 
 
 def barrier(work: Callable[[], T], same: str = "") -> T:
-    """Does something in every process, and goes on in none before all have done it.
+    """Runs `work` in every process; none continues before all have done it.
 
     Where `work` may end early in one of them, it must not itself wait for the others.
 
@@ -96,14 +96,14 @@ def barrier(work: Callable[[], T], same: str = "") -> T:
     if jax.process_count() == 1:
         return work()
     result: Any = None
-    said = {"error": "", "of_the_system": False, "same": same}
+    outcome = {"error": "", "of_the_system": False, "same": same}
     try:
         result = work()
     except ValueError as error:
-        said |= {"error": str(error), "of_the_system": causes.of_the_system(error)}
+        outcome |= {"error": str(error), "of_the_system": causes.of_the_system(error)}
     number, client = next(_questions), table()
-    client.key_value_set(f"agree/{number}/{jax.process_index()}", json.dumps(said))
-    answers = [json.loads(_get(f"agree/{number}/{i}")) for i in range(jax.process_count())]
+    client.key_value_set(f"barrier/{number}/{jax.process_index()}", json.dumps(outcome))
+    answers = [json.loads(_get(f"barrier/{number}/{i}")) for i in range(jax.process_count())]
     for i, answer in enumerate(answers):
         if answer["error"]:
             kind = OSError if answer["of_the_system"] else ValueError
@@ -118,17 +118,17 @@ def barrier(work: Callable[[], T], same: str = "") -> T:
 
 
 def broadcast(work: Callable[[], T]) -> T:
-    """What process 0 finds, as JSON has it, in all processes."""
+    """Runs `work` on the primary process and returns its JSON result on every process."""
     if jax.process_count() == 1:
         return work()
-    key = f"told/{next(_questions)}"
+    key = f"broadcast/{next(_questions)}"
     if is_primary():
         table().key_value_set(key, json.dumps(work()))
     return json.loads(_get(key))
 
 
 def primary_first(work: Callable[[], T]) -> T:
-    """Like `agree`; process 0 does it before the others begin."""
+    """Runs `work` as `barrier` does, on the primary process before the others."""
     if is_primary():
         result = barrier(work)
         barrier(lambda: None)
@@ -138,7 +138,7 @@ def primary_first(work: Callable[[], T]) -> T:
 
 
 def _get(key: str) -> str:
-    """Waits for it; a signal is handled within a second."""
+    """Waits for a value; a signal is handled within a second."""
     while True:
         try:
             return table().blocking_key_value_get(key, 1000)
@@ -148,7 +148,10 @@ def _get(key: str) -> str:
 
 
 def _given(address: str | None, count: int | None, index: int | None) -> tuple[str, int, int] | None:
-    """What the arguments and the variables say, None if nothing. Raises: ValueError."""
+    """Returns the address, the number of processes and this one's index; None if nothing names them.
+
+    Raises: ValueError.
+    """
     named = [os.environ.get(name) for name in VARIABLES]
     address = address or named[0]
     values = []
@@ -183,7 +186,7 @@ def _detected() -> bool:
 
 
 def _patience() -> tuple[float, int]:
-    """In how many seconds all are to come, and the exit code where they do not.
+    """Returns the seconds in which all must come, and the exit code where they do not.
 
     That is 1, which means that another start may mend it, where the variable says how long: somebody starts
     processes at different times, as in pods.

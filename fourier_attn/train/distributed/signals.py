@@ -1,4 +1,4 @@
-"""Signals that stop a run between two steps."""
+"""Stops a run between two steps when a signal comes."""
 
 import os
 import signal
@@ -25,10 +25,9 @@ class Interrupted(KeyboardInterrupt):
 class StopSignals:
     """Notices SIGTERM, SIGHUP, Ctrl-C and `NOTICES` inside `with`, to act between two steps.
 
-    A second one ends it all, unless one of the two is a notice, which another signal may follow. SIGHUP and
-    notices stay ignored where they are, as `nohup` has it.
-
-    What is on the disk stays as it is then: a checkpoint has its name only once it is whole.
+    A second signal exits immediately, unless one of the two is a notice, which another signal may follow.
+    Earlier checkpoints are safe: a checkpoint has its name only once it is complete. SIGHUP and notices that
+    are ignored, as under `nohup`, stay ignored.
     """
 
     def __init__(self) -> None:
@@ -64,9 +63,9 @@ class StopSignals:
 
 
 class SharedStopSignals:
-    """The signals of all processes of a run: what has come to any of them stops all at the same step.
+    """Stops all processes of a run at the same step when a signal comes to any of them.
 
-    Each poll asks, and reads what was asked two polls ago, so that no step waits for the answer.
+    Each poll asks the others, and reads the answer to the poll before the last, so that no step waits.
     """
 
     def __init__(self, ours: StopSignals, placement: Placement):

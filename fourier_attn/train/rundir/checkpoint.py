@@ -1,4 +1,4 @@
-"""Checkpoints: Orbax, and what it does not do by itself, to notice that a file was damaged."""
+"""Saves and restores checkpoints with Orbax, and notices damaged files, which Orbax does not."""
 
 import contextlib
 import hashlib
@@ -28,7 +28,7 @@ KEPT = 2  # besides the one that is being written
 
 
 class CheckpointId(NamedTuple):
-    """Which state a checkpoint holds, in the order in which a run reaches them.
+    """Names the state that a checkpoint holds; sorted in the order in which a run reaches them.
 
     Args:
       step: training steps made.
@@ -47,7 +47,7 @@ class CheckpointId(NamedTuple):
 
 
 def checkpoint_ids(workdir: Path) -> list[CheckpointId]:
-    """The checkpoints of a run that are whole, the newest first."""
+    """Returns the complete checkpoints of a run, the newest first."""
     directory = workdir / "checkpoints"
     found = directory.iterdir() if directory.is_dir() else ()
     matches = [CHECKPOINT_ID.fullmatch(path.name) for path in found if path.is_dir()]
@@ -59,7 +59,7 @@ def _parse(match: re.Match[str]) -> CheckpointId:
 
 
 class Checkpoints:
-    """The checkpoints of one run, in `workdir/checkpoints/STEP`; the newest is kept, and two regular ones.
+    """Keeps the newest checkpoint of a run and two regular ones, in `workdir/checkpoints/STEP`.
 
     Saving is asynchronous and atomic: a checkpoint has its name once it is whole. An older one is removed
     after the files of the newer ones are on the disk, which Orbax itself does not see to. Beside the arrays
@@ -120,9 +120,9 @@ class Checkpoints:
         wanted: Callable[[CheckpointId], bool] = lambda name: True,
         earlier: Callable[[T], tuple[Any, Callable[[Any], T]]] | None = None,
     ) -> tuple[CheckpointId, T] | None:
-        """The newest sound state, with the structure, shapes and dtypes of `like`; None if none was saved.
+        """Returns the newest sound state, with the structure, shapes and dtypes of `like`; None without one.
 
-        A damaged one is said aloud and set aside, under another name; the one before it is taken.
+        A damaged one is reported and set aside, under another name; the one before it is restored.
 
         Args:
           wanted: which checkpoints will do.
@@ -141,7 +141,7 @@ class Checkpoints:
                 self._report(other, reason)
             return name, state
         lost = [f"{name} damaged: {reason}" for name, reason in damaged.items()]
-        lost += self._told(lambda: [path.name for path in self.directory.glob(f"{DAMAGED}*")])
+        lost += self._from_primary(lambda: [path.name for path in self.directory.glob(f"{DAMAGED}*")])
         if lost and len(damaged) == len(there):
             raise ValueError(
                 f"none of the checkpoints in {self.directory} is sound ({'; '.join(lost)}); "
@@ -160,35 +160,35 @@ class Checkpoints:
             self.reader.close()
             self.forms.close()
 
-    def _told(self, work: Callable[[], list[str]]) -> list[str]:
-        """What process 0 finds: to another one a file system may show it later."""
+    def _from_primary(self, work: Callable[[], list[str]]) -> list[str]:
+        """Returns what process 0 finds: a file system may show it to another process later."""
         return work() if self.read_only else processes.broadcast(work)
 
-    def _agreed(self, work: Callable[[], T]) -> T:
-        """The verdict of all processes. Raises: ValueError in all of them, if in one."""
+    def _together(self, work: Callable[[], T]) -> T:
+        """Runs `work` in all processes. Raises: ValueError in all of them, if in one."""
         return work() if self.read_only else processes.barrier(work)
 
     def _names(self) -> list[CheckpointId]:
-        found = self._told(lambda: [str(name) for name in checkpoint_ids(self.directory.parent)])
+        found = self._from_primary(lambda: [str(name) for name in checkpoint_ids(self.directory.parent)])
         return [_parse(match) for match in map(CHECKPOINT_ID.fullmatch, found) if match]
 
     def _read(
         self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
     ) -> Any:
-        """Raises: ValueError that says why a state is not sound."""
-        state, sums, complete = self._agreed(lambda: self._parts(name, like, earlier))
+        """Reads a state and compares its sums. Raises: ValueError that says why it is not sound."""
+        state, sums, complete = self._together(lambda: self._parts(name, like, earlier))
 
         def check() -> None:
             if _sums(state) != sums:  # which gathers what is split: all have their parts by now
                 raise ValueError("its contents do not match their SHA-256 sums")
 
-        self._agreed(check)
+        self._together(check)
         return complete(state)
 
     def _parts(
         self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
     ) -> tuple[Any, dict[str, str], Callable[[Any], Any]]:
-        """What this process reads of a state, the sums, and what makes today's state of it.
+        """Returns what this process reads of a state, the sums, and the function that completes it.
 
         Raises: ValueError that says why it is not sound; OSError where that cannot be found out.
         """
@@ -287,7 +287,7 @@ def _same(state: Any) -> Any:
 
 
 def _copy(leaf: Any) -> Any:
-    """In the host's memory; of an array of several processes Orbax itself makes one, but not of a CPU's."""
+    """Copies an array to the host; Orbax itself copies those of several processes, but not on CPU."""
     if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
         return np.array(leaf)
     return jnp.copy(leaf) if jax.default_backend() == "cpu" else leaf

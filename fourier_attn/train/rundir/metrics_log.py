@@ -1,4 +1,4 @@
-"""What a run writes while it goes on: metrics.jsonl and TensorBoard events."""
+"""Writes and reads a run's metrics: metrics.jsonl and TensorBoard events."""
 
 import json
 import math
@@ -59,7 +59,7 @@ class Writer:
 
 
 def strict_json(value: Any) -> str:
-    """JSON as everybody reads it: a number that is not finite is null."""
+    """Returns standard JSON, in which a number that is not finite is null."""
     return json.dumps(_strict(value), allow_nan=False)
 
 
@@ -72,13 +72,13 @@ def _strict(value: Any) -> Any:
 
 
 def read_lines(workdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`; a line cut off by a kill is left out.
+    """Returns the lines of a run's `metrics.jsonl`, without a last line that a kill has cut off.
 
-    Raises: ValueError for a line that is no JSON, or lacks step, epoch or split.
+    Raises: ValueError for a line that is not JSON, or lacks step, epoch or split.
     """
     path = workdir / "metrics.jsonl"
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    found = []
+    complete = []
     for number, line in enumerate(lines, 1):
         if line.endswith(b"\n"):
             try:
@@ -87,9 +87,9 @@ def read_lines(workdir: Path) -> list[dict[str, Any]]:
                     raise ValueError("its step is no whole number, or its split no name")
                 if type(values["epoch"]) not in (int, float) or not math.isfinite(values["epoch"]):
                     raise ValueError("its epoch is no number")
-                found.append(values)
+                complete.append(values)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
                     f"{path}, line {number} is damaged ({error}); mend it or move it away"
                 ) from error
-    return found
+    return complete
