@@ -5,7 +5,7 @@ import inspect
 import pkgutil
 import typing
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import flax.linen as nn
@@ -66,6 +66,7 @@ def public_ops() -> dict[str, Callable]:
 OPS = public_ops()
 
 
+@cache
 def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[str, Any]]:
     """Small arguments of every op: b examples of t tokens of width d, and of s source tokens."""
     x, source, heads = normal(b, t, d), normal(b, s, d, seed=1), normal(b, t, 2, d)
