@@ -1,45 +1,32 @@
-"""An engine from a mapping of its parameters, as configurations and earlier versions have written it."""
+"""An engine from a mapping of its parameters, as configurations have it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from fourier_attn.optics.drift import drifts
-from fourier_attn.optics.engine_spec import PLACES, Engine, watts
+from fourier_attn.optics.engine_spec import PLACES, Engine
 from fourier_attn.optics.parameter import parameters
-from fourier_attn.optics.parts import GROUPS, Device, Receiver
+from fourier_attn.optics.parts import GROUPS
 
-# What earlier versions had, and what it is now.
+# Parameters that no longer exist, and what to set instead.
 EARLIER = {"device_seed": "device.seed", "photons_fs": "laser.power_w, from which the photons follow"}
 
 
 def grouped(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters in their groups, of a mapping that has them so, or all in one as earlier versions did.
+    """Returns parameters in their groups, from a mapping that has them in groups or side by side.
 
-    There, `device_seed` was the device's `seed`, and `photons_fs` the photo-electrons of unit intensity, from
-    which `power_w` follows.
-
-    Raises: ValueError for a name that is unknown.
+    Raises: ValueError for a parameter that no longer exists.
     """
     found: dict[str, Any] = {}
-    photons = None
     for name, value in values.items():
-        name = {"device_seed": "seed"}.get(name, name)
-        if name == "photons_fs":
-            photons = value
-        elif name in PLACES:
+        if name in EARLIER:
+            raise ValueError(f"an engine's {name} is now {EARLIER[name]}")
+        if name in PLACES:
             found.setdefault(PLACES[name], {})[name] = value
         elif name in GROUPS:
             found[name] = found.get(name, {}) | dict(value)
         else:
             found[name] = value
-    if photons is not None:
-        receiver, device = found.get("receiver", {}), Device(**found.get("device", {}))
-        found.setdefault("laser", {})["power_w"] = watts(
-            photons,
-            found.get("frame_rate_hz", Engine.frame_rate_hz),
-            receiver.get("responsivity", Receiver.responsivity),
-            device.transmission,
-        )
     return found
 
 

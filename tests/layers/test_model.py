@@ -17,7 +17,7 @@ SOON = ("attention", "fourier", "identity")
 SOME = [*SOON, *(pytest.param(name, marks=pytest.mark.slow) for name in MIXERS if name not in SOON)]
 
 
-def small(mixer: str = "fourier", **changes: object) -> config.ConfigDict:
+def small(mixer: str = "fourier", **changes: object) -> config.Config:
     c = config.default(mixer).model
     c.update({"vocab": 11, "positions": 9, "depth": 2, "d": 8, "mlp": 12, "classes": 3}, **changes)
     return c

@@ -15,7 +15,7 @@ from fourier_attn.optics.from_dict import grouped
 from fourier_attn.optics.parameter import parameters
 from fourier_attn.optics.parts import GROUPS, Laser, Modulator
 
-EARLIER = {  # as an earlier version wrote it with a run
+SIDE_BY_SIDE = {  # parameters without their groups
     "shape": [4, 4],
     "encode": "complex",
     "dac_bits_amp": 8,
@@ -26,13 +26,13 @@ EARLIER = {  # as an earlier version wrote it with a run
     "insertion_loss_db": 15.0,
     "rin_db_hz": -145.0,
     "detection": "hybrid90",
-    "photons_fs": 1e5,
+    "power_w": 1e-6,
     "responsivity": 0.8,
     "tia_noise": 1e-11,
     "adc_range": "auto",
     "adc_bits": 8,
     "frame_rate_hz": 1e8,
-    "device_seed": 3,
+    "seed": 3,
     "averages": 2,
     "shift_pitch": None,
 }
@@ -63,26 +63,28 @@ def test_groups_are_trees_of_their_strengths() -> None:
         assert {what.kind for what in traced} <= {"number", "pair", "seed", "matrix", "rising", "factors"}
 
 
-def test_an_engine_of_earlier_versions_is_read() -> None:
-    engine = presets.build(EARLIER)
-    assert engine.photons == pytest.approx(1e5, rel=1e-12)
-    assert engine.laser.power_w == pytest.approx(1e5 * 1e8 * ELECTRON_C / 0.8 * 10**1.5)
+def test_an_engine_without_groups_is_read() -> None:
+    engine = presets.build(SIDE_BY_SIDE)
+    assert engine.photons == pytest.approx(1e-6 * 0.8 / ELECTRON_C / 1e8 / 10**1.5)
     assert (engine.shape, engine.averages, engine.device.seed) == ((4, 4), 2, 3)
     assert (engine.modulator.amp_noise_rms, engine.modulator.compensated) == (0.003, False)
     for group, name, _, value in every_parameter(engine):
-        if name in EARLIER and name != "shape":
-            assert value == EARLIER[name], (group, name)
-    assert grouped(grouped(EARLIER)) == grouped(EARLIER)
+        if name in SIDE_BY_SIDE and name != "shape":
+            assert value == SIDE_BY_SIDE[name], (group, name)
+    assert grouped(grouped(SIDE_BY_SIDE)) == grouped(SIDE_BY_SIDE)
+    for name, cure in (("device_seed", "device.seed"), ("photons_fs", "laser.power_w, from which")):
+        with pytest.raises(ValueError, match=f"an engine's {name} is now {cure}"):
+            presets.build(SIDE_BY_SIDE | {name: 3})
     now = {"shape": (4, 4), "receiver": {"adc_bits": 6}}
     assert grouped(now) == now
 
 
-def test_a_configuration_of_earlier_versions_is_read() -> None:
+def test_a_configuration_without_groups_is_read() -> None:
     values = config.default("fourier", engine="chip_11x11").to_dict()
-    values["model"]["mixer"] |= {"engine": EARLIER, "eval_engine": EARLIER | {"adc_bits": 4}}
+    values["model"]["mixer"] |= {"engine": SIDE_BY_SIDE, "eval_engine": SIDE_BY_SIDE | {"adc_bits": 4}}
     mixer = config.from_dict(json.loads(json.dumps(values))).model.mixer
-    assert presets.build(mixer.engine) == presets.build(EARLIER)
-    assert presets.build(mixer.eval_engine) == presets.build(EARLIER).replace(adc_bits=4)
+    assert presets.build(mixer.engine) == presets.build(SIDE_BY_SIDE)
+    assert presets.build(mixer.eval_engine) == presets.build(SIDE_BY_SIDE).replace(adc_bits=4)
     values["model"]["mixer"]["engine"] = {"bits": 4}
     with pytest.raises(ValueError, match="engine.bits is not a knob"):
         config.from_dict(values)

@@ -19,7 +19,7 @@ from fourier_attn.pretrained import architecture, files, names
 HYBRID = ("fourier", "attention", "linear", "fourier")
 
 
-def settings(mixer: str = "fourier", others: tuple[str, ...] = (), **changes: Any) -> config.ConfigDict:
+def settings(mixer: str = "fourier", others: tuple[str, ...] = (), **changes: Any) -> config.Config:
     """A small model."""
     c = config.default(mixer, others=others).model
     c.update({"vocab": 11, "positions": 8, "depth": 2, "d": 8, "mlp": 12} | changes)
@@ -29,7 +29,7 @@ def settings(mixer: str = "fourier", others: tuple[str, ...] = (), **changes: An
     return c
 
 
-def weights(c: config.ConfigDict) -> dict[str, Any]:
+def weights(c: config.Config) -> dict[str, Any]:
     arrays = published.draw(architecture.parameters(c))
     return traverse_util.unflatten_dict({path: jnp.asarray(a) for path, a in arrays.items()}, sep="/")
 
@@ -38,7 +38,7 @@ def flat(params: dict[str, Any]) -> dict[str, np.ndarray]:
     return {path: np.asarray(a) for path, a in traverse_util.flatten_dict(params, sep="/").items()}
 
 
-def inferred(shapes: dict[str, tuple[int, ...]], head: str) -> config.ConfigDict:
+def inferred(shapes: dict[str, tuple[int, ...]], head: str) -> config.Config:
     found = names.from_file(shapes, "f_net", head)
     own = {ours: name.restored(shapes[name.name]) for ours, name in found.items()}
     return architecture.inferred(own, head, "fourier", {})
@@ -51,7 +51,7 @@ def assert_same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> Non
         np.testing.assert_array_equal(array, other[path], err_msg=path)
 
 
-def round_trip(c: config.ConfigDict, path: Path) -> str:
+def round_trip(c: config.Config, path: Path) -> str:
     params = weights(c)
     style = pretrained.save(path, c, params, path.suffix[1:])
     read, back = pretrained.load(path)
@@ -107,7 +107,7 @@ def test_engines_come_back(tmp_path: Path) -> None:
     hybrid.others.circular.update({"shape": (4, 2), "kernel": (3, 1)})
     round_trip(hybrid, tmp_path / "hybrid.safetensors")
     values = json.loads(architecture.to_text(c))
-    values["mixer"]["engine"] = {"shape": [4, 4], "adc_bits": 5, "device_seed": 2}  # an earlier version's
+    values["mixer"]["engine"] = {"shape": [4, 4], "adc_bits": 5, "seed": 2}
     shapes = architecture.parameters(c)
     engine = architecture.from_text(json.dumps(values), shapes).mixer.engine
     assert (engine.receiver.adc_bits, engine.device.seed, engine.modulator.compensated) == (5, 2, False)
