@@ -30,10 +30,10 @@ from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.controls import Identity, Linear, Random
 from fourier_attn.layers.embed import POSITIONS, PatchEmbedding, TokenEmbedding
-from fourier_attn.layers.encoder import ACTIVATIONS, Encoder
+from fourier_attn.layers.encoder import ACTIVATIONS, Block, Encoder, norm_with
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.global_filter import GlobalFilter
-from fourier_attn.layers.heads import Features, Head, Pretraining, Question, mean
+from fourier_attn.layers.heads import HEADS, mean
 from fourier_attn.layers.initializers import CHOICES as INITIALIZERS
 from fourier_attn.layers.initializers import SMALL
 from fourier_attn.layers.lambdas import LambdaLayer
@@ -56,25 +56,6 @@ MIXERS: dict[str, type[nn.Module]] = {
 }
 
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
-
-# What makes the head, from the model part of the configuration.
-HEADS: dict[str, Callable[[Any], Callable[..., nn.Module]]] = {
-    "classes": lambda c: partial(Head, c["classes"], initializer=c["initializer"]),  # of the sequence
-    "score": lambda c: partial(
-        Head, 0, initializer=c["initializer"]
-    ),  # one number, of the sequence or of each of several choices
-    "tokens": lambda c: partial(Head, c["classes"], "tokens", c["initializer"]),  # classes of each token
-    "question": lambda c: partial(
-        Question, c["classes"], c["vocab"], initializer=c["initializer"]
-    ),  # classes of what is asked about the tokens
-    "spans": lambda c: partial(
-        Head, 2, "tokens", c["initializer"]
-    ),  # of each token as the first and the last of an answer
-    "pretraining": lambda c: partial(Pretraining, norm_eps=c["norm_eps"]),
-    "mlm": lambda c: partial(Pretraining, norm_eps=c["norm_eps"], nsp=False),
-    "nsp": lambda c: partial(Pretraining, norm_eps=c["norm_eps"], mlm=False),
-    "features": lambda c: Features,
-}
 
 # The knobs of the model. A mixer's are the fields of its layer.
 KNOBS = {
@@ -142,16 +123,6 @@ KNOBS = {
     ),
 }
 
-ENCODER = (
-    "mlp",
-    "activation",
-    "norm_eps",
-    "norm_position",
-    "dropout",
-    "mixer_dropout",
-    "initializer",
-)  # of these, as they are
-
 
 class Model(nn.Module):
     """A head on an encoder: head(x, pooled) with x = encoder(inputs), in float32.
@@ -218,21 +189,30 @@ def build(config: Any) -> Model:
     Raises: ValueError for an unknown mixer, a field that the mixer does not have, and sizes that do not fit.
     """
     check("model.", KNOBS, config)
-    embedding = EMBEDDINGS[config["inputs"]]
-    embed_fields = [field.name for field in dataclasses.fields(embedding) if field.name in KNOBS]
-    values = {name: config[name] for name in embed_fields if name != "dtype"}
     if config["inputs"] == "patches":
         _check_image(config)
-        values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-    embed = partial(embedding, **values)
+    embedding, pre = EMBEDDINGS[config["inputs"]], config["norm_position"] == "pre"
     encoder = partial(
-        Encoder,
-        embed=embed,
-        mixers=_mixers(config),
-        **{key: config[key] for key in ENCODER},
+        _with_options(Encoder, config),
+        embed=_with_options(embedding, config),
+        blocks=tuple(partial(_with_options(Block, config), mixer=mixer) for mixer in _mixers(config)),
+        norm=partial(norm_with, config["norm_eps"]) if pre else None,
         dtype=jnp.dtype(config["dtype"]),
     )
-    return Model(encoder, HEADS[config["head"]](config), config["pooling"], config["masked"], embedding.axes)
+    head = _with_options(HEADS[config["head"]], config, outputs=config["classes"])
+    return Model(encoder, head, config["pooling"], config["masked"], embedding.axes)
+
+
+def _with_options(factory: Any, config: Any, **others: Any) -> Callable[..., nn.Module]:
+    """Gives a module's factory each option, or other value, that is a field of it and not given yet.
+
+    The encoder hands its dtype on itself.
+    """
+    module, given = getattr(factory, "func", factory), getattr(factory, "keywords", {})
+    options = {name: config[name] for name in KNOBS if name != "dtype"} | others
+    names = {field.name for field in dataclasses.fields(module)} & options.keys() - given.keys()
+    values = {name: options[name] for name in names}
+    return partial(factory, **{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
 
 
 def _check_image(config: Any) -> None:
@@ -266,7 +246,8 @@ def layout(config: Any) -> tuple[str, ...]:
 def engines(network: Model) -> list[tuple[Engine, ...]]:
     """The engines of each block, of training first; none where it is exact."""
     found = []
-    for mixer in _keywords(network.encoder)["mixers"]:
+    for block in _keywords(network.encoder)["blocks"]:
+        mixer = _keywords(block)["mixer"]
         given = (_keywords(mixer).get(name) for name in fields.engines(mixer.func))
         found.append(tuple(engine for engine in given if engine is not None))
     return found
@@ -279,12 +260,18 @@ def _keywords(factory: Any) -> dict[str, Any]:
 
 def with_engines(network: Model, change: Callable[[Engine], Engine], which: int = 0) -> Model:
     """The model with one of the `engines` of each block, changed, for training and for evaluation."""
-    found = []
-    for mixer, given in zip(_keywords(network.encoder)["mixers"], engines(network), strict=True):
+    blocks = []
+    for block, given in zip(_keywords(network.encoder)["blocks"], engines(network), strict=True):
+        mixer = _keywords(block)["mixer"]
         names = fields.engines(mixer.func) if given else ()
         changed = {name: change(given[which]) if i == 0 else None for i, name in enumerate(names)}
-        found.append(partial(mixer, **changed))
-    return network.clone(encoder=partial(network.encoder, mixers=tuple(found)))
+        blocks.append(partial(block, mixer=partial(mixer, **changed)))
+    return network.clone(encoder=partial(network.encoder, blocks=tuple(blocks)))
+
+
+def with_remat(network: Model, remat: str) -> Model:
+    """Returns the same model with another `Encoder.remat`, which changes memory and time only."""
+    return network.clone(encoder=partial(network.encoder, remat=remat))
 
 
 def example(config: Any) -> jax.ShapeDtypeStruct:

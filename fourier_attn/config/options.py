@@ -10,6 +10,7 @@ from typing import Any
 from fourier_attn import model
 from fourier_attn.data.knobs import KNOBS as DATA
 from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
+from fourier_attn.layers.encoder import REMAT
 from fourier_attn.layers.fourier import OPTIONS
 
 Config = Any  # a ConfigDict, whose keys type checkers do not know
@@ -68,6 +69,12 @@ TRAIN = {
     ),
     "mesh": Knob("", 'devices along each axis, as "data=4,fsdp=2"; "": by seed, then by data'),
     "accumulate": Knob(1, "micro-batches per step; the gradient is that of the whole batch", at_least(1)),
+    "remat": Knob(
+        "none",
+        'activations that the backward pass computes again: "none", or those in each "block": less memory, '
+        "more time",
+        one_of(*REMAT),
+    ),
     "log_every": Knob(50, "steps", at_least(1)),
     "save_every": Knob(500, "steps between checkpoints, besides one per epoch", at_least(1)),
     "skip_limit": Knob(

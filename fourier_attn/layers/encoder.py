@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
 from fourier_attn.layers.fields import dtype_of
 from fourier_attn.ops.arguments import takes_arrays
@@ -17,7 +19,13 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": partial(nn.gelu, approximate=True),
     "gelu_erf": partial(nn.gelu, approximate=False),
 }
+REMAT = ("none", "block")
 OPTIONS = {"activation": tuple(ACTIVATIONS), "norm_position": ("post", "pre")}
+
+
+def norm_with(eps: float, **fields: Any) -> nn.LayerNorm:
+    """Makes a normalisation whose variance is exact for means that are far from 0."""
+    return nn.LayerNorm(eps, use_fast_variance=False, **fields)
 
 
 class Block(nn.Module):
@@ -60,17 +68,12 @@ class Block(nn.Module):
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
         for field, choices in OPTIONS.items():
-            if getattr(self, field) not in choices:
-                names = ", ".join(choices)
-                raise ValueError(f"{field}={getattr(self, field)!r} is unknown; choose one of {names}")
+            check_choice(field, getattr(self, field), choices)
         drop = partial(nn.Dropout, deterministic=not train)
         dense = partial(nn.Dense, dtype=self.dtype, dot_general=matrix_dot_general)
-        norm = partial(nn.LayerNorm, epsilon=self.norm_eps, use_fast_variance=False, dtype=self.dtype)
-        mixer, mixer_norm, mlp_norm = (
-            self.mixer(**dtype_of(self.mixer, self.dtype), name="mixer"),
-            norm(name="mixer_norm"),
-            norm(name="mlp_norm"),
-        )
+        norm = partial(norm_with, self.norm_eps, dtype=self.dtype)
+        mixer = self.mixer(**dtype_of(self.mixer, self.dtype), name="mixer")
+        mixer_norm, mlp_norm = norm(name="mixer_norm"), norm(name="mlp_norm")
         begin = partial(initializers.dense, self.initializer)
 
         def mix(x: Array) -> Array:
@@ -88,34 +91,35 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """An embedding, then one block for each mixer, and with norm_position "pre" a last normalisation, `norm`.
+    """An embedding, then the blocks, and after them a normalisation if there is one.
 
         >>> from fourier_attn.layers.embed import TokenEmbedding
         >>> from fourier_attn.layers.controls import Identity
         >>> embed = partial(TokenEmbedding, vocab=9, positions=3, d=4)
-        >>> encoder, ids = Encoder(embed=embed, mixers=[Identity, Identity], mlp=8), jnp.array([[2, 5, 8]])
+        >>> block = partial(Block, Identity, mlp=8)
+        >>> encoder, ids = Encoder(embed=embed, blocks=[block, block]), jnp.array([[2, 5, 8]])
         >>> encoder.init_with_output(jax.random.key(0), ids)[0][0].shape
         (1, 3, 4)
 
     Args:
       embed: makes the embedding, whose parameters stand in the encoder's own scope.
-      mixers: makes each block's mixer.
-      mlp, activation, norm_eps, norm_position, mixer_dropout, initializer, dtype: see `Block`.
-      dropout: rate after the embedding and after every MLP.
+      blocks: each makes a block, a module like `Block`.
+      norm: makes the last normalisation, for blocks with norm_position "pre"; None: there is none.
+      dropout: rate after the embedding.
+      remat: "block": the backward pass computes the activations inside each block again, instead of keeping
+        them; "none": all are kept. The results are the same.
+      dtype: of the computation, handed to the modules above.
     Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
       tied, or None.
     Masking: see the mixers.
+    Raises: ValueError for another remat.
     """
 
     embed: Callable[..., nn.Module]
-    mixers: Sequence[Callable[..., nn.Module]]
-    mlp: int
-    activation: str = "relu"
-    norm_eps: float = 1e-5
+    blocks: Sequence[Callable[..., nn.Module]]
+    norm: Callable[..., nn.Module] | None = None
     dropout: float = 0.0
-    mixer_dropout: float = 0.0
-    initializer: str = "fan_in"
-    norm_position: str = "post"
+    remat: str = "none"
     dtype: jnp.dtype = jnp.dtype("float32")
 
     @nn.compact
@@ -128,24 +132,18 @@ class Encoder(nn.Module):
         mask: Bool[Array, "b t"] | None = None,
         train: bool = False,
     ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"] | None]:
+        check_choice("remat", self.remat, REMAT)
         embedding = self.embed(dtype=self.dtype, name="embed")
         nn.share_scope(self, embedding)
         x, table = embedding(inputs, types=types, train=train)
         x = nn.Dropout(self.dropout, deterministic=not train, name="drop")(x)
-        for layer, mixer in enumerate(self.mixers):
-            block = Block(
-                mixer,
-                self.mlp,
-                self.activation,
-                self.norm_eps,
-                self.mixer_dropout,
-                self.dropout,
-                self.initializer,
-                self.norm_position,
-                self.dtype,
-                name=f"block_{layer}",
-            )
-            x = block(x, mask=mask, train=train)
-        if self.norm_position == "pre":
-            x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, dtype=self.dtype, name="norm")(x)
+
+        def run(block: nn.Module, x: Array, mask: Array | None) -> Array:
+            return block(x, mask=mask, train=train)
+
+        run_block = nn.remat(run) if self.remat == "block" else run
+        for layer, make_block in enumerate(self.blocks):
+            x = run_block(make_block(dtype=self.dtype, name=f"block_{layer}"), x, mask)
+        if self.norm is not None:
+            x = self.norm(dtype=self.dtype, name="norm")(x)
         return x, table

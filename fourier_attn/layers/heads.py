@@ -1,5 +1,6 @@
 """What stands after the blocks: one vector of a sequence, and what a task wants to know."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -171,3 +172,17 @@ class Pretraining(nn.Module):
         if self.nsp:
             outputs["nsp"] = nn.Dense(2, kernel_init=SMALL, name="nsp")(pooled)
         return outputs
+
+
+# What makes each head; the model gives it those of its fields that are left open.
+HEADS: dict[str, Callable[..., nn.Module]] = {
+    "classes": Head,  # of the sequence
+    "score": partial(Head, outputs=0),  # one number, of the sequence or of each of several choices
+    "tokens": partial(Head, of="tokens"),  # classes of each token
+    "question": Question,  # classes of what is asked about the tokens
+    "spans": partial(Head, outputs=2, of="tokens"),  # each token as the first and the last of an answer
+    "pretraining": Pretraining,
+    "mlm": partial(Pretraining, nsp=False),
+    "nsp": partial(Pretraining, mlm=False),
+    "features": Features,
+}

@@ -199,7 +199,7 @@ class Run:
         self.per_epoch = self.splits.train.steps_per_epoch
         self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # an epoch for nothing is too much
         self.train_step = make_train_step(
-            self.network,
+            model.with_remat(self.network, config.train.remat),
             self.optimizer,
             self.objective,
             self.seeds,

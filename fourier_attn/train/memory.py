@@ -87,7 +87,8 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     t = tokens(config)
     rows, e, seeds = c.batch * t, m.emb or m.d, config.train.seeds // mesh["seed"]
     split, parts = mesh["data"] * mesh["fsdp"], config.train.accumulate
-    item = np.dtype(np.float32).itemsize
+    item, inside = np.dtype(np.float32).itemsize, 2 * m.d + m.mlp
+    kept = m.depth * m.d + inside if config.train.remat == "block" else m.depth * inside
     mlp = {"mlp_in": {"kernel": _array(m.d, m.mlp)}, "mlp_out": {"kernel": _array(m.mlp, m.d)}}
     squares = [
         {"tokens": _array(fields["length"], fields["length"]), "features": _array(m.d, m.d)}
@@ -102,7 +103,7 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
         "the mixers' matrices (model.d, model.positions)": _held(config, mesh, squares),
     }
     needed["activations (data.batch, data.length, model.d, model.mlp)"] = (
-        (2 if m.dtype == "bfloat16" else item) * seeds * rows // (parts * split) * m.depth * (2 * m.d + m.mlp)
+        (2 if m.dtype == "bfloat16" else item) * seeds * rows // (parts * split) * kept
     )
     engines = [model.engine_of({"name": name, **fields}) for name, fields in mixers.items()]
     needed["a field of light (model.mixer.engine.shape)"] = sum(

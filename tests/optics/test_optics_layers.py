@@ -134,7 +134,7 @@ def test_an_engine_is_configured_parameter_by_parameter() -> None:
     c.model.mixer.eval_engine = "hostile"
     again = config.from_dict(c.to_dict())  # as it is written with a run
     for built in (model.build(c.model), model.build(again.model)):
-        fields = built.encoder.keywords["mixers"][0].keywords
+        fields = built.encoder.keywords["blocks"][0].keywords["mixer"].keywords
         expected = preset("demonstrator_5x5").replace(adc_bits=6, shift_pitch=(0.1, 0.0))
         assert fields["engine"] == expected
         assert fields["eval_engine"] == preset("hostile")
