@@ -199,13 +199,14 @@ class Run:
         self.per_epoch = self.splits.train.steps_per_epoch
         self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # an epoch for nothing is too much
         self.train_step = make_train_step(
-            model.with_remat(self.network, config.train.remat),
+            self.network,
             self.optimizer,
             self.objective,
             self.seeds,
             config.train.accumulate,
             self.skip_limit,
             self.placement,
+            config.train.remat,
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(self.directory)

@@ -138,6 +138,7 @@ def make_train_step(
     accumulate: int = 1,
     skip_limit: int = 10,
     placement: Placement | None = None,
+    remat: str = "none",
 ) -> Callable[[State, Batch, Key], State]:
     """Returns the jitted training step, (state, batch, key) -> state; the old state's memory is reused.
 
@@ -147,7 +148,12 @@ def make_train_step(
     whose loss or gradient is not finite is skipped and counted: with a gradient of finite norm the updates of
     all `OPTIMIZERS` are finite. The count begins anew with each update that is made, until it has reached
     `skip_limit`.
+
+    Args:
+      remat: "block": activations inside the blocks are computed again for the gradient, see
+        `fourier_attn.layers.encoder.Encoder`.
     """
+    network = model.with_remat(network, remat)
 
     def loss(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[jax.Array, metrics.Sums]:
         draws = {"dropout": key, "noise": jax.random.fold_in(key, 0)}
@@ -198,7 +204,16 @@ def make_train_step(
 
     devices = placement.parts("seed") if placement else None
     over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name=devices)
-    return jax.jit(_placed(over_seeds if seeds > 1 else train_step, placement), donate_argnums=0)
+    step = _placed(over_seeds if seeds > 1 else train_step, placement)
+    return jax.jit(step, donate_argnums=0, compiler_options=_compiler_options(remat, placement))
+
+
+def _compiler_options(remat: str, placement: Placement | None) -> dict[str, str] | None:
+    """Keeps the barriers of `remat`, which XLA for CPUs drops before it merges equal computations."""
+    platform = placement.mesh.devices.flat[0].platform if placement else jax.default_backend()
+    if remat == "none" or platform != "cpu":
+        return None
+    return {"xla_disable_hlo_passes": "cse_barrier_expander"}
 
 
 def _health(
