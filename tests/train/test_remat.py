@@ -26,11 +26,13 @@ def settings(mixer: str, engine: str | None = None) -> config.Config:
     c.model.update({"depth": 2, "d": 8, "mlp": 16, "vocab": 20, "positions": 16})
     c.model.update({"dropout": 0.3, "mixer_dropout": 0.3, "token_dropout": 0.3})
     if engine:
-        c.model.mixer.engine.shape = (16, 16)
+        c.model.mixer.engine.shape, c.model.depth = (32, 32), 1  # one frame: fast to compile
     return config.fit_length(c)
 
 
-@pytest.mark.parametrize(("mixer", "engine"), [("attention", None), ("fourier", "chip_11x11")])
+@pytest.mark.parametrize(
+    ("mixer", "engine"), [("attention", None), pytest.param("fourier", "chip_11x11", marks=pytest.mark.slow)]
+)
 def test_loss_and_gradients_are_the_same(mixer: str, engine: str | None) -> None:
     """With dropout of every kind, and with the noise of an engine."""
     c = settings(mixer, engine)
@@ -82,6 +84,7 @@ def test_the_check_of_memory_counts_what_is_kept() -> None:
     assert less * c.model.depth * inside == kept * (c.model.depth * d + inside)
 
 
+@pytest.mark.slow
 def test_checkpoints_are_exchanged(toy: config.Config, tmp_path: Path) -> None:
     """A run with it has the state of a run without it, so that it resumes from that one's checkpoints."""
     toy.train.epochs, toy.model.dropout = 1, 0.3
