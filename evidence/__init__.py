@@ -1,1 +1,1 @@
-"""What this repository claims: the trained suite, its report, and the tables of README and the pages."""
+"""Trains, reports and tabulates what this repository claims; not part of the wheel."""

@@ -1,1 +1,1 @@
-"""The report on the suite: comparisons written down beforehand, tables and figures."""
+"""Reports on the suite: comparisons written down beforehand, tables and figures."""

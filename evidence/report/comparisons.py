@@ -1,4 +1,4 @@
-"""The comparisons, written down before any test set was read: who against whom, and with which margin."""
+"""Defines the comparisons as written down before any test set was read: models and margins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MARGIN, LEVEL = 0.01, 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """The claim that `model` is not worse than `against`, or that it is better.
+    """Claims that `model` is not worse than `against`, or that it is better.
 
     Args:
       better: whether the claim is that it is better; otherwise that it loses less than `MARGIN`.
@@ -29,7 +29,7 @@ class Comparison:
 
     @property
     def bound(self) -> float:
-        """The hypothesis that is tested: model - against is at most this."""
+        """Returns the bound of the tested hypothesis: model - against is at most this."""
         return 0.0 if self.better else -MARGIN
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ COMPARISONS: dict[str, tuple[Comparison, ...]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out of a comparison.
+    """Holds the result of a comparison.
 
     Args:
       p, adjusted: of its hypothesis, alone and among all comparisons (Holm).
@@ -70,7 +70,7 @@ class Verdict:
 
 
 def decide(comparisons: tuple[Comparison, ...], right: Mapping[str, np.ndarray]) -> list[Verdict]:
-    """The verdict on each comparison, with p-values adjusted for all of them.
+    """Returns the verdict on each comparison, with p-values adjusted for all of them.
 
     Args:
       right: of each model, whether its answers are right (bool), seeds x examples. All comparisons count for

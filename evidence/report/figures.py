@@ -1,4 +1,4 @@
-"""The figures of the report."""
+"""Plots the figures of the report."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ Groups = Mapping[str, Sequence[Finding]]
 
 @style.styled()
 def curves(groups: Groups) -> Figure:
-    """The metric on validation over epochs with bands over seeds: each model in a panel, the others in grey.
+    """Plots validation over epochs with bands over seeds, each model in a panel, the others in grey.
 
     What is seen is where the seeds are; wider bands are cut.
     """
@@ -72,7 +72,7 @@ def limits(values: Sequence[float]) -> tuple[float, float]:
 
 @style.styled()
 def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
-    """Accuracy over epochs of two models in a panel: on validation with bands over seeds, in training dashed.
+    """Plots accuracy over epochs of two models in a panel: validation with bands over seeds, training dashed.
 
     What is seen is where the seeds are; wider bands are cut.
     """
@@ -100,7 +100,7 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
 
 
 def training(findings: Sequence[Finding]) -> list[list[float]]:
-    """After each epoch, the metric in training of all seeds."""
+    """Returns the metric in training of all seeds after each epoch."""
     metric, length = findings[0]["metric"], min(len(found["epochs"]) for found in findings)
     return [
         [number(found["epochs"][epoch]["train"].get(metric)) for found in findings] for epoch in range(length)
@@ -109,7 +109,7 @@ def training(findings: Sequence[Finding]) -> list[list[float]]:
 
 @style.styled()
 def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
-    """The score of each model, the best on top, and over core-hours, parameters and the engine's joules.
+    """Plots the score of each model, the best on top, and over core-hours, parameters and joules.
 
     The score of each seed, small, their mean, and its 95 % interval, with an arrow where it goes on beyond
     the seeds of all. In the other panels a model has its number.
@@ -158,7 +158,7 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
 
 @style.styled()
 def forest(verdicts: Sequence[Verdict]) -> Figure:
-    """Each comparison's difference with its interval, and the bound that its claim needs to stay above."""
+    """Plots each comparison's difference with its interval, and the bound that its claim must exceed."""
     figure = style.figure(height=0.3 * len(verdicts) + 0.8)
     axes = figure.subplots()
     for row, v in enumerate(verdicts):
@@ -175,7 +175,7 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
 
 @style.styled()
 def expected(groups: Groups) -> Figure:
-    """The best validation accuracy to be expected after some hours of trials, for each mixer.
+    """Plots the expected best validation accuracy of each mixer over hours of trials.
 
     Bars are one standard error of so many validation examples, the same for all trials.
     """

@@ -1,4 +1,4 @@
-"""GLUE as FNet's table has it: a score for each task, and the mean over tasks without failures."""
+"""Makes GLUE's table like FNet's: a score for each task, and the mean over tasks without failures."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ def score(found: Finding) -> float:
 
 
 def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """A line for each kind of network: mean and deviation over seeds of each task, and the mean of the tasks.
+    """Lists mean and deviation over seeds of each task, and the mean of the tasks, by kind of network.
 
     Args:
       groups: by "TASK-KIND".

@@ -1,4 +1,4 @@
-"""The tables of the report on finished cells."""
+"""Makes the tables of the report on finished cells."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ PAIRS = {
 
 
 def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """A line for each model, the best first."""
+    """Lists the scores of each model, the best first."""
     metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
     lines = []
     scores = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
@@ -108,7 +108,7 @@ def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0
 
 
 def swept(directory: Path) -> Iterator[str]:
-    """What sweeps over bits, noise and devices have found, where there are files of studies.robustness."""
+    """Yields the sections on sweeps over bits, noise and devices, one for each file of studies.robustness."""
     for path in sorted(directory.glob("robustness-*.json")):
         document = read_document(path)
         whose = [document] if "command" in document else document["rows"]
@@ -120,12 +120,12 @@ def swept(directory: Path) -> Iterator[str]:
 
 
 def joules(found: Finding) -> dict[str, float] | None:
-    """What the engine takes for an example, typically and with parts at their best and worst: an estimate."""
+    """Estimates what the engine takes for an example, typically and with parts at their best and worst."""
     return example_joules(cells.EVERY[found["cell"]].read(), Options())
 
 
 def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
-    """The trials, and what can be said of them."""
+    """Yields the section on trials of settings."""
     yield settings_table(groups)
     tried = {name.partition("-rate-")[0] for name in groups}
     others = [model.name for model in cells.MODELS["1"] if model.name not in tried]
@@ -181,7 +181,7 @@ def difference_cells(verdict: Verdict) -> tuple[str, str]:
 
 
 def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Where the cells were trained, in small print."""
+    """Says in small print where the cells were trained."""
     origins = {
         f"{machine(found['hardware'])}; commit {(found['commit'] or 'unknown')[:9]}; {found['date'][:10]}"
         for findings in groups.values()

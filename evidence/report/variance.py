@@ -1,4 +1,4 @@
-"""What makes the accuracies of networks differ: seeds, splits, devices; a section of the report."""
+"""Writes the section of the report on what makes accuracies differ: seeds, splits, devices."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from evidence.suite.ledger import Ledger, score
 
 
 def components(ledger: Ledger, tier: str) -> Iterator[str]:
-    """Standard deviations over seeds and splits, together and apart, and over the devices of engines."""
+    """Yields standard deviations over seeds and splits, together and apart, and over devices of engines."""
     if tier not in cells.APART:
         return
     model, _ = cells.APART[tier]
@@ -41,13 +41,13 @@ def components(ledger: Ledger, tier: str) -> Iterator[str]:
 
 
 def varied(values: Sequence[float]) -> list[str]:
-    """Degrees of freedom, the standard deviation, and its 95 % interval (normal values)."""
+    """Formats degrees of freedom, the standard deviation, and its 95 % interval (normal values)."""
     deviation, (low, high) = statistics.spread(values), statistics.spread_interval(values)
     return [str(len(values) - 1), f"{deviation:.2f}", f"{low:.2f} to {high:.2f}"]
 
 
 def devices(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Of each run with the engine's noise, the accuracy of every device (%), the mean over bits.
+    """Returns the accuracy of every device in %, a mean over bits, for each run with the engine's noise.
 
     The same device at several numbers of bits is one device.
     """
@@ -59,5 +59,5 @@ def devices(rows: Sequence[Row]) -> dict[str, list[float]]:
 
 
 def anchor(path: Path) -> str:
-    """Of a sweep's section in the report."""
+    """Returns the anchor of a sweep's section in the report."""
     return f"accuracy-over-bits-and-noise-{path.stem.removeprefix('robustness-')}"

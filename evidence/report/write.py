@@ -1,4 +1,4 @@
-"""The report on the evidence: python -m evidence.report.write --results=results/evidence/imdb
+"""Writes the report on the evidence: python -m evidence.report.write --results=results/evidence/imdb
 
 report.md and its figures, from the files of finished cells alone. Cells that are not finished, or were
 trained by different code, are an error unless --partial is given; the report then says so.
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def cautions(ledger: Ledger) -> list[str]:
-    """What a reader has to know beforehand."""
+    """Returns what a reader has to know beforehand."""
     return [
         *(f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()),
         *missing(ledger),
@@ -97,7 +97,7 @@ def cautions(ledger: Ledger) -> list[str]:
 
 
 def missing(ledger: Ledger) -> Iterator[str]:
-    """Cells of tiers that have begun and are not finished, by tier."""
+    """Yields the unfinished cells of tiers that have begun."""
     for tier in tiers(ledger):
         left = Counter(cell.model for cell in suite.cells(tier) if cell.name not in ledger.findings)
         if left:
@@ -116,7 +116,7 @@ def earlier(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
-    """Which cells of a tier were trained by other code, or tested on other rows than they should have been.
+    """Yields cells of a tier that were trained by other code, or tested on other rows than they should be.
 
     Test rows are the same where task, split, knobs of the data and start are: words are numbered as the
     training reviews, or the tokenizer of the weights, have them. Which cells began with other weights than
@@ -145,13 +145,13 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def tiers(ledger: Ledger) -> list[str]:
-    """Those with a finished cell, in the order of the suite."""
+    """Returns the tiers with a finished cell, in the order of the suite."""
     there = {found["tier"] for found in ledger.findings.values()}
     return [tier for tier in suite.MODELS if tier in there]
 
 
 def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
-    """Of models with at least two seeds, whether each answer is right: seeds x examples."""
+    """Returns whether each answer is right (seeds x examples) of models with at least two seeds."""
     return {
         name: np.array([unpack(found["right"]) for found in findings])
         for name, findings in groups.items()
@@ -160,7 +160,7 @@ def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
 
 
 def report(ledger: Ledger) -> str:
-    """The text of report.md."""
+    """Returns the text of report.md."""
     return "\n".join(report_lines(ledger)) + "\n"
 
 
@@ -200,7 +200,7 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
 
 
 def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequence[Finding]]]:
-    """What can be compared: models alike in size, and "-engines", those on engines with their exact twins."""
+    """Groups models that can be compared: alike in size, or on engines with exact twins ("-engines")."""
     found = {"": {}, "-engines": {}}
     for name, findings in groups.items():
         found["-engines" if name.endswith(suite.TWINS) else ""][name] = findings
@@ -208,7 +208,7 @@ def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequen
 
 
 def pairs(tier: str, groups: Mapping[str, Sequence[Finding]]) -> list[tuple[str, str]]:
-    """The articles' pairs of which both are there."""
+    """Returns the articles' pairs of which both models have results."""
     return [couple for couple in PAIRS.get(tier, ()) if groups.keys() >= set(couple)]
 
 
@@ -231,7 +231,7 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
 
 
 def costs(groups: Mapping[str, Sequence[Finding]]) -> Figure:
-    """The figure of score and cost."""
+    """Plots score and cost."""
     energies = {name: joules(findings[0]) for name, findings in groups.items()}
     spent = {name: energy["typical"] for name, energy in energies.items() if energy}
     return figures.costs(groups, spent)
