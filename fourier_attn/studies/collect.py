@@ -17,6 +17,8 @@ from absl import flags
 from fourier_attn import command, paths, provenance
 from fourier_attn.config import Config, default
 from fourier_attn.data import task_of
+from fourier_attn.layers.fields import LENGTHS, named
+from fourier_attn.model import find_mixer
 from fourier_attn.studies import runs
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -85,12 +87,14 @@ def config_name(line: str | None) -> str | None:
 
 def differing(flat: dict[str, Any]) -> dict[str, Any]:
     """Knobs that are not the defaults of the run's mixer and task, without those that the run sets itself."""
-    usual = plain(default(flat["model.mixer.name"], flat["data.task"]))
+    mixer = flat["model.mixer.name"]
+    usual = plain(default(mixer, flat["data.task"]))
+    fitted = {f"model.mixer.{name}" for name in named(find_mixer(mixer), LENGTHS)}
     parts = tuple(f"{name}." for name in usual)  # an engine is None, or has parameters of its own
     known = {name for name in flat if name in usual or name.startswith(parts)}
     return {
         name: flat[name]
-        for name in sorted(known - {*APART, *config_file.FREE_KEYS})
+        for name in sorted(known - {*APART, *config_file.FREE_KEYS, *fitted})
         if name not in usual or flat[name] != usual[name]
     }
 
