@@ -192,7 +192,7 @@ def build(config: Any) -> Model:
     if config["inputs"] == "patches":
         _check_image(config)
     embedding, pre = EMBEDDINGS[config["inputs"]], config["norm_position"] == "pre"
-    encoder = partial(
+    encoder: Any = partial(
         _with_options(Encoder, config),
         embed=_with_options(embedding, config),
         blocks=tuple(partial(_with_options(Block, config), mixer=mixer) for mixer in _mixers(config)),

@@ -115,7 +115,7 @@ def find_optimizer(name: str) -> None:
     check_choice("optim.name", name, OPTIMIZERS)
 
 
-def _add_optimizer(name: str, make: Any) -> None:
+def _add_optimizer(name: str, make: Make) -> None:
     if not callable(make):
         raise ValueError(f"the optimizer {name!r} is {make!r}; give a function of the optim part")
     if name in BUILT_IN:
