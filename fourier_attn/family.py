@@ -1,5 +1,6 @@
 """The family of FNet's paper: its architectures and sizes, as configurations of the one model."""
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default, fit_length
 
 # name -> mixer of all blocks; the hybrid has attention in two of them
@@ -41,10 +42,8 @@ def family(
     Raises: ValueError for an unknown name or size, and for attention or where of another one than "hybrid".
     Source: Lee-Thorpe et al., arXiv 2105.03824; sizes base and large also Devlin et al., arXiv 1810.04805.
     """
-    if name not in ARCHITECTURES:
-        raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(ARCHITECTURES)}")
-    if size not in SIZES:
-        raise ValueError(f"size={size!r} is unknown; choose one of {', '.join(SIZES)}")
+    check_choice("name", name, ARCHITECTURES)
+    check_choice("size", size, SIZES)
     hybrid = name == "hybrid"
     if not hybrid and (attention, where) != (None, None):
         raise ValueError(
@@ -87,6 +86,5 @@ def placed(depth: int, count: int, where: str, mixer: str, other: str = "attenti
         "mixed": [j * depth // count for j in range(count)],
         "top": range(depth - count, depth),
     }
-    if where not in chosen:
-        raise ValueError(f"where={where!r} is unknown; choose one of {', '.join(chosen)}")
+    check_choice("where", where, chosen)
     return tuple(other if n in chosen[where] else mixer for n in range(depth))

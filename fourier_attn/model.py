@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from fourier_attn import plugins
+from fourier_attn.choices import check_choice
 from fourier_attn.knobs import (
     Knob,
     at_least,
@@ -337,8 +338,7 @@ def find_mixer(name: str) -> type[nn.Module]:
     """
     if name not in MIXERS and (found := plugins.entry("mixers", name)) is not None:
         _add_mixer(name, found)
-    if name not in MIXERS:
-        raise ValueError(f"model.mixer.name={name!r} is unknown; choose one of {', '.join(MIXERS)}")
+    check_choice("model.mixer.name", name, MIXERS)
     return MIXERS[name]
 
 
