@@ -36,7 +36,7 @@ class Plain(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any, *, mask: Any = None, train: bool = False) -> Any:
-        return self.param("rate", nn.initializers.ones, (self.length,))[0] * x
+        return self.param(self.dtype, nn.initializers.ones, (self.length,))[0] * x
 
 
 class Declared(nn.Module):
@@ -86,15 +86,11 @@ def test_plain_fields_reach_the_layer() -> None:
     c = config.default("plain")
     c.model.update({"depth": 1, "d": 4, "mlp": 4, "vocab": 9})
     network = model.build(c.model)
-    params: Any = network.init(jax.random.key(0), jnp.ones((1, 3), int))["params"]
-    assert params["encoder"]["block_0"]["mixer"]["rate"].shape == (7,)
     assert model.engines(network) == [()]
-    c.model.mixer.dtype = "double"
-    assert np.all([mixer.keywords["dtype"] == "double" for mixer in network_mixers(model.build(c.model))])
-
-
-def network_mixers(network: Any) -> Any:
-    return network.encoder.keywords["mixers"]
+    for dtype in ("half", "double"):
+        c.model.mixer.dtype = dtype
+        params: Any = model.build(c.model).init(jax.random.key(0), jnp.ones((1, 3), int))["params"]
+        assert params["encoder"]["block_0"]["mixer"][dtype].shape == (7,)
 
 
 def test_declared_fields_are_filled(few_reviews: str, tmp_path: Path) -> None:
