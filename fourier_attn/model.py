@@ -343,7 +343,12 @@ def find_mixer(name: str) -> type[nn.Module]:
 
 
 def mixers(config: Any) -> dict[str, Any]:
-    """Returns the mixers of a `model` part by their names: that of all blocks, and the others of a layout."""
+    """Returns the mixers of a `model` part by their names: that of all blocks, and the others of a layout.
+
+    Raises: ValueError where the part lacks them.
+    """
+    if missing := [f"model.{name}" for name in ("mixer", "others") if name not in config]:
+        raise ValueError(f"{', '.join(missing)} is missing; start from config.default()")
     return {**config["others"], config["mixer"]["name"]: config["mixer"]}
 
 

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,9 @@ WITHOUT = {
     "with_positions": "a part of both embeddings",
     "Inside inspect attention_maps": "of a whole network: notebooks/images.ipynb",
     "Watch select_engine": "parts of layers on engines",
+    "norm_with": "a part of the encoder",
+    "from_model from_data from_run how_computed not_an_option": "of a layer's fields: docs/extending.md",
+    "Source options named source engines on_engines dtype_of": "what the declarations of fields say",
 }
 
 
@@ -27,7 +31,8 @@ def public(room: str) -> list[tuple[str, str]]:
     found = []
     for file in sorted((ROOT / "fourier_attn" / room).glob("[!_]*.py")):
         module = importlib.import_module(f"fourier_attn.{room}.{file.stem}")
-        own = [name for name, it in vars(module).items() if getattr(it, "__module__", "") == module.__name__]
+        shown = [item for item in vars(module).items() if inspect.isclass(item[1]) or callable(item[1])]
+        own = [name for name, it in shown if getattr(it, "__module__", "") == module.__name__]
         found += [(module.__name__, name) for name in own if not name.startswith("_")]
     return found
 

@@ -92,7 +92,7 @@ def make_init(
         best, none = jax.tree.map(jnp.copy, params), jnp.full((), -jnp.inf, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
         sums = {name: jnp.zeros((2,), jnp.float32) for name in (*objective.names, *HEALTH)}
-        opt_state = optimizer.init(params)
+        opt_state = jax.tree.map(single, optimizer.init(params))
         return State(counter, params, opt_state, sums, best, none, counter, counter, counter)
 
     return jax.jit(_placed(jax.vmap(init, (0, None)) if seeds > 1 else init, placement))
