@@ -377,6 +377,8 @@ def _mixer(config: Any) -> Callable[..., nn.Module]:
             values[key] = presets.build(value)
         elif message := unusable(value):
             raise ValueError(f"model.mixer.{key}={value!r} {message}")
+        elif fields.source(layer, key) == fields.POSITIONS and value < 1:
+            raise ValueError(f"model.mixer.{key}={value!r} must be at least 1")
         elif isinstance(value, list):
             values[key] = tuple(value)
     return partial(layer, **values)

@@ -76,7 +76,7 @@ class Linear(nn.Module):
       dtype: of the computation; parameters stay float32.
     Masking: with "zero" padded tokens are set to zero first and have no influence; outputs there are not
       zero. With "tokens" the mask is not used.
-    Raises: ValueError for a longer sequence, another padding, or a length below 1.
+    Raises: ValueError for a longer sequence or another padding.
     Source: Lee-Thorpe et al., arXiv 2105.03824; y = T x + b: Torralba, Isola and Freeman, Foundations of
       Computer Vision, the chapter on transformers, eq. 1.4.
     """
@@ -92,8 +92,6 @@ class Linear(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
-        if self.length < 1:
-            raise ValueError(f"length={self.length} must be at least 1")
         init = nn.initializers.normal(0.02)
         tokens = self.param("tokens", init, (self.length, self.length), jnp.float32)
         d = x.shape[-1]
