@@ -14,7 +14,7 @@ FOLDERS = ("benchmarks", "evidence", "fourier_attn/data", "fourier_attn/studies"
 COMMANDS = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text()
     for folder in (*FOLDERS, "fourier_attn/inference", "fourier_attn/pretrained")
-    for path in sorted((ROOT / folder).rglob("*.py"))
+    for path in (*sorted((ROOT / folder).rglob("*.py")), ROOT / "fourier_attn" / "export.py")
     if PROGRAM in path.read_text() and path.name != "classify.py"
 }
 

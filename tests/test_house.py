@@ -20,6 +20,7 @@ RIGHT_BELOW = {
     "launch": ("train",),
     "benchmarks": ("configs", "studies"),
     "configs": ("family",),
+    "export": ("inference",),
     "main": ("studies", "run_config"),
     "run_config": ("train",),
     "studies": ("inference",),

@@ -1,4 +1,4 @@
-"""A trained run for elsewhere: python -m fourier_attn.inference.export --workdir=DIR --to=DIR [--format=...].
+"""A trained run for elsewhere: python -m fourier_attn.export --workdir=DIR --to=DIR [--format=...].
 
 stablehlo: programs with the weights inside, for each padded length, and classify.py, which runs them without
 this package. safetensors: the weights and the tokenizer. huggingface: these with config.json and model card.
@@ -9,7 +9,6 @@ import contextlib
 import importlib.util
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import atomic, command, paths, pretrained
+from fourier_attn import atomic, paths, pretrained
 from fourier_attn.choices import check_choices
 from fourier_attn.data import padded_lengths
 from fourier_attn.data.text import special, tokenizer_file
@@ -196,8 +195,3 @@ def needs_flatbuffers() -> None:
     """Raises: ValueError where jax.export's files cannot be written."""
     if not importlib.util.find_spec("flatbuffers"):
         raise ValueError("programs need the package flatbuffers; install it: pip install flatbuffers")
-
-
-if __name__ == "__main__":
-    define_flags()
-    sys.exit(command.run(main))

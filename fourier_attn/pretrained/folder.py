@@ -167,6 +167,6 @@ def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path / 'config.json'} does not say what the weights answer ({type(error).__name__}: {error}); "
-            "write the folder with fourier_attn.inference.export --format=huggingface"
+            "write the folder with fourier_attn.export --format=huggingface"
         ) from error
     return config, weights.params, tokenizer_file(path)

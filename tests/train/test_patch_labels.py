@@ -71,7 +71,7 @@ def test_a_program_of_images_asks_for_arrays(patches: Path, shapes_picture: str,
     """The file name of one gets one line; its bytes get the answers of the run."""
     pytest.importorskip("flatbuffers")
     folder = tmp_path / "out"
-    words = [sys.executable, "-m", "fourier_attn.inference.export", f"--workdir={patches}", f"--to={folder}"]
+    words = [sys.executable, "-m", "fourier_attn.export", f"--workdir={patches}", f"--to={folder}"]
     subprocess.run(words, check=True, cwd=ROOT)  # without annotations that are checked: rows may be `b` there
     words = [sys.executable, folder / "classify.py", shapes_picture]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

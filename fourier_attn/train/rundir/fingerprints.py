@@ -33,6 +33,7 @@ COMMANDS = (
     "config/overrides.py",
     "studies/",
     "main.py",
+    "export.py",
     "command.py",
     "allocator.py",
     "style.py",
