@@ -115,12 +115,13 @@ def find_optimizer(name: str) -> None:
     check_choice("optim.name", name, OPTIMIZERS)
 
 
-def _add_optimizer(name: str, make: Make) -> None:
+def _add_optimizer(name: str, make: Any) -> None:
     if not callable(make):
         raise ValueError(f"the optimizer {name!r} is {make!r}; give a function of the optim part")
     if name in BUILT_IN:
         raise ValueError(f"there is an optimizer {name!r} already; choose another name")
-    OPTIMIZERS[name] = make
+    known: dict[str, Any] = OPTIMIZERS
+    known[name] = make
 
 
 def build_schedule(config: Any) -> optax.Schedule:
