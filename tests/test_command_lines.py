@@ -29,3 +29,22 @@ def test_an_unknown_flag_is_one_line_and_exit_code_2(name: str) -> None:
     code, out, error = run_here(module, "--help")
     assert (code, error) == (0, "")
     assert "flags" in out
+
+
+def test_every_command_that_is_named_anywhere_runs() -> None:
+    """In pages, notebooks and programs, written as one types them or quoted as a subprocess takes them."""
+    written = [
+        path
+        for ending in ("*.md", "*.py", "*.ipynb")
+        for path in ROOT.rglob(ending)
+        if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    ]
+    for path in written:
+        text = path.read_text()
+        named = re.findall(r"python -m ((?:fourier_attn|benchmarks|evidence|launch)[a-z_.]*[a-z_])\b", text)
+        named += re.findall(r"""\bcall\(\s*(?:"\\n",\s*")?\\?"(fourier_attn\.[a-z_.]+)""", text)
+        for name in named:
+            place = ROOT.joinpath(*name.split("."))
+            file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
+            assert file.exists(), f"{path}: {name}"
+            assert PROGRAM in file.read_text(), f"{path}: {name} is no command"

@@ -568,17 +568,17 @@ def test_report_says_what_plan_and_cost_say(tmp_path: Path) -> None:
             for mode, layers in (("inference", 2), ("training", 4)):
                 took, measured = row[mode][corner], times[mode]
                 expected = cost.seconds(
-                    e, layers * layer.frames, prices=prices, engines=4, stages=layers * layer.stages
+                    e, **layer.load(layers), prices=prices, engines=4, stages=layers * layer.stages
                 )
                 assert [took[key] for key in expected._asdict()] == pytest.approx(list(expected))
                 share = min(measured["transform"] / measured["step"], 1)
                 gain = share * measured["step"] / expected.optics
-                overhead = (expected.turnaround + expected.transfer) / measured["step"]
+                overhead = (expected.total - expected.optics) / measured["step"]
                 assert took["speedup"] == pytest.approx(cost.speedup(share, gain, overhead))
             if e.receiver.adc_bits is None:
                 assert "no_energy" in row
             else:
-                joules = cost.energy(e, 2 * layer.frames, prices=prices, static_w=2.0)
+                joules = cost.energy(e, **layer.load(2), prices=prices, static_w=2.0)
                 assert row["energy_j"][corner] == pytest.approx({**joules._asdict(), "total": joules.total})
     # one real number in and one out, four bytes each, in each layer
     gpu = part(result, "electronics", "name")["A100"]["joules"]

@@ -1,5 +1,6 @@
 """The notebooks run from top to bottom, and are kept without outputs."""
 
+import ast
 import json
 import os
 import re
@@ -46,6 +47,16 @@ def test_notebooks_draw_in_the_style(path: Path) -> None:
     text = "\n".join(programs(path))
     assert ("plt." in text) == ("plt.rcParams.update(style.SETTINGS)" in text)
     assert not re.search(r"#[0-9A-Fa-f]{6}|viridis|RdBu|fontsize", text)
+
+
+@notebooks
+def test_names_that_notebooks_import_exist(path: Path) -> None:
+    """Seen before the notebooks are run, which takes minutes."""
+    for program in programs(path)[1:]:
+        python = re.sub(r"^%.*$", "", program, flags=re.MULTILINE)
+        for node in ast.walk(ast.parse(python)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("fourier_attn"):
+                exec(ast.unparse(node), {})
 
 
 @pytest.mark.slow
