@@ -31,6 +31,8 @@ from fourier_attn.train.rundir.checkpoint import Checkpoints
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys
 
+# Background jobs of a shell start with SIGINT ignored, and so would the runs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tracing makes many short-lived objects, and JAX lets XLA collect at each pass: a fifth of a test's time.
 gc.set_threshold(50_000, 20, 10)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
