@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+import type_checks as type_checks  # before the modules that it checks
 from absl import app
 from absl.testing import flagsaver
 from ml_collections import ConfigDict
+from numpy.typing import ArrayLike, DTypeLike
 from PIL import Image
 
 from fourier_attn import command, config, model, train
@@ -41,8 +42,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Commands, sharding and the synthetic reviews run with them.
 jax.config.update("jax_disable_most_optimizations", True)
 # So do its emitters of fused loops, which take two fifths of a compilation; later releases have no others.
+# To split a small program into parts for several threads of LLVM takes another third.
 if jax.__version_info__ < (0, 11):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+    faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {faster}".strip()
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data"))
@@ -50,7 +53,12 @@ SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data
 
 def normal(*shape: int, seed: int = 0) -> jax.Array:
     """Standard normal numbers; NumPy's, since JAX's would be compiled for every shape."""
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+    return array(np.random.default_rng(seed).standard_normal(shape), np.float32)
+
+
+def array(values: ArrayLike, dtype: DTypeLike | None = None) -> jax.Array:
+    """These values on the device; `jnp.asarray` would compile a program for every shape, in some 10 ms."""
+    return jax.device_put(np.asarray(values, dtype))
 
 
 def pytest_collection_finish() -> None:
