@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import flax.linen as nn
 import jax
 import numpy as np
 import pytest
@@ -59,6 +60,22 @@ def normal(*shape: int, seed: int = 0) -> jax.Array:
 def array(values: ArrayLike, dtype: DTypeLike | None = None) -> jax.Array:
     """These values on the device; `jnp.asarray` would compile a program for every shape, in some 10 ms."""
     return jax.device_put(np.asarray(values, dtype))
+
+
+def drawn(module: nn.Module, *inputs: jax.Array, **options: jax.Array) -> dict:
+    """Variables for a module, all of them random, of the size that initial ones have.
+
+    For tests of what a module computes: to compile its initialisers takes longer than to compile the module.
+    """
+    shapes = jax.eval_shape(module.init, jax.random.key(0), *inputs, **options)
+    random = np.random.default_rng(0)
+
+    def draw(path: tuple[jax.tree_util.DictKey, ...], leaf: jax.ShapeDtypeStruct) -> jax.Array:
+        spread = leaf.shape[0] ** -0.5 if leaf.ndim > 1 else 0.3
+        centre = 1 if path[-1].key == "scale" else 0
+        return array(centre + spread * random.standard_normal(leaf.shape), leaf.dtype)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
 
 
 def pytest_collection_finish() -> None:

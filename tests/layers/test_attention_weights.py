@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.attention_weights import WEIGHTS, attention_weights
@@ -95,7 +95,7 @@ OTHERS = [
 def test_applied_to_the_values_they_give_the_output(layer: nn.Module, output) -> None:
     """And rows of a softmax sum to one, and padding has no column where it is left out."""
     x, mask = normal(2, 6, 8), jnp.asarray(REAL)
-    variables = jax.jit(layer.init)(jax.random.key(1), x)
+    variables = drawn(layer, x)
     weights = weigh(layer, variables, x, mask)
     p = jax.tree.map(lambda a: np.asarray(a, np.float64), variables.get("params", {}))
     found = output(np.asarray(weights, np.float64), p, np.asarray(x, np.float64))
@@ -115,7 +115,7 @@ def test_applied_to_the_values_they_give_the_output(layer: nn.Module, output) ->
 def test_a_question_and_its_source() -> None:
     """One row for each query, one column for each of the source's tokens, the mask being the source's."""
     layer, x, source = Attention(heads=2), normal(2, 1, 8), normal(2, 6, 5, seed=1)
-    variables = jax.jit(layer.init)(jax.random.key(1), x, source=source)
+    variables = drawn(layer, x, source=source)
     weights = weigh(layer, variables, x, jnp.asarray(REAL), source)
     p = jax.tree.map(lambda a: np.asarray(a, np.float64), variables["params"])
     q, k = (np.einsum("btd,dhk->bthk", y, p[name]["kernel"]) for name, y in (("query", x), ("key", source)))
@@ -130,7 +130,7 @@ def test_a_question_and_its_source() -> None:
 def test_a_plain_call_computes_no_weights() -> None:
     """Nor does it return any collection besides the parameters."""
     layer, x = Attention(heads=2), normal(1, 3, 4)
-    variables = jax.jit(layer.init)(jax.random.key(0), x)
+    variables = drawn(layer, x)
     assert set(variables) == {"params"}
     plain = str(jax.make_jaxpr(lambda v: layer.apply(v, x))(variables))
     asked = str(jax.make_jaxpr(lambda v: layer.apply(v, x, mutable=["intermediates"]))(variables))

@@ -3,14 +3,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn.layers.controls import Linear, Random
 
 
 def test_linear_is_two_matrices() -> None:
     layer, x = Linear(length=7), normal(2, 5, 4)
-    p = jax.jit(layer.init)(jax.random.key(1), x)["params"]
+    p = drawn(layer, x)["params"]
     assert {name: value.shape for name, value in p.items()} == {"tokens": (7, 7), "features": (4, 4)}
     mask = jnp.array([[True] * 5, [True] * 3 + [False] * 2])
     real = np.asarray(x, np.float64) * np.asarray(mask)[..., None]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 from scipy.signal import convolve2d
 
 from configs import circular
@@ -62,7 +62,7 @@ def test_long_convolution_along_a_scan(scan: str) -> None:
     """The tokens lined up, convolved, and put back."""
     x = normal(1, 12, 3)
     layer, line = LongConvolution(length=12, grid=(3, 4), scan=scan), LongConvolution(length=12)
-    params, order = jax.jit(layer.init)(jax.random.key(0), x), scan_order((3, 4), scan)
+    params, order = drawn(layer, x), scan_order((3, 4), scan)
     y = jax.jit(layer.apply)(params, x)
     np.testing.assert_allclose(y[:, order], jax.jit(line.apply)(params, x[:, order]), atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_another_resolution(name: str) -> None:
     x, larger = normal(1, 16, 8), normal(1, 64, 8)
     options = {"long_conv": {"length": 64}, "attention": {"rotary": True, "heads": 2}}
     layer = MIXERS[name](grid=(4, 4), **options.get(name, {}))
-    params = jax.jit(layer.init)(jax.random.key(0), x)
+    params = drawn(layer, x)
     assert jax.eval_shape(layer.apply, params, larger).shape == larger.shape
     with pytest.raises(ValueError, match="fill no grid of its proportions"):
         jax.eval_shape(layer.apply, params, larger[:, :60])
@@ -102,7 +102,7 @@ def test_short_filters_move_with_the_image(name: str) -> None:
     image = np.zeros((1, 8, 8, 8), np.float32)
     image[:, 2:4, 2:4] = np.asarray(normal(1, 2, 2, 8))
     moved = np.roll(image, (2, 1), (1, 2))
-    params = jax.jit(layer.init)(jax.random.key(0), jnp.asarray(image.reshape(1, 64, 8)))
+    params = drawn(layer, jnp.asarray(image.reshape(1, 64, 8)))
     first, second = (
         np.asarray(jax.jit(layer.apply)(params, jnp.asarray(x.reshape(1, 64, 8)))).reshape(1, 8, 8, 8)
         for x in (image, moved)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn import config
 from fourier_attn.layers.embed import TokenEmbedding
@@ -78,7 +78,7 @@ def test_mixer_contract_of_an_empty_batch(name: str) -> None:
 def test_order_of_tokens_and_jit(name: str) -> None:
     """Only attention and identity do not know the order of tokens; jit changes nothing."""
     mixer, x, order = MIXERS[name](), normal(2, 5, 8), np.array([3, 0, 4, 2, 1])
-    params = jax.jit(mixer.init)(jax.random.key(1), x)
+    params = drawn(mixer, x)
     apply = jax.jit(mixer.apply)
     y = apply(params, x)
     np.testing.assert_allclose(y, mixer.apply(params, x), atol=1e-5)
@@ -100,7 +100,7 @@ def test_low_precision_keeps_parameters_and_logits_in_float32(name: str) -> None
 @pytest.mark.parametrize("name", MIXERS)
 def test_low_precision_is_near(name: str) -> None:
     low, full = build(small(name, dtype="bfloat16", depth=1)), build(small(name, depth=1))
-    params = jax.jit(full.init)(jax.random.key(0), tokens())
+    params = drawn(full, tokens())
     y, exact = (jax.jit(network.apply)(params, tokens()) for network in (low, full))
     np.testing.assert_allclose(y, exact, atol=0.1)  # bfloat16 has 8 bits
 
@@ -118,7 +118,7 @@ def test_classifier_is_the_equations() -> None:
     """Embedding, post-norm blocks, mean over real tokens and head, in NumPy and float64."""
     network, ids = build(small("identity", activation="relu")), tokens()
     mask = jnp.arange(9)[None] < jnp.array([[9], [4]])
-    params = jax.jit(network.init)(jax.random.key(1), ids)
+    params = drawn(network, ids)
     params = jax.tree.map(lambda p: p + 0.1 * np.asarray(normal(*p.shape, seed=2)), params)
     p = jax.tree.map(lambda a: np.asarray(a, np.float64), params["params"])
 
@@ -190,7 +190,7 @@ def test_blocks_do_not_share_weights() -> None:
 
 def test_dropout_is_for_training() -> None:
     network = build(small(dropout=0.5))
-    params = jax.jit(network.init)(jax.random.key(0), tokens())
+    params = drawn(network, tokens())
     apply = jax.jit(network.apply, static_argnames="train")
     still = [apply(params, tokens()) for _ in range(2)]
     np.testing.assert_array_equal(*still)

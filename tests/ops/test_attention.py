@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 from jax.test_util import check_grads
 
 from fourier_attn.layers.attention import Attention
@@ -43,7 +43,7 @@ def test_gradient() -> None:
 @pytest.mark.parametrize(("width", "k"), [("full", 6), ("split", 3)])
 def test_layer_is_project_attend_project(width: str, k: int) -> None:
     layer, x = Attention(heads=2, head_width=width), normal(2, 5, 6)
-    params = jax.jit(layer.init)(jax.random.key(1), x)["params"]
+    params = drawn(layer, x)["params"]
     shapes = {name: {key: value.shape for key, value in group.items()} for name, group in params.items()}
     assert shapes == {
         "query": {"kernel": (6, 2, k)},
@@ -65,7 +65,7 @@ def test_layer_has_the_articles_parameters() -> None:
 
 def test_layer_is_permutation_equivariant() -> None:
     layer, x = Attention(heads=2), normal(1, 6, 4)
-    params = jax.jit(layer.init)(jax.random.key(1), x)
+    params = drawn(layer, x)
     order = jnp.array([3, 0, 5, 1, 4, 2])
     apply = jax.jit(layer.apply)
     np.testing.assert_allclose(apply(params, x[:, order]), apply(params, x)[:, order], atol=1e-6)
@@ -74,7 +74,7 @@ def test_layer_is_permutation_equivariant() -> None:
 def test_layer_masking() -> None:
     """Neither the content nor the amount of padding reaches the real tokens."""
     layer, x = Attention(heads=2), normal(2, 7, 4)
-    params = jax.jit(layer.init)(jax.random.key(1), x)
+    params = drawn(layer, x)
     mask = jnp.broadcast_to(jnp.arange(7)[None] < 4, (2, 7))
     apply = jax.jit(layer.apply)
     y = apply(params, x, mask=mask)[:, :4]
@@ -97,7 +97,7 @@ def test_heads_must_divide_a_split_width() -> None:
 
 def test_biases_of_queries_keys_and_values() -> None:
     layer, x = Attention(heads=2, head_width="split", bias=True), normal(1, 5, 4)
-    params = jax.jit(layer.init)(jax.random.key(1), x)["params"]
+    params = drawn(layer, x)["params"]
     assert {name: set(part) for name, part in params.items()} == {
         name: {"kernel", "bias"} for name in ("query", "key", "value", "out")
     }
@@ -130,7 +130,7 @@ def test_dropout_zeroes_weights_and_keeps_the_mean() -> None:
 
 def test_a_layer_drops_in_training_only() -> None:
     layer, x = Attention(heads=2, dropout=0.5), normal(1, 6, 4)
-    params = jax.jit(layer.init)(jax.random.key(1), x)
+    params = drawn(layer, x)
     apply = jax.jit(layer.apply, static_argnames="train")
     np.testing.assert_array_equal(apply(params, x), jax.jit(Attention(heads=2).apply)(params, x))
     a, b = (apply(params, x, train=True, rngs={"dropout": jax.random.key(i)}) for i in range(2))
@@ -163,7 +163,7 @@ def test_cross_attention_is_the_chapters_equations() -> None:
         normal(2, 1, 6),
         normal(2, 5, 4, seed=1),
     )
-    params = jax.jit(layer.init)(jax.random.key(1), question, source=patches)["params"]
+    params = drawn(layer, question, source=patches)["params"]
     assert {name: part["kernel"].shape for name, part in params.items()} == {
         "query": (6, 2, 3),
         "key": (4, 2, 3),
@@ -185,7 +185,7 @@ def test_cross_attention_is_the_chapters_equations() -> None:
 
 def test_self_attention_is_attention_to_itself() -> None:
     layer, x = Attention(heads=2), normal(2, 5, 4)
-    params = jax.jit(layer.init)(jax.random.key(1), x)
+    params = drawn(layer, x)
     mask = jnp.arange(5)[None] < jnp.array([[5], [3]])
     apply = jax.jit(layer.apply)
     np.testing.assert_array_equal(apply(params, x, mask=mask), apply(params, x, source=x, mask=mask))
@@ -200,7 +200,7 @@ def test_a_source_has_no_places_to_rotate_by() -> None:
 def test_masking_of_a_source() -> None:
     """Neither the content nor the amount of the source's padding reaches the queries, however many."""
     layer, x, source = Attention(heads=2), normal(2, 3, 4), normal(2, 7, 5, seed=1)
-    params = jax.jit(layer.init)(jax.random.key(1), x, source=source)
+    params = drawn(layer, x, source=source)
     mask = jnp.broadcast_to(jnp.arange(7)[None] < 4, (2, 7))
     apply = jax.jit(layer.apply)
     y = apply(params, x, source=source, mask=mask)
@@ -225,7 +225,7 @@ def test_fused_is_literal(width: str, masked: bool) -> None:
     x, source = normal(3, 5, 6), normal(3, 7, 4, seed=1)
     mask = jnp.arange(7)[None] < jnp.array([[7], [3], [0]]) if masked else None
     literal, fused = (Attention(heads=2, head_width=width, method=m) for m in ("literal", "fused"))
-    params = jax.jit(literal.init)(jax.random.key(1), x, source=source)
+    params = drawn(literal, x, source=source)
     params = jax.tree.map(lambda p: normal(*p.shape, seed=p.size) / 2, params)
 
     def both(layer: Attention) -> tuple:
@@ -241,7 +241,7 @@ def test_fused_is_literal(width: str, masked: bool) -> None:
 def test_fused_in_half_precision() -> None:
     x = normal(2, 9, 8)
     exact, half = (Attention(heads=2, method="fused", dtype=jnp.dtype(d)) for d in ("float32", "bfloat16"))
-    params = jax.jit(exact.init)(jax.random.key(1), x)
+    params = drawn(exact, x)
     y = jax.jit(half.apply)(params, x)
     assert y.dtype == jnp.bfloat16
     expected = jax.jit(exact.apply)(params, x)
@@ -297,7 +297,7 @@ def test_what_stands_in_between_is_not_fused(fields: dict) -> None:
     with pytest.raises(ValueError, match="method='fused' needs bias=False, rotary=False, dropout=0"):
         Attention(heads=2, method="fused", **fields).init(jax.random.key(0), x)
     literal, auto = (Attention(heads=2, method=m, **fields) for m in ("literal", "auto"))
-    params = jax.jit(literal.init)(jax.random.key(1), x)
+    params = drawn(literal, x)
     a, b = (
         jax.jit(layer.apply, static_argnames="train")(params, x, train=True, rngs=draws)
         for layer in (literal, auto)

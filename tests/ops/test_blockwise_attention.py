@@ -189,24 +189,23 @@ def test_a_jacobian_has_the_rows_of_single_pullbacks(t: int, width: int) -> None
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("rate", [0.0, 0.1])
-def test_memory_does_not_grow_with_the_scores(rate: float) -> None:
-    """Twice as many tokens need twice the memory, also with checkpoints and in a scan over layers."""
+def test_memory_does_not_grow_with_the_scores() -> None:
+    """Twice as many tokens need twice the memory, also with dropout in checkpoints in a scan over layers."""
 
     def layers(x: jax.Array, key: jax.Array) -> jax.Array:
         @jax.checkpoint
         def one(x: jax.Array, _: None) -> tuple[jax.Array, None]:
-            return attention(x, x, x, dropout=rate, dropout_key=key), None
+            return attention(x, x, x, dropout=0.1, dropout_key=key), None
 
         return jnp.sum(jnp.sin(jax.lax.scan(one, x, None, length=3)[0]))
 
     def loss(x: jax.Array, key: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.sin(attention(x, x, x, dropout=rate, dropout_key=key)))
+        return jnp.sum(jnp.sin(attention(x, x, x)))
 
     for function in (loss, layers):
         needed = []
         for t in (4096, 8192):
-            x = jnp.ones((1, t, 2, 8))
+            x = jax.ShapeDtypeStruct((1, t, 2, 8), jnp.float32)
             program = jax.jit(jax.value_and_grad(function)).lower(x, jax.random.key(0)).compile()
             analysis: Any = program.memory_analysis()
             needed.append(analysis.temp_size_in_bytes)

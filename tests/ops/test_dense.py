@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn.ops.dense import matrix_dot_general
 
@@ -26,7 +26,7 @@ def test_is_dot_general(left: tuple, right: tuple, n: int) -> None:
 def test_serves_flax() -> None:
     x = normal(2, 3, 4, 5)
     plain, ours = (nn.DenseGeneral((2, 3), axis=(-2, -1), dot_general=f) for f in (None, matrix_dot_general))
-    params = jax.jit(plain.init)(jax.random.key(1), x)
+    params = drawn(plain, x)
     np.testing.assert_allclose(jax.jit(ours.apply)(params, x), jax.jit(plain.apply)(params, x), atol=1e-5)
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 from jax.test_util import check_grads
 
 from fourier_attn.layers.global_filter import GlobalFilter
@@ -148,7 +148,7 @@ def test_layer_masking() -> None:
     x, other = normal(1, 8, 4), normal(1, 8, 4, seed=1)
     mask = jnp.arange(8)[None] < 5
     layer = GlobalFilter(length=8)
-    params, apply = jax.jit(layer.init)(jax.random.key(0), x), jax.jit(layer.apply)
+    params, apply = drawn(layer, x), jax.jit(layer.apply)
     y = apply(params, x, mask=mask)
     padded = jnp.where(mask[..., None], x, other)
     np.testing.assert_array_equal(y, apply(params, padded, mask=mask))

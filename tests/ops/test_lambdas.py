@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 from jax.test_util import check_grads
 
 from fourier_attn.layers.lambdas import LambdaLayer, article_lambda
@@ -349,13 +349,13 @@ def test_a_table_of_pairs_that_depends_on_the_distance_alone_is_a_relative_one()
     n, t, x = 7, 5, normal(2, 5, 6)
     fields = {"k": 3, "context": 0, "length": n}
     relative, pairs = LambdaLayer(**fields), LambdaLayer(**fields, table="pairs")
-    p = jax.jit(relative.init)(jax.random.key(1), x)["params"]
+    p = drawn(relative, x)["params"]
     distance = np.arange(n) - np.arange(n)[:, None] + n - 1  # m - n, from 0 on
     q = p | {"position": p["position"][distance]}
     np.testing.assert_allclose(
         jax.jit(pairs.apply)({"params": q}, x), jax.jit(relative.apply)({"params": p}, x), atol=2e-6
     )  # float32
-    free = jax.jit(pairs.init)(jax.random.key(2), x)["params"]
+    free = drawn(pairs, x)["params"]
     cut = free | {"position": free["position"].at[t:].set(9.0).at[:, t:].set(9.0)}
     np.testing.assert_array_equal(
         jax.jit(pairs.apply)({"params": cut}, x), jax.jit(pairs.apply)({"params": free}, x)
@@ -365,7 +365,7 @@ def test_a_table_of_pairs_that_depends_on_the_distance_alone_is_a_relative_one()
 def test_a_mirrored_image_and_table_mirror_the_result() -> None:
     layer, image = LambdaLayer(grid=(3, 4)), normal(2, 3, 4, 6)
     params, apply = (
-        jax.jit(layer.init)(jax.random.key(1), image.reshape(2, 12, 6))["params"],
+        drawn(layer, image.reshape(2, 12, 6))["params"],
         jax.jit(layer.apply),
     )
 
@@ -382,7 +382,7 @@ def test_a_mirrored_image_and_table_mirror_the_result() -> None:
 
 def test_a_causal_layer_on_a_sequence_shorter_than_its_context() -> None:
     layer, x = LambdaLayer(causal=True, context=5), normal(1, 8, 4)
-    params, apply = jax.jit(layer.init)(jax.random.key(0), x), jax.jit(layer.apply)
+    params, apply = drawn(layer, x), jax.jit(layer.apply)
     y = apply(params, x)
     np.testing.assert_allclose(apply(params, x[:, :3]), y[:, :3], atol=1e-5)
 

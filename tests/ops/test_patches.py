@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn.layers.embed import PatchEmbedding
 from fourier_attn.ops.patches import fold, grid_of_patches, patches, same_proportions, scan_order
@@ -52,7 +52,7 @@ def test_the_embedding_is_a_convolution(image: tuple, patch: int, stride: int, p
         d=6, image=(*image, 3), patch=patch, stride=stride, pad_image=pad, positions_kind="none"
     )
     pixels = bytes_of(2, *image, 3)
-    params = jax.jit(layer.init)(jax.random.key(0), pixels)
+    params = drawn(layer, pixels)
     params = jax.tree.map(lambda p: p + 0.1 * normal(*p.shape), params)
     (rows, cols), step = grid_of_patches(image, patch, stride, pad), stride or patch
     more = [max(step * (n - 1) + patch - size, 0) for n, size in ((rows, image[0]), (cols, image[1]))]
@@ -79,7 +79,7 @@ def test_channels_are_standardised() -> None:
 def test_the_class_token_stands_first_and_has_its_own_position() -> None:
     layer = PatchEmbedding(d=3, image=(4, 4, 1), patch=2, class_token=True)
     pixels = jnp.zeros((2, 4, 4, 1), jnp.uint8)
-    params = jax.jit(layer.init)(jax.random.key(0), pixels)
+    params = drawn(layer, pixels)
     p = params["params"]
     x, _ = jax.jit(layer.apply)(params, pixels)
     assert (x.shape, p["positions"].shape) == ((2, 5, 3), (5, 3))
@@ -93,7 +93,7 @@ def test_patches_get_the_codes_of_their_rows_and_columns(kind: str, first: bool)
         d=16, image=(4, 6, 1), patch=2, positions_kind=kind, position_width=8, class_token=first
     )
     images = jnp.ones((1, 4, 6, 1), jnp.uint8)
-    params = jax.tree.map(jnp.zeros_like, jax.jit(layer.init)(jax.random.key(0), images))
+    params = jax.tree.map(jnp.zeros_like, drawn(layer, images))
     where = np.array([[0, 0]] * first + [[row, col] for row in range(2) for col in range(3)])
     code, appended = sinusoids if kind.startswith("sinusoidal") else sines, kind.endswith("appended")
     codes = np.pad(code(where, 8), ((0, 0), (8, 0))) if appended else code(where, 16)

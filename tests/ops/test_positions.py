@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
@@ -70,7 +70,7 @@ def test_attention_is_told_of_places_by_rotations() -> None:
     x, order = normal(1, 4, 8), np.array([1, 0, 3, 2])
     for rotary in (False, True):
         layer = Attention(heads=2, grid=(2, 2), rotary=rotary)
-        params = jax.jit(layer.init)(jax.random.key(0), x)
+        params = drawn(layer, x)
         change = np.abs(
             jax.jit(layer.apply)(params, x[:, order]) - jax.jit(layer.apply)(params, x)[:, order]
         ).max()
@@ -101,7 +101,7 @@ def test_every_kind_in_the_model(kind: str) -> None:
     settings.update({"vocab": 11, "positions": 9, "depth": 1, "d": 8, "mlp": 12, "position_width": 4})
     settings.update({"positions_kind": kind})
     network, ids = model.build(settings), jnp.asarray(np.arange(1, 7)[None], jnp.int32)
-    params = jax.jit(network.init)(jax.random.key(0), ids)
+    params = drawn(network, ids)
     params = jax.tree.map(lambda p: p + 0.3 * normal(*p.shape), params)
     assert ("positions" in params["params"]["encoder"]) == (kind == "learned")
     apply = jax.jit(network.apply)

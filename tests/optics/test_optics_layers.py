@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ROOT, normal, shrink
+from conftest import ROOT, drawn, normal, shrink
 from optical import QUICK, made
 
 from fourier_attn import config, model, train
@@ -41,7 +41,7 @@ def test_ideal_engine_is_exact(name: str) -> None:
     """With a mask, forward and derivatives, on apertures so small that stages and tiles are needed."""
     x, mask = normal(3, 6, 12), jnp.arange(6)[None] < jnp.array([[6], [4], [5]])
     plain, optical = LAYERS[name](), LAYERS[name](engine=Engine(shape=(4, 4)))
-    params = jax.jit(plain.init)(jax.random.key(0), x)
+    params = drawn(plain, x)
 
     def loss(layer, params, x):
         y = layer.apply(params, x, mask=mask)

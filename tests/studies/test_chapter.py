@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import drawn, normal
 
 from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
@@ -30,7 +30,7 @@ ROUNDING = 2e-6  # float32, of values near 1
 
 def made(layer, x: jax.Array, **options) -> tuple[dict, Callable[..., jax.Array]]:
     """A layer's parameters, every one of them random, and what it computes with them."""
-    params = jax.jit(layer.init)(jax.random.key(0), x, **options)
+    params = drawn(layer, x, **options)
     leaves, tree = jax.tree.flatten(params)
     leaves = [normal(*leaf.shape, seed=seed) * 0.5 for seed, leaf in enumerate(leaves)]
     params = jax.tree.unflatten(tree, leaves)
@@ -247,7 +247,7 @@ def transformer_with(positions: str) -> model.Model:
 @pytest.fixture(scope="module")
 def transformer() -> tuple[model.Model, dict]:
     network = transformer_with("learned")
-    params = jax.jit(network.init)(jax.random.key(0), jnp.zeros((1, 6), jnp.int32))["params"]
+    params = drawn(network, jnp.zeros((1, 6), jnp.int32))["params"]
     encoder = params["encoder"]
     # Of the size that trained ones have; at the start they are small.
     encoder["positions"], encoder["tokens"]["embedding"] = normal(6, 8), normal(20, 8, seed=1)
@@ -287,7 +287,7 @@ def test_section_1_5_2_the_transformer_of_images_commutes_with_permutations_of_i
     cut = patches(pixels, 4)
     permuted = jnp.rint(fold(cut[:, ORDER].astype(jnp.float32), (8, 12), 4)).astype(jnp.uint8)
     np.testing.assert_array_equal(patches(permuted, 4), cut[:, ORDER])
-    params = jax.jit(network.init)(jax.random.key(0), pixels)["params"]
+    params = drawn(network, pixels)["params"]
     encode, answer = jax.jit(network.encoder().apply), jax.jit(network.apply)
     blocks = [encode({"params": params["encoder"]}, images)[0] for images in (pixels, permuted)]
     answers = [answer({"params": params}, images) for images in (pixels, permuted)]

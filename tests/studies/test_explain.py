@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal, run_here, shrink
+from conftest import drawn, normal, run_here, shrink
 
 from fourier_attn import config, main, model, style, train
 from fourier_attn.layers.circular import CircularAttention
@@ -27,7 +27,7 @@ SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 def test_the_merged_filter_gives_the_scores(shape: tuple, kernel: tuple) -> None:
     """q_i . k_j, from it alone."""
     layer, x = CircularAttention(2, shape or None, "circular", kernel or None), normal(1, 3, 8)
-    params = jax.jit(layer.init)(jax.random.key(0), x)
+    params = drawn(layer, x)
     merged, sizes = np.asarray(learned(layer, params, 8)["merged"]), shape or (8,)
     query, key = (circular_correlate(x, params["params"][n], shape=shape or None) for n in ("query", "key"))
     tokens, found = np.asarray(x, np.float64).reshape(3, *sizes), np.zeros((2, 3, 3))
@@ -41,7 +41,7 @@ def test_the_merged_filter_gives_the_scores(shape: tuple, kernel: tuple) -> None
 @pytest.mark.parametrize(("shape", "kernel"), [((), (5,)), ((), (1,)), ((4, 2), (3, 2))])
 def test_without_wrapping_the_merged_filter_has_its_zero_in_the_middle(shape: tuple, kernel: tuple) -> None:
     layer, x = CircularAttention(2, shape or None, "zero", kernel), normal(1, 3, 8)
-    params = jax.jit(layer.init)(jax.random.key(0), x)
+    params = drawn(layer, x)
     merged = np.asarray(learned(layer, params, 8)["merged"])
     query, key = (np.asarray(params["params"][name], np.float64) for name in ("query", "key"))
     expected = np.zeros((2, *(2 * r - 1 for r in kernel)))
@@ -55,11 +55,11 @@ def test_without_wrapping_the_merged_filter_has_its_zero_in_the_middle(shape: tu
 def test_tables_and_gains() -> None:
     x = normal(1, 5, 8)
     layer = LambdaLayer(k=4, context=3)
-    params = jax.jit(layer.init)(jax.random.key(0), x)
+    params = drawn(layer, x)
     table = learned(layer, params, 8)["position"]
     np.testing.assert_allclose(table, params["params"]["position"][:, :, 0].T)
     layer = GlobalFilter(length=5)
-    params = jax.jit(layer.init)(jax.random.key(0), x)
+    params = drawn(layer, x)
     real, imaginary = np.moveaxis(np.asarray(params["params"]["filter"]), -1, 0)
     np.testing.assert_allclose(learned(layer, params, 8)["gain"], np.abs(real + 1j * imaginary).T, rtol=1e-5)
 
@@ -70,7 +70,7 @@ def test_weights_are_those_that_the_network_uses(position: str) -> None:
     c = config.default("attention").model
     c.update(SIZES | {"norm_position": position})
     network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6, 1, 1]], jnp.int32)
-    params = jax.jit(network.init)(jax.random.key(0), ids)["params"]
+    params = drawn(network, ids)["params"]
     short = inspect(network, params, ids[:, :4], mask=jnp.ones((1, 4), bool))
     long = inspect(network, params, ids, mask=jnp.arange(6)[None] < 4)
     assert [block.mixer for block in long] == ["Attention"] * 2
@@ -85,7 +85,7 @@ def test_each_block_shows_its_own_random_matrix() -> None:
     c.update(SIZES)
     c.mixer.length = 9
     network, ids = model.build(c), jnp.asarray([[3, 4, 5, 6]], jnp.int32)
-    params = jax.jit(network.init)(jax.random.key(0), ids)["params"]
+    params = drawn(network, ids)["params"]
     for number, block in enumerate(inspect(network, params, ids)):
         np.testing.assert_array_equal(block.weights[0], Random(length=9).matrices(number, 8)[0][:4, :4])
 
@@ -97,7 +97,7 @@ def of_images(mixer: str, others: tuple[str, ...] = (), **changes: Any) -> tuple
     c.update({"positions": 7} | changes)
     images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (2, 8, 12, 1), np.uint8))
     network = model.build(c)
-    return network, jax.jit(network.init)(jax.random.key(0), images)["params"], images
+    return network, drawn(network, images)["params"], images
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_map_does_not_depend_on_padding() -> None:
     ids, mask = jnp.asarray([[3, 4, 5, 6]], jnp.int32), jnp.arange(8)[None] < 4
     padded = jnp.concatenate([ids, jnp.full((1, 4), 7, jnp.int32)], axis=1)
     network = model.build(c)
-    params = jax.tree.map(lambda p: 20 * p, jax.jit(network.init)(jax.random.key(0), ids)["params"])
+    params = jax.tree.map(lambda p: 20 * p, drawn(network, ids)["params"])
     maps = attention_maps(network, params, padded, mask=mask)
     np.testing.assert_allclose(maps[:, :, :4], attention_maps(network, params, ids), atol=1e-5)
     c.masked = False

@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import normal, run_here
+from conftest import drawn, normal, run_here
 
 from evidence.pages import inside
 from evidence.pages.markdown import Results
@@ -110,7 +110,7 @@ def test_a_matrix_agrees_with_one_pullback(name: str) -> None:
     """u J, where J is computed for all outputs together, against the pullback of u alone."""
     layer = (matrix_layers.LAYERS | LITERAL)[name](matrix_layers.T)
     x = matrix_layers.example(matrix_layers.T, matrix_layers.D)
-    function = matrices.of_tokens(layer, jax.jit(layer.init)(jax.random.key(0), x[None]))
+    function = matrices.of_tokens(layer, drawn(layer, x[None]))
     matrix, u = jax.jit(jax.jacobian(function))(x), normal(*x.shape, seed=5)
     np.testing.assert_allclose(
         np.tensordot(u, matrix, 2), jax.vjp(function, x)[1](u)[0], atol=1e-4

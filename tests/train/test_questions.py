@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal, run_here
+from conftest import drawn, normal, run_here
 from pictures import small_shapes
 
 from fourier_attn import config, data, main, pretrained, train
@@ -87,7 +87,7 @@ def test_the_head_is_the_chapters_question_token() -> None:
     """In float64: its words' mean, normalised, attends to the tokens; a padded word is none."""
     head, x = Question(outputs=3, vocab=7, heads=2), normal(2, 5, 4)
     question = jnp.array([[2, 6, -1], [1, -1, -1]])
-    params = jax.jit(head.init)(jax.random.key(0), x, x[:, 0], question=question)["params"]
+    params = drawn(head, x, x[:, 0], question=question)["params"]
     leaves, tree = jax.tree.flatten(params)
     params = jax.tree.unflatten(tree, [normal(*p.shape, seed=i) for i, p in enumerate(leaves)])
     p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
