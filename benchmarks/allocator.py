@@ -1,8 +1,7 @@
-"""What keeping freed memory is worth: `python -m benchmarks.allocator`.
+"""Times training steps with and without keeping freed memory: `python -m benchmarks.allocator`.
 
-Training steps of the default configurations for IMDb with `fourier_attn.allocator.keep_memory` and without
-it, which only a new process can tell apart: one for each side of each round, in turn. `--step=MIXER` is such
-a process.
+The steps are those of the default configurations for IMDb. `fourier_attn.allocator.keep_memory` acts on a
+whole process, so each side of each round is a new process, in turn. `--step=MIXER` runs one of them.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Programs compiled for devices that are not here: `python -m benchmarks.aot v5e`, or `h100`. Nothing is run.
+"""Compiles programs for absent devices, without running them: `python -m benchmarks.aot v5e`, or `h100`.
 
-Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`; no accelerator. Four chips hold a quarter of the batch
-each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and are no times.
-Every row is written to aot-v5e.json or aot-h100.json in results/benchmarks as soon as it is known; rows that
-are there already from the same commit are not compiled again.
+Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`, but not an accelerator. Four chips hold a quarter of the
+batch each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and do not
+measure time. Every row is written to aot-v5e.json or aot-h100.json in results/benchmarks as soon as it is
+known; existing rows of the same commit are not compiled again.
 """
 
 import json
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 Case = tuple[Row, Callable[[], Row]]  # what is compiled, and what finds out what the compiler says of it
 Mixer = tuple[str, dict[str, Any]]
 PACKAGES = {"v5e": "libtpu", "h100": "jax-cuda13-plugin"}
-# What libtpu asks for where there is no TPU; several processes may load it at once.
+# Required by libtpu on a machine without a TPU; several processes may load it at once.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",
@@ -56,7 +56,7 @@ CYCLES = re.compile(r'"estimated_cycles":"?(\d+)')
 
 
 def mixers(t: int) -> dict[str, Mixer]:
-    """Every mixer with every method, for t tokens; t is a square."""
+    """Returns every mixer with every method, for t tokens; t is a square."""
     side = round(t**0.5)
     image = {"kernel": (3, 3), "boundary": "zero"}
     fft = {method: {"method": method, "padding": "zero"} for method in ("fft", "rfft", "matmul", "monarch")}
@@ -79,19 +79,19 @@ def mixers(t: int) -> dict[str, Mixer]:
 
 
 def engines() -> dict[str, Mixer]:
-    """The mixers that an optical engine can compute, without and with its noise."""
+    """Returns the mixers that an optical engine can compute, without and with its noise."""
     ideal = Engine((16, 16))
     noisy = ideal.replace(detection="hybrid90", adc_bits=8, phase_noise_rms=0.01).with_photons(1e4)
-    found: dict[str, Mixer] = {}
+    cases: dict[str, Mixer] = {}
     for kind, engine in (("ideal", ideal), ("noisy", noisy)):
-        found[f"fourier, {kind} engine"] = ("fourier", {"engine": engine, "padding": "zero"})
-        found[f"circular, {kind} engine"] = ("circular", {"engine": engine, "kernel": (3,), "heads": 2})
-        found[f"lambda, {kind} engine"] = ("lambda", {"engine": engine, "heads": 2, "k": 4})
-    return found
+        cases[f"fourier, {kind} engine"] = ("fourier", {"engine": engine, "padding": "zero"})
+        cases[f"circular, {kind} engine"] = ("circular", {"engine": engine, "kernel": (3,), "heads": 2})
+        cases[f"lambda, {kind} engine"] = ("lambda", {"engine": engine, "heads": 2, "k": 4})
+    return cases
 
 
 def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[..., Any], list[Any]]:
-    """Forward and gradient of a mixer, and the shapes of its arguments; the first ones are on all devices."""
+    """Returns a mixer's gradient function and its arguments' shapes; the first ones are on all devices."""
     name, fields = mixer
     layer = MIXERS[name](**fields, dtype=jnp.dtype(dtype))
     x, mask = jax.ShapeDtypeStruct((b, t, d), dtype), jax.ShapeDtypeStruct((b, t), bool)
@@ -108,7 +108,7 @@ def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[...
 def training(
     name: str, depth: int, b: int, t: int, size: str = "base", placement: Placement | None = None
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A training step of an encoder with the heads of pre-training, in bfloat16, and its state and batch."""
+    """Returns a training step of an encoder for pre-training, in bfloat16, and its state and batch."""
     c = family(name, size)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
@@ -130,7 +130,7 @@ def training(
 
 
 def topology(target: str) -> list[Any]:
-    """Four chips, which need not exist."""
+    """Returns four chips, which need not exist."""
     if target == "v5e":
         return list(topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices)
     facts = (Path(__file__).parent / "h100.txt").read_text()
@@ -139,15 +139,15 @@ def topology(target: str) -> list[Any]:
 
 
 def collectives(program: str) -> dict[str, dict[str, int]]:
-    """By kind: how many there are in a compiled program, and the bytes of their results, all and largest."""
-    found: dict[str, dict[str, int]] = {}
+    """Counts a compiled program's collectives by kind, with the bytes of their results, all and largest."""
+    kinds: dict[str, dict[str, int]] = {}
     for match in COLLECTIVE.finditer(program):
         size = sum(map(_bytes, ARRAY.finditer(match["result"])))
-        kind = found.setdefault(match["kind"], {"count": 0, "bytes": 0, "largest": 0})
+        kind = kinds.setdefault(match["kind"], {"count": 0, "bytes": 0, "largest": 0})
         kind["count"] += 1
         kind["bytes"] += size
         kind["largest"] = max(kind["largest"], size)
-    return found
+    return kinds
 
 
 def _bytes(array: re.Match[str]) -> int:
@@ -169,11 +169,11 @@ def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
 
 
 def compiled(function: Callable[..., Any], arguments: list[Any], donate: bool = False) -> Row:
-    """What the compiler says of a function whose arguments lie on devices."""
+    """Compiles a function for its arguments' devices; returns the compiler's facts about it."""
     begin = time.process_time()
     try:
         program = jax.jit(function, donate_argnums=0 if donate else ()).trace(*arguments).lower().compile()
-    except Exception as error:  # whatever a compiler refuses is what is to be found out
+    except Exception as error:  # the benchmark records whatever a compiler refuses
         why = re.sub(r"\s+", " ", str(error))[:200]
         return {"compiles": False, "why": why}
     text = program.as_text() or ""
@@ -191,7 +191,7 @@ def mixer_rows(
     d: int = 32,
     dtypes: tuple[str, ...] = ("float32", "bfloat16"),
 ) -> Iterator[Case]:
-    """Every mixer and method, forward and gradient, on four devices."""
+    """Yields every mixer and method, forward and gradient, on four devices."""
     for dtype in dtypes:
         chosen = mixers(t) | (engines() if dtype == "float32" else {})
         for what, mixer in chosen.items():
@@ -202,7 +202,7 @@ def mixer_rows(
 
 
 def length_rows(devices: list[Any], d: int = 256) -> Iterator[Case]:
-    """Temporary memory of FNet's mixing and of attention for one sequence on one device."""
+    """Yields FNet's mixing and attention, for one sequence on one device, to compare temporary memory."""
     attention = {"heads": 4, "head_width": "split"}
     for t in LENGTHS:
         for what, mixer in (("fourier", ("fourier", {})), ("attention", ("attention", attention))):
@@ -214,10 +214,10 @@ def length_rows(devices: list[Any], d: int = 256) -> Iterator[Case]:
 
 
 def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
-    """Forward of each method of `fourier_mix` for one sequence on one chip: what its `auto` goes by on TPUs.
+    """Yields each method of `fourier_mix` for one sequence on one chip, the basis of its `auto` on TPUs.
 
-    "rfft" and chirps run in float32 whatever the dtype, and are compiled for that alone. What takes minutes
-    to compile is left out: products with t x t tables for long sequences.
+    "rfft" and chirps run in float32 whatever the dtype, and are compiled for that alone. Products with t x t
+    tables for long sequences are left out, since they take minutes to compile.
     """
     plain = {m: lambda _, x, n, m=m: fourier_mix(x, method=m) for m in ("rfft", "matmul", "monarch")}
     masked = {
@@ -237,7 +237,7 @@ def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
 
 
 def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Case]:
-    """Training steps of encoders of size base: of 2 blocks on four devices, of 12 on one."""
+    """Yields training steps of encoders of size base: of 2 blocks on four devices, of 12 on one."""
     for axis, count, depth in (("data", 4, 2), ("fsdp", 4, 2), ("data", 1, 12)):
         shape = [count if name == axis else 1 for name in AXES]
         placement = Placement(Mesh(np.array(devices[:count]).reshape(shape), AXES))

@@ -31,7 +31,7 @@ GROWTH = [(512, 9), (1024, 5), (2048, 3), (4096, 3)]  # t, rounds
 
 
 def encoder(name: str, depth: int, d: int, t: int) -> Config:
-    """An encoder of the family in other sizes; of attention's dropout only `PUBLISHED` has any."""
+    """Returns the configuration of an encoder in other sizes; only `PUBLISHED` keeps attention's dropout."""
     c = family("bert" if name == PUBLISHED else name, "base")
     c.model.update({"depth": depth, "d": d, "emb": d, "mlp": 4 * d, "positions": t, "vocab": 8_000})
     if name == "hybrid":
@@ -58,7 +58,7 @@ def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
 
 
 class Side:
-    """A training step that goes on from its own last state, and the forward pass, of one encoder."""
+    """The forward pass and the training step of one encoder; each step starts from the last one's state."""
 
     def __init__(self, c: Config, data: dict[str, Any]):
         network, optimizer = model.build(c.model), build_optimizer(c.optim)

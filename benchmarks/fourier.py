@@ -36,7 +36,7 @@ def plain(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
 
 
 def published(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
-    """The products with complex matrices that the FNet paper's code takes on TPUs, real part last."""
+    """Mixes by products with complex matrices, as the FNet paper's code does on TPUs; real part last."""
 
     def matrix(n: int) -> Array:
         k = np.arange(n)
@@ -48,7 +48,7 @@ def published(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
 
 
 def forward_and_backward(mix):
-    """Result and gradient of a nonlinear function of the mixed tokens, so that the forward pass is needed."""
+    """Returns value and gradient of a nonlinear function of the mix, so that the forward pass is needed."""
 
     def both(x: Array):
         return jax.value_and_grad(lambda x: jnp.sum(jnp.sin(mix(x))))(x)
@@ -59,7 +59,7 @@ def forward_and_backward(mix):
 def side_by_side(
     facts: dict[str, str], functions: dict[str, Any], *arguments: Array, calls: int = 3
 ) -> list[dict[str, Any]]:
-    """A row for the first one against each of the others."""
+    """Returns a row for the first function against each of the others."""
     compiled = {name: jax.jit(function) for name, function in functions.items()}
     sides = {name: lambda f=f: f(*arguments) for name, f in compiled.items()}
     ours, *others = functions
@@ -103,12 +103,12 @@ def methods() -> list[dict[str, Any]]:
 
 
 def random_lengths(size: tuple[int, int, int]) -> Int[Array, " b"]:
-    """From half to all of the tokens."""
+    """Samples lengths from half to all of the tokens."""
     return jax.random.randint(jax.random.key(1), size[:1], size[1] // 2, size[1] + 1)
 
 
 def lengths() -> list[dict[str, Any]]:
-    """Any lengths, and lengths among three, a quarter, a half and all of the padded one."""
+    """Times arbitrary lengths, and lengths of a quarter, a half and all of the padded one."""
     rows = []
     for b, t, d in LONG:
         x, any_length = jax.random.normal(jax.random.key(0), (b, t, d)), random_lengths((b, t, d))
@@ -126,7 +126,7 @@ def lengths() -> list[dict[str, Any]]:
 
 
 def short() -> list[dict[str, Any]]:
-    """What `auto` is chosen from."""
+    """Times the methods that `auto` chooses from, on short sequences."""
     rows = []
     functions = {
         "rfft": lambda x, n: fourier_mix(x, method="rfft"),

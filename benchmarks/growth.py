@@ -55,7 +55,7 @@ def measure(t: int, rounds: int) -> list[dict[str, Any]]:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Time and memory over the number of tokens, of mixers of the commonest width, each named at its end."""
+    """Plots time and memory over the number of tokens, for mixers of the commonest width."""
     rows = [row for row in document["rows"] if "d = " not in row["mixer"]]
     figure = style.figure(height=5.6)
     lengths = sorted({row["t"] for row in rows})

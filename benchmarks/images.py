@@ -1,7 +1,7 @@
-"""What images ask of layers: `python -m benchmarks.images`.
+"""Times layers on images: `python -m benchmarks.images`.
 
-Patches as one product against a convolution with stride; lambdas of small neighbourhoods against large ones,
-and their banded matrix from a table that is skewed against skewed scores.
+Compares patches as one product with a convolution with stride; lambdas of small neighbourhoods with large
+ones; and their banded matrix from a skewed table with skewed scores.
 """
 
 import math
@@ -61,7 +61,12 @@ class Convolution(nn.Module):
 def passes(
     sides: dict[str, tuple[Callable[..., jax.Array], tuple[Any, ...]]], by: tuple[int, ...] = (0,)
 ) -> Iterator[dict[str, Any]]:
-    """How two functions compare, each with its arguments: forward, and with the gradient by some of these."""
+    """Yields comparisons of two functions, each with its arguments: forward, and with the gradient by some.
+
+    Args:
+      sides: name -> function and its arguments.
+      by: indices of the arguments that the gradient is taken by.
+    """
     one, other = sides
     for what in ("forward", "forward + backward"):
         calls = {}

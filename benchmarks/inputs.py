@@ -15,7 +15,7 @@ LAYERS = {  # what is raced against PyTorch, and the grid of its taps or of its 
 
 
 def arrays(what: str, t: int) -> list[np.ndarray]:
-    """The arguments of a layer of `LAYERS` for t tokens (those of lambda layers: as many as its grid has)."""
+    """Returns the arguments of a layer of `LAYERS` for t tokens; lambda layers take their grid's instead."""
     random, grid = np.random.default_rng(0), LAYERS[what] or ()
 
     def normal(*shape: int, scale: float = 1.0) -> np.ndarray:

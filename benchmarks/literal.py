@@ -8,7 +8,7 @@ Array = jax.Array
 
 
 def correlate(x: Array, kernel: Array) -> Array:
-    """The articles' projection: the token beside itself, then a convolution, (b, t, d) to (b, t, h, d)."""
+    """Computes the articles' projection, (b, t, d) to (b, t, h, d): the token next to itself, convolved."""
     b, t, d = x.shape
     h, *axes = kernel.shape
     image = x.reshape(b * t, 1, *axes)
@@ -25,7 +25,7 @@ def three_projections(x: Array, query: Array, key: Array, value: Array) -> list[
 
 
 def circular_attention(x: Array, query: Array, key: Array, value: Array) -> Array:
-    """The articles' layer: three convolutions, heads in the batch, softmax, the sum over heads."""
+    """Computes the articles' layer: three convolutions, heads in the batch, softmax, the sum over heads."""
     b, t, d = x.shape
     h = query.shape[0]
     q, k, v = (y.swapaxes(1, 2).reshape(b * h, t, d) for y in three_projections(x, query, key, value))
@@ -34,14 +34,14 @@ def circular_attention(x: Array, query: Array, key: Array, value: Array) -> Arra
 
 
 def attention(x: Array, query: Array, key: Array, value: Array, out: Array) -> Array:
-    """Dense attention with heads of full width, kernels (d, h, k) and (h, k, d)."""
+    """Computes dense attention with heads of full width, kernels (d, h, k) and (h, k, d)."""
     q, k, v = (jnp.einsum("btd,dhk->bhtk", x, w) for w in (query, key, value))
     weights = jax.nn.softmax(q @ k.swapaxes(2, 3) / q.shape[-1] ** 0.5)
     return jnp.einsum("bhtk,hkd->btd", weights @ v, out)
 
 
 def lambda_layer(query: Array, key: Array, value: Array, table: Array, grid: tuple[int, ...]) -> Array:
-    """One head, u = 1: softmax, content lambda, position lambdas by a grouped convolution, one product each.
+    """Computes one head with u = 1: softmax, content lambda, position lambdas by a grouped convolution.
 
     query and key (b, n, k), value (b, n, v), table (*r, k); positions on `grid`.
     """
@@ -57,7 +57,7 @@ def lambda_layer(query: Array, key: Array, value: Array, table: Array, grid: tup
 
 
 def global_lambda(query: Array, key: Array, value: Array, table: Array) -> Array:
-    """One head, u = 1: the embedding of each pair of positions gathered, and all position lambdas built."""
+    """Computes one head with u = 1: gathers the embedding of each pair, and builds all position lambdas."""
     n = value.shape[1]
     pairs = table[np.arange(n)[None, :] - np.arange(n)[:, None] + n - 1]
     content = jnp.einsum("bmk,bmv->bkv", jax.nn.softmax(key, axis=1), value)
@@ -70,7 +70,7 @@ def linear(x: Array, tokens: Array, features: Array) -> Array:
 
 
 def token_convolve(x: Array, taps: Array) -> Array:
-    """Every feature by itself through XLA's convolution."""
+    """Convolves every feature by itself with XLA's convolution."""
     b, t, d = x.shape
     n = taps.shape[0] // 2
     signal = x.swapaxes(1, 2).reshape(b * d, 1, t)

@@ -1,8 +1,8 @@
-"""What surrounds the step: `python -m benchmarks.loop` needs the prepared imdb_reviews and cifar10.
+"""Times the training loop around the step: `python -m benchmarks.loop`.
 
-The training loop against the bare jitted step on the same batches, waiting for data, recompilation,
-length buckets against padding everything to 512 tokens; waiting for images that are flipped, cropped and
-mixed. `--data_dir=DIR` as in `data.prepare`.
+Needs the prepared imdb_reviews and cifar10. Compares the loop with the bare jitted step on the same batches,
+and length buckets with padding everything to 512 tokens. Measures waiting for data, recompilation, and
+waiting for images that are flipped, cropped and mixed. `--data_dir=DIR` as in `data.prepare`.
 """
 
 import shutil
@@ -53,7 +53,7 @@ class Interleaved(Run):
         self.waits.append(self.clock.waited / self.loop[-1])
         super().validate()
         self.compilations.append(self.compiled)
-        self.checkpoints.wait()  # else it would write beside the bare steps
+        self.checkpoints.wait()  # or it would write during the bare steps
         first = self.step - self.per_epoch
         batches = [self.placement.shard_batch(self.splits.train[i]) for i in range(first, self.step)]
         state = jax.tree.map(lambda x: x.copy(), self.state)
@@ -103,7 +103,7 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
 
 
 def images(mix: str) -> list[dict[str, Any]]:
-    """How long the cheapest network on images waits for those that are augmented."""
+    """Measures how long the cheapest network on images waits for augmented ones."""
     config = identity.get_config("cifar10")
     config.data.dir, config.data.train_examples, config.data.mix = flags.FLAGS.data_dir, IMAGES, mix
     config.data.eval_examples = config.data.test_examples = 128
@@ -121,7 +121,7 @@ def percent(what: str, shares: list[float]) -> dict[str, Any]:
 
 
 def buckets(run: Run) -> list[dict[str, Any]]:
-    """One pass over the same examples: in length buckets, and all padded to the full length."""
+    """Times a pass over the same examples in length buckets, and padded to the full length."""
     train, config = run.splits.train, run.config
     init_key, key = make_keys(0, 1)
     state = make_init(run.network, run.optimizer, run.objective, model.example(config.model))(init_key)
@@ -147,7 +147,7 @@ def buckets(run: Run) -> list[dict[str, Any]]:
 
 
 def watch(run: Run) -> list[dict[str, Any]]:
-    """The step of the loop against one that does not look whether updates are finite, on the same batch."""
+    """Times the step of the loop against one without the check for finite updates, on the same batch."""
     (init_key, key), objective = make_keys(0, 1), run.objective
     batch = run.placement.shard_batch(run.splits.train[0])
     init = make_init(run.network, run.optimizer, objective, model.example(run.config.model))

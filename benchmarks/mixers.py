@@ -54,7 +54,7 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> jax.Array:
 
 
 def forward_and_backward(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The sum of the squared moduli of all results, with its gradient by all arguments."""
+    """Returns a function of the sum of squared moduli of all results, with its gradient by all arguments."""
 
     def loss(*arguments: jax.Array) -> Any:
         return sum(jnp.vdot(y, y).real for y in jax.tree.leaves(function(*arguments)))
@@ -66,14 +66,14 @@ def forward_and_backward(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function as one that has not been compiled yet."""
+    """Returns the same function as one that has not been compiled yet."""
     return lambda *arguments: function(*arguments)
 
 
 def side_by_side(
     what: str, size: str, sides: dict[str, tuple[Callable[..., Any], tuple]], rounds: int, same: bool = True
 ) -> list[dict[str, Any]]:
-    """A row for the forward pass and one for forward + backward of two functions, each with its arguments."""
+    """Returns rows for forward and forward + backward of two functions, each with its arguments."""
     rows = []
     first, second = sides
     for name, wrap in (("forward", fresh), ("forward + backward", forward_and_backward)):
@@ -122,7 +122,7 @@ def circular(rounds: int, t: int) -> list[dict[str, Any]]:
 
 
 def circular_methods(rounds: int, t: int, widths: tuple[int, ...]) -> list[dict[str, Any]]:
-    """What `auto` chooses by."""
+    """Times the methods of circular attention that `auto` chooses from."""
     rows = []
     for boundary, shape, taps in (("circular", None, None), ("zero", (16, 8), (3, 3))):
         for d in widths:
@@ -145,7 +145,7 @@ def circular_methods(rounds: int, t: int, widths: tuple[int, ...]) -> list[dict[
 
 
 def attention_methods(rounds: int, quick: bool) -> list[dict[str, Any]]:
-    """What `auto` of dense attention chooses by: products in one order or the other."""
+    """Times the methods of dense attention that `auto` chooses from: products in one order or the other."""
     rows = []
     for b, t, d, width in DENSE[:1] if quick else DENSE:
         x = normal(0, b, t // 4 if quick else t, d)
@@ -221,7 +221,7 @@ def torch_layer(what: str, t: int, device: str) -> Step:
 
 
 def peers(rounds: int, t: int) -> list[dict[str, Any]]:
-    """Forward + backward on JAX's device; first both sides' gradients are held equal."""
+    """Times forward + backward on JAX's device, after checking that both sides' gradients are equal."""
     if not importlib.util.find_spec("torch"):
         print("PyTorch is not installed: its side is skipped")
         return []

@@ -81,7 +81,7 @@ def library_floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def ratio(what: str, sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
-    """A row of two sides; the ratio says how many times faster the first one is."""
+    """Returns a row of two sides; the ratio is how many times faster the first one is."""
     ours, other = sides
     row = {"what": what, "rounds": rounds} | compare(interleave(sides, rounds), ours, other)
     print(f"  {what}: {row['times_faster']} times faster", flush=True)
@@ -154,7 +154,7 @@ def parts(rounds: int) -> list[dict[str, Any]]:
 
 
 def without(what: str, off: dict[str, Any], rounds: int) -> dict[str, Any]:
-    """A whole pass against one that lacks an effect."""
+    """Times a whole pass against one without an effect."""
     chip, x, key = PRESETS["chip_11x11"].engine, light(APERTURES, 11, 11), jax.random.key(1)
     sides = {
         "ours": lambda: optical_dft2(x, chip, key),
@@ -164,7 +164,7 @@ def without(what: str, off: dict[str, Any], rounds: int) -> dict[str, Any]:
 
 
 def train(rounds: int) -> list[dict[str, Any]]:
-    """A step on random tokens; the exact one is the same network without an engine."""
+    """Times a training step on random tokens; the exact one is the same network without an engine."""
     config, sides = optical_circular11.get_config("reviews"), {}
     for name, engine in (("optical", config.model.mixer.engine), ("exact", None)):
         fields = config.model.to_dict()

@@ -26,13 +26,13 @@ def linear(x, tokens, features):
 
 
 def lambdas(query, key, value, table, **options):
-    """`lambda_layer` for one head and u = 1."""
+    """Computes `lambda_layer` for one head and u = 1."""
     y = lambda_layer(query[:, :, None], key[..., None], value[..., None], table[..., None], **options)
     return y[:, :, 0]
 
 
 def layer(what: str) -> Callable[..., Any]:
-    """That of `inputs.LAYERS`."""
+    """Returns our function for a layer of `inputs.LAYERS`."""
     grid = LAYERS[what]
     image = grid if grid and len(grid) == 2 else None
     if what.startswith("convolutional"):
@@ -43,7 +43,7 @@ def layer(what: str) -> Callable[..., Any]:
 
 
 def step(what: str, t: int) -> Callable[[], list[Any]]:
-    """Forward + backward of a layer on its arrays, the sum of squares as loss: its gradients."""
+    """Returns a function that computes a layer's gradients on its arrays, with the sum of squares as loss."""
     function, given = layer(what), [jnp.asarray(a) for a in arrays(what, t)]
     gradient = jax.grad(lambda *a: jnp.sum(jnp.square(function(*a))), tuple(range(len(given))))
     compiled = jax.jit(gradient)

@@ -1,10 +1,9 @@
-"""An optical 3 x 3 convolution beside one on an emulated crossbar: `python -m benchmarks.peer_crossbar`.
+"""Compares an optical 3 x 3 convolution with an emulated crossbar: `python -m benchmarks.peer_crossbar`.
 
 The peer is aihwkit, which emulates analog in-memory computing; install it for this comparison only, with
 `pip install aihwkit==1.1.0 torch==2.13.0`. Its tile is the one in PyTorch: the one in C++ of this wheel does
 not run with this PyTorch. Both convolve the same images with the same kernels, with converters of 8 bit and
-noise on every output, forward, and forward + backward to images and kernels, each side in a process of its
-own.
+noise on every output, forward, and forward + backward to images and kernels, each side in its own process.
 """
 
 import sys
@@ -27,14 +26,14 @@ STEPS = 2**8 - 2
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:
-    """Images and kernels."""
+    """Returns random images (n, i, j) and kernels (k, 3, 3)."""
     rng = np.random.default_rng(0)
     images = rng.standard_normal((IMAGES, SIDE, SIDE)).astype(np.float32)
     return images, (rng.standard_normal((KERNELS, 3, 3)) / 3).astype(np.float32)
 
 
 def exact(images: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """y_nkij = sum_ab w_kab x_n(i+a-1)(j+b-1), zeros outside."""
+    """Computes y_nkij = sum_ab w_kab x_n(i+a-1)(j+b-1), zeros outside."""
     wide = np.pad(images, ((0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(1, 2))
     return np.einsum("nijab,kab->nkij", windows, kernel)
@@ -56,7 +55,7 @@ def optical(backward: bool) -> Step:
 
 
 def crossbar(backward: bool) -> Step:
-    """aihwkit's, with converters of 8 bit and noise of 4 % of full scale."""
+    """Builds aihwkit's side, with converters of 8 bit and noise of 4 % of full scale."""
     import torch
     from aihwkit.nn import AnalogConv2d
     from aihwkit.simulator.configs import TorchInferenceRPUConfig

@@ -1,9 +1,10 @@
-"""FNet-base and ViT-base against Hugging Face's in PyTorch: same weights and batch, each in its own process.
+"""Times FNet-base and ViT-base against Hugging Face's in PyTorch: `python -m benchmarks.peer_huggingface`.
 
-`python -m benchmarks.peer_huggingface [--quick]` needs torch and transformers, which are no dependencies.
-Before the forward passes are timed both sides are held equal; `difference` is the largest one of any number
-that they return, whose deviation is `deviation`. Training is a step of AdamW with dropout 0.1; ours computes
-the language model at the masked positions only.
+Both have the same weights and batch, each in its own process. Install torch and transformers for it, which
+are not dependencies; `--quick` makes fewer rounds. Before the forward passes are timed, both sides are
+checked to be equal; `difference` is the largest one of any number that they return, whose deviation is
+`deviation`. Training is a step of AdamW with dropout 0.1; ours computes the language model at the masked
+positions only.
 """
 
 import sys
@@ -43,7 +44,7 @@ def batch() -> dict[str, np.ndarray]:
 
 
 def torch_network(folder: str) -> Any:
-    """Their model, whose random weights the folder gets."""
+    """Builds their model, and saves its random weights in the folder."""
     import torch
     import transformers
 
@@ -55,7 +56,7 @@ def torch_network(folder: str) -> Any:
 
 
 def torch_forward(folder: str) -> Step:
-    """Both heads, the language model's at all positions, whose logits are returned."""
+    """Builds their forward pass of both heads; returns the language model's logits at all positions."""
     import torch
 
     network, data = torch_network(folder).eval(), batch()
@@ -69,7 +70,7 @@ def torch_forward(folder: str) -> Step:
 
 
 def our_forward(folder: str) -> Step:
-    """The same, with the folder's weights."""
+    """Builds our forward pass of the same, with the folder's weights."""
     settings, params = pretrained.load(Path(folder) / "model.safetensors")
     network, data = model.build(settings), batch()
     params = jax.tree.map(jnp.asarray, params)
@@ -83,7 +84,7 @@ def images() -> np.ndarray:
 
 
 def torch_vit(folder: str) -> Step:
-    """The last block's vectors, normalised, from pixels that have been brought from -1 to 1 before."""
+    """Builds their vision transformer: the last block's normalised vectors, from pixels from -1 to 1."""
     import torch
     import transformers
 
@@ -104,7 +105,7 @@ def torch_vit(folder: str) -> Step:
 
 
 def our_vit(folder: str) -> Step:
-    """The same from bytes, with the folder's weights."""
+    """Builds our vision transformer: the same from bytes, with the folder's weights."""
     settings, params = pretrained.load(Path(folder))
     network = model.build(settings)
     params, given = jax.tree.map(jnp.asarray, params), jnp.asarray(images())

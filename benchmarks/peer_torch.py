@@ -55,7 +55,7 @@ def fourier(x: Tensor) -> Tensor:
 
 
 def layer(what: str) -> Callable[..., Tensor]:
-    """That of `inputs.LAYERS`."""
+    """Returns PyTorch's function for a layer of `inputs.LAYERS`."""
     if what.startswith("convolutional"):
         return convolutional
     if what.startswith("lambda"):
@@ -64,7 +64,7 @@ def layer(what: str) -> Callable[..., Tensor]:
 
 
 def op(arrays: list[Any], passes: str, rate: float, device: str) -> Callable[[], list[Any]]:
-    """`scaled_dot_product_attention` of query, key and value, heads on the third axis, or `fft2().real`."""
+    """Builds `scaled_dot_product_attention`, heads on the third axis, or `fft2().real` for a single array."""
     torch.set_num_threads(provenance.cores())
     *given, g = [torch.tensor(a, device=device) for a in arrays]
     if passes != "forward":
@@ -87,7 +87,7 @@ def op(arrays: list[Any], passes: str, rate: float, device: str) -> Callable[[],
 
 
 def step(what: str, t: int, device: str) -> Callable[[], list[Any]]:
-    """Forward + backward of a layer on its arrays, the sum of squares as loss: its gradients."""
+    """Returns a function that computes a layer's gradients on its arrays, with the sum of squares as loss."""
     torch.set_num_threads(provenance.cores())
     function = layer(what)
     given = [torch.tensor(a, requires_grad=True, device=device) for a in arrays(what, t)]

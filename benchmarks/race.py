@@ -1,4 +1,4 @@
-"""Races between libraries: each side in a process of its own, so that no thread pool disturbs the other's.
+"""Races between libraries: each side in its own process, so that no thread pool disturbs the other's.
 
 In one process the OpenMP threads of one library spin after each call and take the cores from the other. Here
 a side's process waits at a pipe, and its threads wait passively, while the other side computes.
@@ -41,7 +41,7 @@ class Side:
         self.result: list[np.ndarray] = self.receive()
 
     def seconds(self, calls: int) -> float:
-        """Per call."""
+        """Returns the seconds per call, over this many calls."""
         self.pipe.send(calls)
         return self.receive()
 
@@ -59,7 +59,7 @@ class Side:
 
 @contextlib.contextmanager
 def started(sides: dict[str, Callable[[], Step]]) -> Iterator[dict[str, Side]]:
-    """The sides, each warm and waiting; they are made and warmed up one after the other, in this order.
+    """Starts the sides one after the other, in this order; yields them warmed up and waiting.
 
     Args:
       sides: functions that build a side inside its process: they can be pickled, and import what they need.
@@ -84,7 +84,7 @@ def race(sides: dict[str, Side], rounds: int, calls: int = 1) -> dict[str, list[
 
 
 def serve(pipe: Connection, make: Callable[[], Step]) -> None:
-    """What a side's process does: builds it, sends its result, then times calls whenever it is asked to.
+    """Runs a side's process: builds the side, sends its result, then times calls on request.
 
     A call before the timed ones wakes the threads and fills the caches, which the other side has emptied.
     """
@@ -104,7 +104,7 @@ def numpy_of(array: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def environment() -> Iterator[None]:
-    """`ENVIRONMENT` for processes that start meanwhile."""
+    """Sets `ENVIRONMENT` for processes that start inside `with`."""
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
     try:

@@ -26,13 +26,13 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 
 
 def names() -> list[str]:
-    """Of the configurations whose default task are the reviews, NAME or NAME-VARIANT."""
-    found = []
+    """Returns NAME or NAME-VARIANT of each configuration whose default task is `reviews`."""
+    names = []
     for path in sorted(CONFIGS.glob("*.py")):
         if default_task(path.stem) == "reviews":
             variants = getattr(module(path.stem), "VARIANTS", ())
-            found += [f"{path.stem}-{variant}" for variant in variants] or [path.stem]
-    return found
+            names += [f"{path.stem}-{variant}" for variant in variants] or [path.stem]
+    return names
 
 
 def default_task(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""What starting costs: `python -m benchmarks.startup [--data_dir=DIR]`.
+"""Times starts: `python -m benchmarks.startup [--data_dir=DIR]`.
 
-An import beyond jax and flax; the answer to a configuration that cannot be; and the command to the first
-step on IMDb, in a data directory where nothing is kept, and again with what the first start has kept there.
-The command is ended after that step.
+Measures an import, beyond jax and flax; the refusal of an invalid configuration; and the command up to the
+first step on IMDb, with an empty cache in the data directory, and again with the cache of the first start.
+The command is stopped after that step.
 """
 
 import os
@@ -63,7 +63,7 @@ def imports() -> list[dict[str, Any]]:
 
 
 def answers() -> list[dict[str, Any]]:
-    """The slowest answer to a configuration that cannot be, each by the median of 5."""
+    """Times the refusal of invalid configurations; returns the slowest of the medians of 5."""
     taken = {}
     for name, (words, part) in REFUSED.items():
         values = []

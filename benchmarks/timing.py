@@ -29,7 +29,7 @@ def compare(seconds: dict[str, list[float]], ours: str, other: str) -> dict[str,
 
 
 def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
-    """Memory that the compiled program needs besides its arguments and results."""
+    """Returns the bytes that the compiled program needs in addition to its arguments and results."""
     analysis: Any = jax.jit(function).lower(*arguments).compile().memory_analysis()
     return analysis.temp_size_in_bytes
 

@@ -17,7 +17,7 @@ def write(path: Path, contents: str | bytes) -> None:
 
 @contextmanager
 def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """As `write`, bit by bit: the file is there when the context ends, and not after an error."""
+    """Writes like `write`, but incrementally: the file exists after the context, and not after an error."""
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)

@@ -25,24 +25,24 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def disk_full(error: BaseException) -> bool:
-    """Whether the disk was full, as far as the chain of errors tells."""
-    return _tells(error, FULL)
+    """Returns whether an error of the chain says that the disk was full."""
+    return _has_code(error, FULL)
 
 
 def of_the_system(error: BaseException) -> bool:
     """Returns whether the system, not the input, caused an error, so that a retry may succeed."""
-    if _tells(error, (*FULL, *BUSY)) or any(isinstance(each, MemoryError) for each in chain(error)):
+    if _has_code(error, (*FULL, *BUSY)) or any(isinstance(each, MemoryError) for each in chain(error)):
         return True
-    return _tells(error, PLACE) and not any(isinstance(each, OSError) for each in chain(error))
+    return _has_code(error, PLACE) and not any(isinstance(each, OSError) for each in chain(error))
 
 
 def of_the_place(error: BaseException) -> bool:
-    """Whether an error says nothing about what a file contains, as the file could not be read."""
-    return of_the_system(error) or _tells(error, (*PLACE, *RIGHTS))
+    """Returns whether a file could not be read at all, so that the error does not concern its contents."""
+    return of_the_system(error) or _has_code(error, (*PLACE, *RIGHTS))
 
 
-def _tells(error: BaseException, codes: tuple[int, ...]) -> bool:
-    """Whether one of the chain has such a number; libraries in C++ only have its words in their message."""
+def _has_code(error: BaseException, codes: tuple[int, ...]) -> bool:
+    """Returns whether an error of the chain has such a code, or its words: C++ libraries have no code."""
     words = [os.strerror(code) for code in codes]
     return any(
         getattr(each, "errno", None) in codes or any(word in str(each) for word in words)

@@ -13,7 +13,7 @@ UNSAFE = re.compile(r"[*?\[\\]|[^/]+:(?=/|$)")
 
 
 def given(name: str | Path) -> Path:
-    """Returns the path that a user means, still relative if it was; no shell expands `~` behind "=".
+    """Returns the path that a user means, still relative if it was; no shell expands `~` after "=".
 
     Raises: ValueError for a name that no file can safely have, or the home of an unknown user.
     """
@@ -56,7 +56,7 @@ def check_new(path: Path, cure: str) -> None:
 def absolute(name: str) -> str:
     """Returns a name as it is stored, which leads to the same file from any directory; "" stays.
 
-    A `..` stays, too: behind a link it leads elsewhere than the letters say.
+    A `..` stays, too: after a link it leads elsewhere than the text suggests.
     """
     return str(Path.cwd() / given(name)) if name else ""
 

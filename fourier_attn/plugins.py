@@ -43,18 +43,18 @@ def note(kind: str, name: str, module: str = "") -> None:
     inside = tuple(f"{place}{os.sep}" for place in (Path(__file__).parent, *places()))
     while frame is not None and frame.f_code.co_filename.startswith((*inside, "<")):
         frame = frame.f_back
-    found = frame.f_globals if frame else {}
-    _origins[kind, name] = Origin(str(found.get("__name__", "")), _whole(found.get("__file__")))
+    namespace = frame.f_globals if frame else {}
+    _origins[kind, name] = Origin(str(namespace.get("__name__", "")), _whole(namespace.get("__file__")))
     _sources[kind, name] = _whole(getattr(sys.modules.get(module), "__file__", None))
 
 
 def _whole(file: str | None) -> str:
-    """The whole path, as a run is used from other folders, too."""
+    """Returns the absolute path, since a run is used from other folders, too."""
     return str(Path(file).absolute()) if file else ""
 
 
 def places() -> list[str]:
-    """Where packages are installed: not the working directory, which may be somebody's run."""
+    """Returns where packages are installed: not the working directory, which may be somebody's run."""
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), *user]
     return list(dict.fromkeys(folders))
@@ -103,61 +103,61 @@ def with_neighbours() -> Iterator[None]:
 
 
 def entry(kind: str, name: str) -> Any:
-    """What an installed package has under that name; None if there is none.
+    """Returns the object that an installed package registers under that name; None if none does.
 
-    Raises: ValueError where it cannot be loaded.
+    Raises: ValueError if it cannot be loaded.
     """
     installed = importlib.metadata.distributions(path=places())
-    found = [
+    points = [
         point
         for package in installed
         for point in package.entry_points.select(group=f"fourier_attn.{kind}", name=name)
     ]
-    if not found:
+    if not points:
         return None
     try:
-        loaded = found[0].load()
+        loaded = points[0].load()
     except (Exception, SystemExit) as error:  # a package's module is run here, and may fail in any way
         raise ValueError(
-            f"the entry point {found[0].value} of {name!r} cannot be loaded "
-            f"({type(error).__name__}: {error}); mend that package, or remove it"
+            f"the entry point {points[0].value} of {name!r} cannot be loaded "
+            f"({type(error).__name__}: {error}); fix that package, or remove it"
         ) from error
-    _origins[kind, name] = Origin(found[0].value, "")
+    _origins[kind, name] = Origin(points[0].value, "")
     return loaded
 
 
 def record(names: Mapping[str, set[str]]) -> dict[str, dict[str, dict[str, str]]]:
-    """Where those of some names come from, by kind, as config.json has it; built-in ones are left out."""
-    found = {}
+    """Returns the origins of these names by kind, as config.json has them, without built-in ones."""
+    origins = {}
     for kind in KINDS:
-        there = {name: _origins[kind, name] for name in sorted(names[kind]) if (kind, name) in _origins}
-        if there:
-            found[kind] = {name: origin._asdict() for name, origin in there.items()}
-    return found
+        registered = [name for name in sorted(names[kind]) if (kind, name) in _origins]
+        if registered:
+            origins[kind] = {name: _origins[kind, name]._asdict() for name in registered}
+    return origins
 
 
 def digests() -> dict[str, str]:
-    """A hash of each file that has registered something, or has what was registered, by its name alone.
+    """Returns hashes, by file name, of the files that registered something or define what was registered.
 
-    Files of the same name have their hashes together, in an order that does not depend on where they lie.
+    The hashes of files of the same name are joined in an order that does not depend on their folders.
     """
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for file in {origin.file for origin in _origins.values()} | set(_sources.values()) - {""}:
-        found.setdefault(Path(file).name, []).append(paths.digest(Path(file)))
-    return {name: "-".join(sorted(hashes)) for name, hashes in sorted(found.items())}
+        by_name.setdefault(Path(file).name, []).append(paths.digest(Path(file)))
+    return {name: "-".join(sorted(hashes)) for name, hashes in sorted(by_name.items())}
 
 
 def recorded(facts: Any) -> dict[tuple[str, str], Origin]:
-    """What a config.json has under "plugins" that is not registered here; entry points are not among them.
+    """Returns the origins under "plugins" of a config.json that are not registered here, but no entry points.
 
     Raises: ValueError for a damaged record.
     """
     try:
         listed = {(kind, name): origin for kind in KINDS for name, origin in facts.get(kind, {}).items()}
-        found = {key: Origin(str(o["module"]), str(o["file"])) for key, o in listed.items()}
+        origins = {key: Origin(str(o["module"]), str(o["file"])) for key, o in listed.items()}
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError("its plugins are no plug-ins") from error
-    return {key: origin for key, origin in found.items() if origin.file and key not in _origins}
+        raise ValueError("its plugins do not have the form of plug-ins") from error
+    return {key: origin for key, origin in origins.items() if origin.file and key not in _origins}
 
 
 def run(origin: Origin) -> None:
@@ -169,7 +169,7 @@ def run(origin: Origin) -> None:
     name = f"fourier_attn_plugin_{hashlib.sha256(origin.file.encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path) if path.suffix == ".py" else None
     if spec is None or spec.loader is None or not path.is_file():
-        raise ValueError(f"{origin.file} is no file with a module; put it there again, or register it first")
+        raise ValueError(f"{origin.file} is not a Python module; restore it, or register the plug-in first")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -20,7 +20,7 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
 
 def record(*packages: str) -> dict[str, Any]:
-    """All of it about the present process; `packages` are further ones whose versions matter."""
+    """Returns the provenance of this process's results; versions of `packages` are recorded, too."""
     return {
         "command": command(),
         "commit": commit(),
@@ -32,16 +32,16 @@ def record(*packages: str) -> dict[str, Any]:
 
 
 def command(words: Sequence[str] | None = None) -> str:
-    """A command line, this process's if none is given, as it can be given elsewhere.
+    """Returns a command line, by default this process's, in a form that works elsewhere.
 
-    Of absolute paths, which mean nothing on another machine, only the last part is kept.
+    Absolute paths, which mean nothing on another machine, are reduced to their last part.
     """
     words = sys.orig_argv if words is None else words
     return " ".join(["python", *(shlex.quote(_portable(word)) for word in words[1:])])
 
 
 def commit() -> str | None:
-    """The commit of the source tree, where the package is used from one; with "+" if it was changed since.
+    """Returns the commit of the source tree that the package is used from, with "+" if it was changed since.
 
     Results do not count as changes: what one measurement writes says nothing about the next.
     """
@@ -59,7 +59,7 @@ def commit() -> str | None:
 
 
 def hardware() -> dict[str, Any]:
-    """The processor, the cores that this process may use, the memory, and JAX's accelerators.
+    """Returns the processor, the cores that this process may use, the memory, and JAX's accelerators.
 
     Units: memory in GiB.
     """
@@ -83,7 +83,7 @@ def load() -> float | None:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Of Python, of `PACKAGES` and of `packages`."""
+    """Returns the versions of Python, of `PACKAGES` and of `packages`."""
     return {
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in (*PACKAGES, *packages)},
@@ -91,12 +91,12 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def memory_bytes() -> int:
-    """Of the machine."""
+    """Returns the size of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cores() -> int:
-    """Cores that this process may use: those it is bound to, where the system tells."""
+    """Returns the number of cores that this process may use, as far as the system knows."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

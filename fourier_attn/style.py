@@ -1,6 +1,6 @@
-"""How figures look: sizes, colours, type, words at the ends of curves; and how they become files.
+"""The style of figures: sizes, colours, type, names at the ends of curves; and their files.
 
-Functions that draw are decorated with `styled()`; matplotlib's own settings are the same before and after.
+Functions that plot are decorated with `styled()`; matplotlib's own settings are the same before and after.
 """
 
 import io
@@ -32,7 +32,7 @@ PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 GREY, PALE = "#767676", "#d0d0d0"
 MARKERS = "os^Dv*XP"
-SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"  # even in lightness, and told apart by the colour-blind
+SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"  # even in lightness, and safe for the colour-blind
 SMALL = 7.0  # points: type inside of a figure; the rest of it has a point more
 RIGHT = 1.03  # where names of curves begin, as a share of the axes
 # Ways from a point to its name, the first one that is free; the pairs are shares of half the name's box
@@ -75,14 +75,14 @@ def styled() -> ContextDecorator:
 
 
 def figure(width: float = PAGE, height: float = 3.0) -> Figure:
-    """An empty one, in inches; its parts make room for each other."""
+    """Returns an empty figure of a size in inches; its parts make room for each other."""
     made = Figure((width, height), layout="constrained")
     FigureCanvasAgg(made)
     return made
 
 
 def ink(colour: str) -> str:
-    """The colour, darker where type in it would be too pale on white."""
+    """Returns the colour, darkened if type in it would be too pale on white."""
     rgb = np.array(to_rgb(colour))
     while 1.05 / (luminance(rgb) + 0.05) < LEAST_CONTRAST:
         rgb = 0.97 * rgb
@@ -90,16 +90,16 @@ def ink(colour: str) -> str:
 
 
 def luminance(rgb: np.ndarray) -> float:
-    """Of sRGB, as WCAG 2 defines it: Y = 0.2126 R + 0.7152 G + 0.0722 B of linear values."""
+    """Returns the luminance of sRGB (WCAG 2): Y = 0.2126 R + 0.7152 G + 0.0722 B of linear values."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
 
 
 def label_ends(*panels: Axes) -> None:
-    """Names curves that have a label beside their ends, at the right of their axes, where none overlap.
+    """Writes the labels of curves next to their ends, at the right of their axes, so that none overlap.
 
-    Panels of one figure, to be given last, since it looks at where things are. A legend stands where names do
-    not fit.
+    The panels belong to one figure. Call this last, since it looks at where things are. Panels whose names do
+    not fit get a legend.
     """
     curves = {axes: _labelled(axes) for axes in panels}
     names = {axes: [_name(axes, *curve) for curve in curves[axes]] for axes in panels}
@@ -109,7 +109,7 @@ def label_ends(*panels: Axes) -> None:
 
 
 def _name(axes: Axes, label: str, line: Line2D) -> Annotation:
-    """With a thin line to the end of the curve."""
+    """Writes a curve's label, with a thin line to the end of the curve."""
     thin = {"arrowstyle": "-", "linewidth": 0.4, "color": line.get_color()}
     return axes.annotate(
         label,
@@ -141,25 +141,25 @@ def _put(axes: Axes, names: Sequence[Annotation], curves: Sequence[Line2D]) -> N
 
 
 def _end(line: Line2D) -> tuple[float, float]:
-    """The last point."""
+    """Returns the last point of a curve."""
     x, y = line.get_xdata(), line.get_ydata()
     return float(np.asarray(x, float)[-1]), float(np.asarray(y, float)[-1])
 
 
 def _figure(axes: Axes) -> Figure:
-    found = axes.get_figure(root=True)
-    assert found is not None
-    return found
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
 
 
 def _labelled(axes: Axes) -> list[tuple[str, Line2D]]:
     """Labels with their curves; two curves may have one label."""
-    found = []
+    curves = []
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
         line = handle if isinstance(handle, Line2D) else handle.get_children()[0]
         if isinstance(line, Line2D) and np.size(line.get_xdata()):
-            found.append((label, line))
-    return found
+            curves.append((label, line))
+    return curves
 
 
 def apart(wanted: Sequence[float], gap: float) -> np.ndarray:
@@ -178,7 +178,7 @@ def apart(wanted: Sequence[float], gap: float) -> np.ndarray:
 def interval(
     axes: Axes, value: float, low: float, high: float, row: int, ends: tuple[float, float], colour: str
 ) -> None:
-    """Draws a value with its interval in a row of axes that end at `ends`, with an arrow where it goes on."""
+    """Plots a value and its interval in a row of axes that end at `ends`; arrows mark what lies beyond."""
     bars = [[value - max(low, ends[0])], [min(high, ends[1]) - value]]
     axes.errorbar([value], [row], xerr=bars, fmt="o", color=colour)
     for end, marker, beyond in ((ends[0], "<", low < ends[0]), (ends[1], ">", high > ends[1])):
@@ -187,9 +187,9 @@ def interval(
 
 
 def number_points(axes: Axes, points: Mapping[str, tuple[float, float]], colour: str) -> None:
-    """Draws points with their names beside, as near as there is room; one place has one list of names.
+    """Plots points and their names as near to them as possible; points at one place share a list of names.
 
-    To be called last, since it looks at where things are.
+    Call this last, since it looks at where things are.
     """
     axes.plot(*zip(*points.values(), strict=True), "o", color=colour)
     _figure(axes).draw_without_rendering()
@@ -238,7 +238,7 @@ def save(drawn: Figure, path: Path) -> None:
 
 @styled()
 def png(drawn: Figure) -> bytes:
-    """In 256 colours at most, and without what does not depend on the figure, such as the program's name."""
+    """Returns a PNG of at most 256 colours that depends on the figure alone, so not on the program's name."""
     full, packed = io.BytesIO(), io.BytesIO()
     drawn.savefig(full, dpi=DPI, format="png", metadata={"Software": None})
     whole = Image.open(full).convert("RGB")

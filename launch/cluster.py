@@ -25,7 +25,7 @@ NUMBERS = {
     "cpus_per_task": (0, "cores of each process; 0: as the cluster has it"),
     "requeues": (
         10,
-        "how often it goes on after a time-out or a kill; preemptions are not counted",
+        "how often the job is resumed after a time-out or a kill; preemptions are not counted",
     ),
     "signal_delay": (120, "seconds before a time-out in which a run saves"),
 }
@@ -43,7 +43,7 @@ def define_flags() -> None:
 
 
 def parameters() -> dict[str, Any]:
-    """What the flags ask submitit for.
+    """Returns submitit's parameters from the flags.
 
     Raises: ValueError.
     """
@@ -68,18 +68,18 @@ def parameters() -> dict[str, Any]:
 
 
 def minutes(text: str) -> int:
-    """A time limit as sbatch takes it.
+    """Returns the minutes of a time limit in sbatch's formats.
 
     Raises: ValueError.
     """
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text)
-    if found:
-        days, hours, whole, seconds = (int(part or 0) for part in found.groups())
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text)
+    if match:
+        days, hours, whole, seconds = (int(part or 0) for part in match.groups())
         total = (days * 24 + hours) * 60 + whole + (seconds > 0)
     else:
         total = int(text) if text.isdecimal() else 0
     if not total:
-        raise ValueError(f"--time={text!r} is no time limit; give minutes, H:MM:SS or D-H:MM:SS")
+        raise ValueError(f"--time={text!r} is not a time limit; give minutes, H:MM:SS or D-H:MM:SS")
     return total
 
 
@@ -90,7 +90,9 @@ def check() -> None:
     """
     for name in ("sbatch", "srun", "scontrol", "squeue"):
         if not shutil.which(name):
-            raise ValueError(f"there is no SLURM on this machine ({name} is not found); use launch.local")
+            raise ValueError(
+                f"SLURM is not installed on this machine ({name} is not found); use launch.local"
+            )
 
 
 def submit(command: Iterable[str], folder: Path, asked: dict[str, Any], name: str) -> str:
@@ -116,9 +118,9 @@ class Queue:
         self.failures = 0
 
     def ask(self, jobs: Iterable[str]) -> set[str] | None:
-        """Those of the jobs that wait or run; None where that is not known.
+        """Returns the jobs that still wait or run; None if squeue does not answer.
 
-        Raises: RuntimeError after `FAILURES` questions in a row without an answer.
+        Raises: RuntimeError after `FAILURES` queries in a row without an answer.
         """
         known = set(jobs)
         if not known:
@@ -138,12 +140,12 @@ class Queue:
         return known & set(answer.stdout.split())
 
     def fail(self, why: Any) -> None:
-        """Notes that there was no answer, once until there is one again. Raises: RuntimeError."""
+        """Prints a note at the first query without an answer. Raises: RuntimeError after several."""
         self.failures += 1
         if self.failures == FAILURES:
             raise RuntimeError(
-                f"squeue has not answered {FAILURES} times in a row ({why}); the jobs go on; give the same "
-                "command again to wait for them"
+                f"squeue has not answered {FAILURES} times in a row ({why}); the jobs keep running; give the "
+                "same command again to wait for them"
             )
         if self.failures == 1:
             print(f"note: squeue does not answer ({why}); it is asked again", file=sys.stderr, flush=True)
@@ -155,7 +157,7 @@ def submitted(folder: Path) -> list[str]:
 
 
 def ending(folder: Path, job: str) -> tuple[int, str]:
-    """Exit code, 2 before others, and the last error of a job that has left the queue."""
+    """Returns the exit code, 2 before others, and the last error of a job that has left the queue."""
     task: Any = SlurmJob(folder=folder, job_id=job).submission().function
     codes = [int(path.read_text()) for path in folder.glob(f"{task.name}_*_code")]
     failed = [code for code in codes if code] if codes else [128 + signal.SIGKILL]
@@ -167,6 +169,6 @@ def ending(folder: Path, job: str) -> tuple[int, str]:
 
 
 def describe(asked: dict[str, Any]) -> str:
-    """What is asked for, in one line."""
+    """Returns the requested resources in one line."""
     shown = {name: value for name, value in asked.items() if not isinstance(value, dict | list)}
     return ", ".join(f"{name} {value}" for name, value in shown.items())

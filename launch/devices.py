@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Share:
-    """What one process has.
+    """The cores and devices of one process.
 
     Args:
-      cores: numbers of cores; () leaves them alone.
+      cores: numbers of cores; (): any of them.
       environment: variables to set, or None to remove one.
     """
 
@@ -26,11 +26,11 @@ class Share:
 
 
 def shares(processes: int, virtual: int = 0) -> list[Share]:
-    """The shares of so many processes.
+    """Divides this machine's cores and GPUs among processes.
 
     Args:
-      virtual: so many CPU devices for each process, instead of GPUs; 0: as the machine has them.
-    Raises: ValueError where GPUs cannot be shared out evenly.
+      virtual: number of CPU devices of each process, instead of GPUs; 0: the machine's own devices.
+    Raises: ValueError if GPUs cannot be divided evenly.
     """
     if processes < 1:
         raise ValueError(f"processes={processes} must be at least 1")
@@ -58,14 +58,14 @@ def environment(index: int, gpus: Sequence[str], processes: int, virtual: int) -
 
 
 def available_cores() -> list[int]:
-    """Those that this process may use."""
+    """Returns the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def visible_gpus() -> list[str]:
-    """Those of CUDA_VISIBLE_DEVICES, or else all that nvidia-smi lists."""
+    """Returns the GPUs of CUDA_VISIBLE_DEVICES, or else all that nvidia-smi lists."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
@@ -77,7 +77,7 @@ def visible_gpus() -> list[str]:
 
 
 def split(things: Sequence[int], parts: int) -> list[tuple[int, ...]]:
-    """Consecutive shares that differ by one at most; where there are too few, each thing is used again."""
+    """Splits things into consecutive shares whose sizes differ by at most one; too few things are reused."""
     if len(things) < parts:
         return [(things[i % len(things)],) for i in range(parts)]
     ends = [i * len(things) // parts for i in range(parts + 1)]

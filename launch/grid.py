@@ -17,7 +17,7 @@ Point = Mapping[str, str]  # from a knob to its value, as written
 
 
 def points(options: Sequence[str]) -> list[Point]:
-    """All combinations of the values of KNOB=VALUE,VALUE,...; the last knob's change first.
+    """Returns all combinations of the values of KNOB=VALUE,VALUE,...; the last knob varies fastest.
 
     Raises: ValueError.
     """
@@ -26,7 +26,7 @@ def points(options: Sequence[str]) -> list[Point]:
         knob, equals, listed = text.partition("=")
         values = split(listed)
         if not equals or not re.fullmatch(r"\w+(\.\w+)*", knob) or "" in values:
-            raise ValueError(f"--grid={text} is no grid; give KNOB=VALUE,VALUE like seed=0,1,2")
+            raise ValueError(f"--grid={text} is not a grid; give KNOB=VALUE,VALUE like seed=0,1,2")
         if knob in grid:
             raise ValueError(f"--grid={text} names {knob} a second time; give all its values in one")
         if repeated := sorted({value for value in values if values.count(value) > 1}):
@@ -65,7 +65,7 @@ def name(point: Point) -> str:
 
 
 def words(point: Point) -> list[str]:
-    """The options by which the training command gets the values."""
+    """Returns the options that give the training command the values of a point."""
     return [f"--config.{knob}={value}" for knob, value in point.items()]
 
 
@@ -93,19 +93,19 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
     if module != TRAINING:
         return []
     if not option(given, "config"):
-        raise ValueError("a sweep needs a configuration behind --: -- --config=configs/fnet.py")
+        raise ValueError("a sweep needs a configuration after --: -- --config=configs/fnet.py")
     own = [f"--config={option(given, 'config')}", *overrides(given)]
     return [check_point(own, point, option(given, "recipe")) for point in chosen]
 
 
 def overrides(given: Sequence[str]) -> list[str]:
-    """Those of the options that set a knob, each as one word."""
-    found = []
+    """Returns those of the options that set a knob, each as one word."""
+    settings = []
     for word, following in zip(given, (*given, "--")[1:], strict=True):
         if re.match(r"--?(no)?config\.", word):
-            apart = "=" not in word and not following.startswith("--")
-            found.append(f"{word}={following}" if apart else word)
-    return found
+            separate = "=" not in word and not following.startswith("--")
+            settings.append(f"{word}={following}" if separate else word)
+    return settings
 
 
 def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> config.Config:
@@ -114,17 +114,17 @@ def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> 
     Raises: ValueError that names the point.
     """
     try:
-        found = read([*own, *words(point)], recipe)
-        config.check(found)
-        if not found.init_from:  # the architecture of given weights replaces this one
-            memory.traced(found)  # a mixer looks at its values when it is first used
-        return found
+        settings = read([*own, *words(point)], recipe)
+        config.check(settings)
+        if not settings.init_from:  # the architecture of given weights replaces this one
+            memory.traced(settings)  # a mixer looks at its values when it is first used
+        return settings
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
 
 
 def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
-    """The configuration that --config=FILE and --config.KNOB=VALUE give.
+    """Returns the configuration that --config=FILE and --config.KNOB=VALUE give.
 
     Raises: ValueError or flags.Error.
     """
@@ -135,10 +135,10 @@ def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
         with command.imports_of_config(line):
             values(line)
         config.give_optional(values["config"], optional)
-        found = values["config"].value
+        settings = values["config"].value
         if recipe is None:
-            return found
-        return config.with_recipe(found, recipe, tuple(config_flags.get_override_values(values["config"])))
+            return settings
+        return config.with_recipe(settings, recipe, tuple(config_flags.get_override_values(values["config"])))
     except (flags.Error, ValueError):
         raise
     except Exception as error:  # a configuration file is run here, and may fail in any way

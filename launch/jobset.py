@@ -2,7 +2,7 @@
 --accelerator=tpu-v5-lite-podslice --topology=2x4 -- --config=configs/fnet.py --workdir=/data/fnet
 
 Prints YAML for GKE's TPU or GPU node pools, to be given to `kubectl apply -f -`. Each machine has one pod,
-and each pod one process. What stands behind -- is for `fourier_attn.main`.
+and each pod one process. Arguments after -- are for `fourier_attn.main`.
 
 Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go (fields; names of pods); GKE's labels of
 node pools (cloud.google.com/gke-tpu-accelerator, gke-tpu-topology, gke-accelerator).
@@ -25,7 +25,7 @@ LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123
 LONGEST = 63 - len("-workers-0-00000")  # of a name, since pods' names are made of it
 JOB, CONTAINER, PORT = "workers", "run", 8476
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-BAD_INPUT = 2  # the exit code that no restart mends
+BAD_INPUT = 2  # the exit code that no restart can fix
 SAVING = 120  # seconds between SIGTERM and SIGKILL
 PATIENCE = 900  # seconds in which all pods are to come: images are pulled, machines are made
 
@@ -52,7 +52,7 @@ def main(*words: str) -> None:
 
 
 def jobset(words: tuple[str, ...]) -> dict[str, Any]:
-    """The JobSet.
+    """Returns the JobSet that the flags describe.
 
     Raises: ValueError.
     """
@@ -96,7 +96,7 @@ def jobset(words: tuple[str, ...]) -> dict[str, Any]:
 
 
 def slice_machines() -> int:
-    """How many machines a TPU slice has.
+    """Returns the number of machines of a TPU slice.
 
     Raises: ValueError.
     """
@@ -110,7 +110,7 @@ def slice_machines() -> int:
 
 
 def gpu_machines() -> int:
-    """How many machines with GPUs are asked for.
+    """Returns the requested number of machines with GPUs.
 
     Raises: ValueError.
     """
@@ -125,7 +125,7 @@ def gpu_machines() -> int:
 
 
 def job(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
-    """The template of the Job: a pod for each machine; exit code 2 ends it for good."""
+    """Returns the template of the Job: a pod for each machine; exit code 2 ends it permanently."""
     bad_input = {"containerName": CONTAINER, "operator": "In", "values": [BAD_INPUT]}
     return {
         "spec": {
@@ -140,7 +140,7 @@ def job(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
 
 
 def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
-    """The pod.
+    """Returns the pod of one machine.
 
     Raises: ValueError.
     """
@@ -185,7 +185,7 @@ def meeting(machines: int, tpu: bool) -> list[dict[str, Any]]:
 
 
 def volume(words: tuple[str, ...]) -> tuple[str, str]:
-    """The claim, and where it is mounted: the run's directory must outlive its pods, or nothing goes on.
+    """Returns the claim, and where it is mounted: a run's directory must outlive its pods to be resumed.
 
     Raises: ValueError.
     """
@@ -195,7 +195,7 @@ def volume(words: tuple[str, ...]) -> tuple[str, str]:
     workdir = program.option(words, "workdir")
     if not workdir or ".." in workdir or PurePosixPath(path) not in PurePosixPath(workdir).parents:
         raise ValueError(
-            f"--workdir={workdir} must lie in the volume; give one like --workdir={path}/run behind --"
+            f"--workdir={workdir} must lie in the volume; give one like --workdir={path}/run after --"
         )
     return claim, path
 

@@ -1,7 +1,7 @@
 """Several processes on this machine: python -m launch.local --processes=2 -- --config=configs/fnet.py ...
 
-What stands behind -- is for `fourier_attn.main`. Devices are shared out. Each process has its output in files
-of WORKDIR.launch; that of process 0 is also shown. A signal is handed on to all.
+Arguments after -- are for `fourier_attn.main`. The processes divide the devices. Each writes its output to
+files of WORKDIR.launch; that of process 0 is also shown. Signals are forwarded to all of them.
 """
 
 import socket
@@ -52,10 +52,10 @@ def main(*words: str) -> int:
 
 
 def free_port() -> int:
-    """One that nobody uses now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """Returns a TCP port that is free now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Program:
 
     @property
     def output(self) -> Path:
-        """The folder beside the directory that keeps what each process prints."""
+        """Returns the folder next to the directory for the output of each process."""
         return self.workdir.with_name(f"{self.workdir.name}.launch")
 
     def __str__(self) -> str:
@@ -32,17 +32,17 @@ class Program:
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("module", TRAINING, "what is run: python -m MODULE, with what stands behind --")
+    flags.DEFINE_string("module", TRAINING, "module to run: python -m MODULE, with the arguments after --")
     flags.DEFINE_boolean("dry_run", False, "print what would be run, and run nothing")
 
 
 def program(words: Sequence[str]) -> Program:
-    """The command of what stands behind `--`; it gets a directory where it names none.
+    """Returns the command of the words after `--`, with a new directory if they name none.
 
     Raises: ValueError.
     """
     if not words:
-        raise ValueError("there is nothing to run; give the command's options behind --: -- --config=FILE")
+        raise ValueError("there is nothing to run; give the command's options after --: -- --config=FILE")
     given = option(words, "workdir")
     if given == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
@@ -53,17 +53,17 @@ def program(words: Sequence[str]) -> Program:
 
 
 def option(words: Sequence[str], name: str) -> str | None:
-    """The value of an option among words, as --name=value or as two of them; None if it is not there."""
+    """Returns the value of an option, given as --name=value or as two words; None if it is missing."""
     value = None
     for word, following in zip(words, (*words, "")[1:], strict=True):
-        found = re.fullmatch(rf"--?{name}(=(.*))?", word, flags=re.DOTALL)
-        if found:
-            value = following if found[1] is None else found[2]
+        match = re.fullmatch(rf"--?{name}(=(.*))?", word, flags=re.DOTALL)
+        if match:
+            value = following if match[1] is None else match[2]
     return value
 
 
 def new_workdir(words: Sequence[str]) -> str:
-    """A directory named after the configuration file, its argument and the time."""
+    """Returns a directory named after the configuration file, its argument and the time."""
     file, _, argument = (option(words, "config") or "run").partition(":")
     parts = (Path(file).stem, argument, time.strftime("%Y%m%d-%H%M%S"))
     return "runs/" + re.sub(r"[^\w.-]+", "-", "-".join(part for part in parts if part))

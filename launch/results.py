@@ -1,4 +1,4 @@
-"""What came out of a sweep: a table of its runs, the best first."""
+"""Summarises a sweep in a table of its runs, the best first."""
 
 import json
 import math
@@ -29,23 +29,23 @@ class Row:
 
 
 def row(directory: Path, point: Point, code: int | None, error: str = "") -> Row:
-    """The row of a run.
+    """Returns the row of a run.
 
     Args:
-      code: the command's exit code; None where it is not known, or the run has not been started.
+      code: the command's exit code; None if it is unknown, or the run has not been started.
     """
-    found = Row(directory.name, dict(point), state(directory, code), error=error)
+    row = Row(directory.name, dict(point), state(directory, code), error=error)
     try:
         if (directory / "config.json").exists():
             run = summary(directory)
-            found.metric, found.validation, found.test = run.metric, run.validation, run.test
+            row.metric, row.validation, row.test = run.metric, run.validation, run.test
     except ValueError as damaged:
-        found.error = str(damaged)
-    return found
+        row.error = str(damaged)
+    return row
 
 
 def state(directory: Path, code: int | None) -> str:
-    """How a run ended, in a word."""
+    """Returns the state of a run: "done", "open", "stopped" or "failed"."""
     if code == 0 or is_finished(directory):
         return "done"
     if code is None:
@@ -54,7 +54,7 @@ def state(directory: Path, code: int | None) -> str:
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
-    """The best validation first; runs without one last."""
+    """Sorts rows by validation, the best first; runs without one are last."""
     return sorted(rows, key=lambda r: -math.inf if r.validation is None else r.validation, reverse=True)
 
 
@@ -65,7 +65,7 @@ def write(directory: Path, rows: Sequence[Row]) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The table in words; what failed says why."""
+    """Returns the table as text, with the reason for each failure."""
     metric = next((r.metric for r in rows if r.metric), "metric")
     knobs = list(rows[0].values)
     cells = [[f"validation {metric}", f"test {metric}", *knobs, "state"]]

@@ -49,7 +49,7 @@ class Running:
         self.killed = False
 
     def log(self, process: int, name: str) -> Path:
-        """The file with what a process printed: "out" or "err"."""
+        """Returns the file with the output of a process, by stream: "out" or "err"."""
         return self.folder / f"{self.job.job_id}_{process}_log.{name}"
 
     def done(self) -> bool:
@@ -85,29 +85,29 @@ class Running:
             file.write(f"{int(signum)}\n")
 
     def codes(self) -> list[tuple[int, int]]:
-        """(process, exit code) of those that have ended, in the order in which they did."""
-        found = []
+        """Returns (process, exit code) of those that have ended, in the order in which they did."""
+        ended = []
         for process in range(self.processes):
             path = self.task.code_file(self.folder, process)
             with contextlib.suppress(FileNotFoundError):
-                found.append((path.stat().st_mtime_ns, process, int(path.read_text())))
-        return [(process, code) for _, process, code in sorted(found)]
+                ended.append((path.stat().st_mtime_ns, process, int(path.read_text())))
+        return [(process, code) for _, process, code in sorted(ended)]
 
     def exit_code(self, received: int = 0) -> int:
-        """That of the whole, after a signal or none."""
+        """Returns the exit code of the whole, after a signal if one was received."""
         codes = [code for _, code in self.codes()]
         codes += [128 + signal.SIGKILL] * (self.processes - len(codes))  # killed before it could note them
         return exit_code(codes, received)
 
     def error(self, process: int) -> str:
-        """The last line that a process wrote to standard error."""
+        """Returns the last line that a process wrote to standard error."""
         path = self.log(process, "err")
         lines = path.read_text(errors="replace").split("\n") if path.exists() else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def exit_code(codes: Sequence[int], received: int) -> int:
-    """One code for several processes, in the order in which they ended.
+    """Returns one code for several processes' codes, which are in the order in which they ended.
 
     It is 128 + n after signal n, else 2 if there is one, else that of the first that failed.
     """
@@ -120,7 +120,7 @@ def exit_code(codes: Sequence[int], received: int) -> int:
 
 
 class Shown:
-    """What has been added to a file since the last look."""
+    """Reads the text that was appended to a file since the last read."""
 
     def __init__(self, path: Path):
         self.path, self.offset = path, 0

@@ -1,7 +1,7 @@
 """A job on SLURM: python -m launch.slurm --nodes=2 --gpus_per_node=8 -- --config=configs/fnet.py ...
 
-What stands behind -- is for `fourier_attn.main`. After a preemption, a time-out or a kill the job is queued
-again and goes on in its directory. Each process has its output in files of WORKDIR.launch.
+Arguments after -- are for `fourier_attn.main`. After a preemption, a time-out or a kill the job is queued
+again and resumed in its directory. Each process writes its output to files of WORKDIR.launch.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """All combinations of knobs: python -m launch.sweep --grid=seed=0,1,2 --directory=runs/sweep -- --config=FILE
 
-Each has a directory of its own in --directory, named after its values, with its output beside it. Finished
-ones are skipped. A table, the best first, is printed at the end and kept in summary.json.
+Each has its own directory in --directory, named after its values, with its output next to it. Finished ones
+are skipped. A table, the best first, is printed at the end and saved in summary.json.
 """
 
 import contextlib
@@ -80,9 +80,9 @@ def main(*words: str) -> int:
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
-    """Inside `with`, JAX is imported for CPUs: what is checked and read here takes no GPU from the runs.
+    """Imports JAX for CPUs inside `with`, so that checks and summaries take no GPU from the runs.
 
-    They have the environment as it was.
+    The runs get the original environment.
     """
     before = os.environ.get("JAX_PLATFORMS")
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -105,7 +105,7 @@ def check_same(workdir: Path, config: Any) -> None:
 
 
 class Run:
-    """One of several, in a directory of its own; a point of a grid, if there is one."""
+    """One of several runs, in its own directory; a point of a grid, if there is one."""
 
     def __init__(self, program: Program, point: Mapping[str, str] | None = None):
         self.program, self.point = program, dict(point or {})
@@ -119,7 +119,7 @@ class Run:
         self.announce()
 
     def announce(self) -> None:
-        """Says how it ended."""
+        """Prints how the run ended."""
         print(
             f"{self.program.workdir.name}: " + (f"exit code {self.code}" if self.code else "done"), flush=True
         )
@@ -176,7 +176,7 @@ def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None
                 run.code, run.error = cluster.ending(run.program.output, jobs.pop(run))
                 run.announce()
     if signals.received:
-        print("The jobs go on; give the same command again to wait for them.")
+        print("The jobs keep running; give the same command again to wait for them.")
     return signals.received
 
 

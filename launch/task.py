@@ -32,16 +32,16 @@ LINGER = 120.0  # seconds that SLURM has to end, or to requeue, a job after a si
 class Task:
     """Runs a command as each process of a job.
 
-    A time-out or a preemption (submitit's signal) stops the command of process 0, which saves and leaves, its
-    peers with it; the job is then queued again, and the same command goes on. Under SLURM, so it is where the
-    command was killed. An exit code is kept in a file as soon as the command has ended.
+    A time-out or a preemption (submitit's signal) stops the command of process 0, which saves and exits
+    together with its peers. The job is then queued again, and the same command resumes the run. Under SLURM
+    this also happens after a kill. An exit code is saved in a file as soon as the command has ended.
 
     Args:
-      shares: of this machine's devices, one for each process; () under SLURM, which shares out its own.
-      coordinator: host:port at which the processes of this machine meet; "" for one, and under SLURM.
-      watched: whether a launcher waits for it, and holds a lock; without it the command ends.
+      shares: this machine's devices, one share for each process; () under SLURM, which assigns its own.
+      coordinator: host:port at which the processes of this machine meet; "" for one process, and under SLURM.
+      watched: whether a launcher waits for it, and holds a lock; without the launcher the command ends.
       requeues: how often the job may be queued again because the command was killed.
-      name: of the files by which it and its launcher exchange notes.
+      name: prefix of the files through which it and its launcher communicate.
     """
 
     command: tuple[str, ...]
@@ -89,7 +89,7 @@ class Task:
         return code
 
     def environment(self, share: Share, rank: int) -> dict[str, str]:
-        """That of the command; Python in it does not keep back what it prints."""
+        """Returns the environment of the command, in which Python prints without buffering."""
         changes = {"PYTHONUNBUFFERED": "1", **(share.environment or {})}
         if self.coordinator:
             changes["JAX_COORDINATOR_ADDRESS"] = self.coordinator
@@ -98,7 +98,7 @@ class Task:
         return {key: value for key, value in merged.items() if value is not None}
 
     def running(self) -> bool:
-        """Whether the command runs. It holds no lock, and so may be asked in a signal's handler, too."""
+        """Returns whether the command runs. It holds no lock, so signal handlers may call it, too."""
         assert self.child
         try:
             return os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -139,7 +139,7 @@ class Task:
         return since or time.monotonic()
 
     def checkpoint(self) -> DelayedSubmission:
-        """What submitit queues again, when the command has saved and left; a finished one will do nothing."""
+        """Returns the submission for submitit to requeue, once the command has saved and exited."""
         if self.child and self.running() and not self.stopping:
             self.child.send_signal(signal.SIGTERM)
         while self.child and self.running():
@@ -157,16 +157,16 @@ class Task:
         ended = f"process ended by signal {code - 128}"
         if restarts >= self.requeues:
             print(f"{ended}; the job was queued again {restarts} times already", file=sys.stderr, flush=True)
-        elif first(folder / f"{self.name}_requeue_{restarts}"):
+        elif created(folder / f"{self.name}_requeue_{restarts}"):
             print(f"{ended}; the job is queued again", file=sys.stderr, flush=True)
             subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True, timeout=60)
 
     def code_file(self, folder: Path, process: int) -> Path:
-        """The exit code of a process that has ended."""
+        """Returns the file with the exit code of a process that has ended."""
         return folder / f"{self.name}_{process}_code"
 
     def usage_file(self, folder: Path, process: int) -> Path:
-        """What a process that has ended took."""
+        """Returns the file with the time and memory of a process that has ended."""
         return folder / f"{self.name}_{process}_usage.json"
 
     def orders_file(self, folder: Path) -> Path:
@@ -174,19 +174,19 @@ class Task:
         return folder / f"{self.name}_signals"
 
     def lock_file(self, folder: Path) -> Path:
-        """Locked by the launcher as long as it lives."""
+        """Returns the file that the launcher locks as long as it lives."""
         return folder / f"{self.name}_lock"
 
 
 def usage() -> dict[str, float]:
-    """What the command took that has been waited for. Units: seconds of all cores together; MiB."""
+    """Returns the CPU time, in seconds of all cores, and the peak memory, in MiB, of the command."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     scale = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
     return {"cpu_seconds": spent.ru_utime + spent.ru_stime, "peak_memory_mib": spent.ru_maxrss / scale}
 
 
-def first(path: Path) -> bool:
-    """Whether this process is the first that makes a file."""
+def created(path: Path) -> bool:
+    """Creates a file; returns whether this process was the first to do so."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -195,7 +195,7 @@ def first(path: Path) -> bool:
 
 
 def held(path: Path) -> bool:
-    """Whether another process has a file locked; the system lets go of it when that process ends."""
+    """Returns whether another process holds a lock on a file, which ends with that process."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -205,7 +205,7 @@ def held(path: Path) -> bool:
 
 
 def prepare() -> None:
-    """In the new process: signals as usual, but submitit's is ignored; SIGTERM when the parent dies."""
+    """Sets up signals in the new process: the defaults, without submitit's; SIGTERM when the parent dies."""
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     for signum in STOPPING:
         signal.signal(signum, signal.SIG_DFL)

@@ -132,7 +132,8 @@ BAD = [
     (
         MAIN,
         ["--config=configs/finetune.py:reviews", "--config.init_from=x", "--config.model.mixer.padding=zero"],
-        "model.mixer.padding cannot be set beside init_from=x, whose architecture is used; leave it out; use",
+        "model.mixer.padding cannot be set together with init_from=x, whose architecture is used; "
+        "leave it out; use",
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
@@ -181,7 +182,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     process.send_signal(signum)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signum, err
-    saved = re.search(r"Step (\d+) of 1200 is saved.\nStopped. Give --workdir=(\S+) again to go on.", out)
+    saved = re.search(r"Step (\d+) of 1200 is saved.\nStopped. To resume, give --workdir=(\S+) again.", out)
     assert saved
     assert saved[2] == str(where)
     assert checkpoint_ids(where)[0].step == int(saved[1])
@@ -191,7 +192,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     again.send_signal(signum)
     out, err = again.communicate(timeout=120)
     assert again.returncode == 128 + signum, err
-    assert f"going on from step {saved[1]}" in out
+    assert f"resuming at step {saved[1]}" in out
 
 
 def test_help_is_not_an_error() -> None:

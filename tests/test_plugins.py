@@ -218,7 +218,7 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
         forget()
     (trained.parent / "mine.py").unlink()
     code, _, error = run_here(main, named, "--mode=eval", "--allow_code")
-    assert (code, "is no file with a module" in error) == (2, True)
+    assert (code, "is not a Python module" in error) == (2, True)
 
 
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags

@@ -8,64 +8,64 @@ TARGETS = {"benchmarks/aot-v5e": "v5e", "benchmarks/aot-h100": "H100"}  # files 
 
 
 def compiled_mixers(results: Results) -> str:
-    """Every mixer and method on four devices of each kind: forward and gradient."""
-    found = _documents(results)
-    rows = {name: _by(document, "mixer", ("what", "dtype")) for name, document in found.items()}
+    """Tabulates every mixer and method on four devices of each kind: forward and gradient."""
+    documents = _documents(results)
+    rows = {name: _by(document, "mixer", ("what", "dtype")) for name, document in documents.items()}
     head = ["mixer", "dtype"]
-    for name in found:
+    for name in documents:
         head += [f"4 x {TARGETS[name]}: moved", "temporary MB", "thousand cycles"]
     lines = []
     for key in _keys(rows):
         cells: list[str] = []
-        for name in found:
+        for name in documents:
             row = rows[name].get(key)
             cells += [_moved(row), _megabytes(row), _cycles(row)]
         lines.append([*map(str, key), *cells])
-    return table(head, lines) + notes(found)
+    return table(head, lines) + notes(documents)
 
 
 def compiled_lengths(results: Results) -> str:
-    """Temporary memory in MB of FNet's mixing and of attention over the number of tokens."""
+    """Tabulates the temporary memory of FNet's mixing and of attention over the number of tokens, in MB."""
     return _over_length(results, "length", _megabytes, ("what",), " MB")
 
 
 def compiled_methods(results: Results) -> str:
-    """Estimated cycles, in thousands, of the methods of `fourier_mix` over the number of tokens."""
+    """Tabulates thousands of estimated cycles of the methods of `fourier_mix` over the number of tokens."""
     return _over_length(results, "method", _cycles, ("what", "dtype"), " thousand cycles")
 
 
 def compiled_training(results: Results) -> str:
-    """Training steps of encoders of size base."""
-    found = _documents(results)
+    """Tabulates training steps of encoders of size base."""
+    documents = _documents(results)
     lines = []
-    for name, document in found.items():
+    for name, document in documents.items():
         for row in _part(document, "training"):
             place = f"{row['devices']} x {TARGETS[name]}"
             by = row["mesh"] if row["devices"] > 1 else ""
             lines.append([row["what"], row["size"], place, by, _megabytes(row), _moved(row)])
     head = ["encoder", "size", "devices", "mesh", "temporary MB", "moved"]
-    return table(head, lines) + notes(found)
+    return table(head, lines) + notes(documents)
 
 
 def _over_length(results: Results, part: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:
-    found = {name: document for name, document in _documents(results).items() if _part(document, part)}
-    if not found:
+    documents = {name: document for name, document in _documents(results).items() if _part(document, part)}
+    if not documents:
         return table([part], [[NOT_RUN]]) + notes(_documents(results))
-    lengths = sorted({row["t"] for document in found.values() for row in _part(document, part)})
+    lengths = sorted({row["t"] for document in documents.values() for row in _part(document, part)})
     lines = []
-    for name, document in found.items():
+    for name, document in documents.items():
         rows = _by(document, part, (*keys, "t"))
         for key in dict.fromkeys(key[:-1] for key in rows):
             cells = [cell(rows.get((*key, t))) for t in lengths]
             lines.append([", ".join(map(str, key)), f"{TARGETS[name]},{unit}", *cells])
-    return table(["", "", *(f"t = {t:,}" for t in lengths)], lines) + notes(found)
+    return table(["", "", *(f"t = {t:,}" for t in lengths)], lines) + notes(documents)
 
 
 def _documents(results: Results) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     for name in TARGETS:
-        found |= results.runs(name)
-    return found
+        documents |= results.runs(name)
+    return documents
 
 
 def _part(document: dict[str, Any], part: str) -> list[Row]:
@@ -77,11 +77,11 @@ def _by(document: dict[str, Any], part: str, keys: tuple[str, ...]) -> dict[tupl
 
 
 def _keys(rows: dict[str, dict[tuple[Any, ...], Row]]) -> list[tuple[Any, ...]]:
-    return list(dict.fromkeys(key for found in rows.values() for key in found))
+    return list(dict.fromkeys(key for by_key in rows.values() for key in by_key))
 
 
 def _moved(row: Row | None) -> str:
-    """The collectives of a program, with the bytes of their results."""
+    """Returns the collectives of a program, with the bytes of their results."""
     if row is None:
         return NOT_RUN
     if not row["compiles"]:

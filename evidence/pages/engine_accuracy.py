@@ -9,10 +9,10 @@ from fourier_attn.studies.intervals import band, percent_range, wilson_interval
 
 def over_ages(results: Results, name: str) -> str:
     """Lists accuracy by interval of calibration and age, with half of the 95 % bands over devices."""
-    found = results.runs(name)
-    if not found:
+    documents = results.runs(name)
+    if not documents:
         return table(["calibrated"], [[NOT_RUN]])
-    document = found[name]
+    document = documents[name]
     curves = drift.curves(document["rows"])
     costs = {cost["interval_s"]: cost["passes_for_each_of_work"] for cost in document["costs"]}
     ages = list(next(iter(curves.values())))
@@ -32,32 +32,32 @@ def over_ages(results: Results, name: str) -> str:
 
 def over_photons(results: Results, name: str) -> str:
     """Lists accuracy by run and number of photons, with half of the 95 % bands over devices."""
-    found = results.runs(name)
-    if not found:
+    documents = results.runs(name)
+    if not documents:
         return table(["run"], [[NOT_RUN]])
-    rows = found[name]["rows"]
+    rows = documents[name]["rows"]
     curves = photons.curves(rows)
     numbers = list(next(iter(curves.values())))
     lines = [
         [run, *(_cell(values) for values in at.values()), f"{100 * photons.exact(rows, run):.2f}"]
         for run, at in curves.items()
     ]
-    return table(["run", *(f"{n:g} photons" for n in numbers), "exact transform"], lines) + notes(found)
+    return table(["run", *(f"{n:g} photons" for n in numbers), "exact transform"], lines) + notes(documents)
 
 
 def over_joules(results: Results, name: str) -> str:
     """Lists the engines that were tested, and the processor, with 95 % intervals over examples."""
-    found = results.runs(name)
+    documents = results.runs(name)
     head = ["", "engine", "accuracy, %", "95 %", "energy, uJ", "low to high"]
-    if not found:
+    if not documents:
         return table(["engine"], [[NOT_RUN]])
-    rows = found[name]["rows"]
+    rows = documents[name]["rows"]
     (exact,), (processor,) = frontier.part(rows, "exact"), frontier.part(rows, "electronic")
     lines = []
     for number, row in enumerate(frontier.part(rows, frontier.TESTED), 1):
         lines.append([str(number), frontier.words(row), *_tested(row, exact["examples"])])
     lines.append(["", "exact transform, this machine's processor", *_tested(processor, exact["examples"])])
-    return table(head, lines) + notes(found)
+    return table(head, lines) + notes(documents)
 
 
 def _tested(row: dict[str, Any], examples: int) -> list[str]:

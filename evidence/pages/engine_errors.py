@@ -10,41 +10,41 @@ from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 def calibration_table(results: Results, name: str) -> str:
     """Lists residual, predicted, true and corrected errors of each device, detection and light of probing."""
-    found = results.runs(name)
-    if not found:
+    documents = results.runs(name)
+    if not documents:
         return table(["detection"], [[NOT_RUN]])
     lines = []
-    for row in found[name]["rows"]:
+    for row in documents[name]["rows"]:
         numbers = [row[f"{what}_db"] for what in ("residual", "predicted", "hidden")]
         words = [f"{row['phase_rms']:g} rad, {row['gain_rms']:g}", row["detection"]]
         words += [f"{row['photons']:,g}", f"{row['passes']:,}", *(f"{number:.1f}" for number in numbers)]
         lines.append([*words, f"{prediction_error_db(row):.2f}", f"{row['corrected_db']:.1f}"])
     head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "apart"]
-    return table([*head, "with factors"], lines) + notes(_described(found))
+    return table([*head, "with factors"], lines) + notes(_described(documents))
 
 
 def tuning_table(results: Results, name: str) -> str:
     """Lists the accuracy of each network on the hidden device, with the 95 % interval over examples."""
-    found = results.runs(name)
-    if not found:
+    documents = results.runs(name)
+    if not documents:
         return table(["tuned through"], [[NOT_RUN]])
     lines = []
-    for row in found[name]["networks"]:
+    for row in documents[name]["networks"]:
         low, high = wilson_interval(row["accuracy"], row["examples"])
         lines.append([row["tuned_through"], f"{100 * row['accuracy']:.2f}", percent_range(low, high, ".1f")])
-    return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(found))
+    return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(documents))
 
 
 def plan_table(results: Results, name: str) -> str:
     """Lists passes, stages and error of both plans for each size and number of averages."""
     document = results.document(name)
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    by_size: dict[tuple[str, int], dict[str, Any]] = {}
     for one in document["rows"]:
-        found.setdefault((one["size"], one["averages"]), {})[one["prefer"]] = one
+        by_size.setdefault((one["size"], one["averages"]), {})[one["prefer"]] = one
     head, lines = ["size", "averages"], []
     for prefer in PREFER:
         head += [f'prefer "{prefer}": passes', "stages", "dB"]
-    for (size, averages), plans in found.items():
+    for (size, averages), plans in by_size.items():
         cells = [size, str(averages)]
         for prefer in PREFER:
             one = plans[prefer]
@@ -53,11 +53,11 @@ def plan_table(results: Results, name: str) -> str:
     return table(head, lines) + notes({name: document})
 
 
-def _described(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _described(documents: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Returns the documents with their settings in words."""
-    documents = {}
-    for name, document in found.items():
+    described = {}
+    for name, document in documents.items():
         of = document["setting"]
         words = f"{of['engine']}, device {of['seed']}, {of['probes']} rounds"
-        documents[name] = document | {"setting": words}
-    return documents
+        described[name] = document | {"setting": words}
+    return described

@@ -1,4 +1,4 @@
-"""Tables of what an engine is: its parameters, kinds of modulators, presets; read from where they stand."""
+"""Tables of an engine's parameters, kinds of modulators and presets, read from the code that defines them."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from fourier_attn.optics.presets import PRESETS
 
 
 def parameters(results: Results) -> str:
-    """Every parameter with its group, default, unit, range, and how it grows with the noise."""
+    """Tabulates every parameter with its group, default, unit, range, and growth with the noise."""
     lines = []
     for group, name, what, default in every_parameter(Engine()):
         value = "off" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
@@ -46,7 +46,7 @@ def kinds(results: Results) -> str:
 
 
 def presets(results: Results) -> str:
-    """What each preset is, which of its parameters are published or derived, and what its light allows."""
+    """Tabulates the presets: published and derived parameters, and the limit by light and electronics."""
     lines: list[list[Any]] = []
     for name, entry in PRESETS.items():
         light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of {entry.lit}"

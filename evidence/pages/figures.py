@@ -36,7 +36,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/robustness-imdb": robustness_sweep.plot,
     "studies/speedup-fnet": tornado.plot,
 }
-SWEEPS = "robustness-*.json"  # beside the cells of a report
+SWEEPS = "robustness-*.json"  # in the folder of a report's cells
 
 
 def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:

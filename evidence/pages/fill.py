@@ -115,7 +115,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
 
 
 def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
-    """A page with its blocks filled, and the names of those that were different.
+    """Fills a page's blocks; returns the page, and the names of the blocks that changed.
 
     Raises: ValueError for a block that is not closed, an unknown name, or a file of results that is missing.
     """

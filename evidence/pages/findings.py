@@ -31,15 +31,15 @@ HOLDS = {
 
 
 def claims(results: Results, tier: str) -> str:
-    """A line for each comparison of a tier whose cells are all there, and what follows for its claim."""
+    """Tabulates the comparisons of a tier: its complete ones with the verdict on their claim."""
     seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
     groups = published(results.root, tier)
-    whole = {model: found for model, found in groups.items() if len(found) == seeds[model]}
-    found = {verdict.comparison.name: verdict for verdict in decide(COMPARISONS[tier], answers(whole))}
+    whole = {model: findings for model, findings in groups.items() if len(findings) == seeds[model]}
+    verdicts = {verdict.comparison.name: verdict for verdict in decide(COMPARISONS[tier], answers(whole))}
     lines = []
     for comparison in COMPARISONS[tier]:
         asked = [str(comparison.claim), SOURCES[comparison.claim], str(comparison)]
-        verdict = found.get(comparison.name)
+        verdict = verdicts.get(comparison.name)
         begun = groups.keys() & {comparison.model, comparison.against}
         lines.append(
             asked
@@ -53,10 +53,11 @@ def claims(results: Results, tier: str) -> str:
 
 
 def validation_curves(results: Results, tier: str) -> str:
-    """A line for each model of a tier: validation accuracy after every epoch, in the mean over seeds."""
+    """Tabulates each model's validation accuracy after every epoch, a mean over seeds."""
     groups = published(results.root, tier)
     curves = {
-        model: [100 * mean(values) for values in validation(found)[1]] for model, found in groups.items()
+        model: [100 * mean(values) for values in validation(findings)[1]]
+        for model, findings in groups.items()
     }
     epochs = max(map(len, curves.values()), default=0)
     lines = [
@@ -67,7 +68,7 @@ def validation_curves(results: Results, tier: str) -> str:
 
 
 def query_keys(results: Results, name: str) -> str:
-    """A line for each trained run whose query-key products were looked at; means over its heads."""
+    """Tabulates the query-key products of trained runs, in means over their heads."""
     documents = sweeps(results, name, "query_keys")
     lines = []
     for document in documents.values():
@@ -81,9 +82,9 @@ def query_keys(results: Results, name: str) -> str:
 
 
 def noise(results: Results, name: str) -> str:
-    """A line for each sweep: the twins, trained exactly and through the engine, as its noise grows.
+    """Tabulates the twins of each sweep, trained exactly and through the engine, as its noise grows.
 
-    Means over the devices, and over numbers of bits from 4 on.
+    Numbers are means over the devices, and over numbers of bits from 4 on.
     """
     documents = sweeps(results, name, "robustness")
     lines = [line for document in documents.values() for line in noise_lines(document["rows"])]
@@ -103,7 +104,7 @@ def noise_lines(rows: list[Row]) -> Iterator[list[str]]:
 
 
 def sweeps(results: Results, name: str, kind: str) -> dict[str, dict[str, Any]]:
-    """The files results/NAME/KIND-*.json, by their paths below results."""
+    """Returns the documents results/NAME/KIND-*.json, by their paths below results."""
     files = (
         f"{name}/{path.stem}" for path in sorted((results.root / "results" / name).glob(f"{kind}-*.json"))
     )

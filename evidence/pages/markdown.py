@@ -49,12 +49,12 @@ class Results:
 
     def variants(self) -> dict[str, tuple[str, ...]]:
         """Returns the variants that each configuration file takes besides tasks; the first is its default."""
-        found = {}
+        variants = {}
         for path in sorted((self.root / "configs").glob("*.py")):
             module = runpy.run_path(str(path))
             if (module["get_config"].__defaults__ or (None,))[0] == "reviews":
-                found[f"configs/{path.name}"] = module.get("VARIANTS", ())
-        return found
+                variants[f"configs/{path.name}"] = module.get("VARIANTS", ())
+        return variants
 
     def knobs(self, config: str) -> dict[str, Any]:
         """Returns what a configuration sets today that is not the default of its mixer and task."""

@@ -10,36 +10,36 @@ LINES = ("dac", "modulator", "hold", "laser", "receiver", "adc", "link", "sram",
 
 def speedup(results: Results, name: str) -> str:
     """Passes, time, speed-up and energy of an example on each preset, and its energy without an engine."""
-    found = results.runs(name)
-    if not found:
+    documents = results.runs(name)
+    if not documents:
         return table(["engine"], [[NOT_RUN]])
-    document = found[name]
+    document = documents[name]
     head = ["engine", "passes", "time, ms", "times faster, inference", "times faster, training", "energy, mJ"]
     lines = [_preset(row, document["batch"]) for row in _part(document, "preset")]
     lines += [
         [f"none: {row['name']}, {row['what']}", "", "", "", "", _spread(row["joules"], 1e3)]
         for row in _part(document, "electronics")
     ]
-    return table(head, lines) + notes(found)
+    return table(head, lines) + notes(documents)
 
 
 def frames(results: Results, name: str) -> str:
-    """Energy of one frame on each preset, and of what it consists, for each point."""
-    found = results.runs(name)
-    if not found:
+    """Tabulates the energy of one frame on each preset, with its parts for each point."""
+    documents = results.runs(name)
+    if not documents:
         return table(["engine"], [[NOT_RUN]])
     head = ["engine", "a frame, nJ", *(f"{line}, pJ a point" for line in LINES)]
     lines = []
-    for row in _part(found[name], "frame"):
+    for row in _part(documents[name], "frame"):
         typical = row["energy_j"]["typical"]
         totals = {corner: at["total"] for corner, at in row["energy_j"].items()}
         cells = [significant(1e12 * typical[line] / row["points"]) for line in LINES]
         lines.append([row["preset"], _spread(totals, 1e9), *cells])
-    return table(head, lines) + notes(found)
+    return table(head, lines) + notes(documents)
 
 
 def parts(_: Results) -> str:
-    """The component library, and in small print what the sources say."""
+    """Tabulates the component library, with notes from the sources in small print."""
     head = ["component", "what", "low", "typical", "high", "unit", "source"]
     lines = []
     for name, part in library().items():
@@ -67,7 +67,7 @@ def _preset(row: Row, batch: int) -> list[str]:
 
 
 def _spread(values: dict[str, float], scale: float = 1.0) -> str:
-    """Typical, and the range where there is one."""
+    """Returns the typical value, and the range if it is not a single value."""
     numbers = [scale * values["typical"], scale * min(values.values()), scale * max(values.values())]
     typical, low, high = (significant(number) for number in numbers)
     return typical if low == high else f"{typical} ({low} to {high})"

@@ -12,7 +12,7 @@ SMALL = ("fnet", "attention", "identity")
 
 
 def readme_table(results: Results) -> str:
-    """Whether it learns, whether it is fast, and what light would cost; each with its file."""
+    """Tabulates accuracy, speed, and the cost of optics; each with its file."""
     lines = [
         [
             f"accuracy of `{FLAGSHIP}` on IMDb's test set, %",
@@ -44,20 +44,22 @@ def readme_table(results: Results) -> str:
 
 
 def _flagship(results: Results) -> str:
-    """Mean, deviation and number of seeds."""
+    """Returns mean, deviation and number of seeds of the README's example configuration."""
     rows = [row for document in results.runs("studies/imdb").values() for row in document["rows"]]
     values = [value for row in rows if row["config"] == FLAGSHIP for value in accuracies(row)]
     return mean_cell([100 * value for value in values])
 
 
 def _small(results: Results) -> str:
-    """Mean, deviation and number of seeds of models of tier 1."""
+    """Returns mean, deviation and number of seeds of models of tier 1."""
     groups = published(results.root, "1")
-    return ", ".join(mean_cell([100 * score(found) for found in groups.get(model, [])]) for model in SMALL)
+    return ", ".join(
+        mean_cell([100 * score(finding) for finding in groups.get(model, [])]) for model in SMALL
+    )
 
 
 def _attention(results: Results) -> str:
-    """Lowest, median and highest of the sizes."""
+    """Returns the median speed-up over sizes, with the lowest and the highest."""
     rows = [row for document in results.runs("benchmarks/peer-ops-cpu").values() for row in document["rows"]]
     both = [row for row in rows if row["what"].startswith("attention /") and "backward" in row["pass"]]
     ratios = sorted(row["times_faster"] for row in both)
@@ -67,7 +69,7 @@ def _attention(results: Results) -> str:
 
 
 def _light(results: Results) -> str:
-    """The most accurate on validation of the engines that were tested with four bits."""
+    """Returns accuracy and joules of the four-bit engine that is the most accurate on validation."""
     rows = [row for document in results.runs("studies/pareto-circular").values() for row in document["rows"]]
     tested = [row for row in frontier.part(rows, frontier.TESTED) if row["bits"] == 4]
     return _joules(max(tested, key=lambda row: row["validation_accuracy"])) if tested else NOT_RUN

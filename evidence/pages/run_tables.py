@@ -26,7 +26,7 @@ class Cost(NamedTuple):
         """Reads the cells from what the seeds of a model have found."""
         hours, speed = least_core_hours(findings), examples_per_s(findings)
         parameters = findings[0]["parameters"] if findings else None
-        memory = [found["peak_memory_mib"] for found in findings if found["peak_memory_mib"]]
+        memory = [finding["peak_memory_mib"] for finding in findings if finding["peak_memory_mib"]]
         return cls(
             core_hours="" if hours is None else f"{hours:.2f}",
             examples_per_s=f"{speed:,.0f}" if speed else "",
@@ -44,7 +44,7 @@ HEADS = Cost(
 
 
 def runs(results: Results, name: str, task: str) -> str:
-    """One line for each configuration, with the accuracy of each seed; then those that have not been run."""
+    """Tabulates the accuracy of each seed of each configuration, then those that have not been run."""
     documents = results.runs(name)
     groups = grouped(rows_of(documents), partial(label, results))
     lines = [run_line(title, rows) for title, rows in groups.items()]
@@ -58,33 +58,33 @@ def runs(results: Results, name: str, task: str) -> str:
 
 
 def evidence(results: Results, tier: str, whole: bool = False, twins: bool | None = None) -> str:
-    """One line for each model of a tier of the suite, the best first: its score, and what it took.
+    """Tabulates the models of a tier of the suite, the best first: score, time, and more.
 
     Args:
       whole: with parameters and memory, too.
-      twins: only those on engines and their exact twins, which have sizes of their own; or only the others.
+      twins: True: only models on engines and their exact twins, which differ in size; False: only the others.
     """
     every = [model.name for model in suite.MODELS[tier]]
     groups = published(results.root, tier)
     chosen = [model for model in every if twins is None or model.endswith(suite.TWINS) == twins]
-    found = {model: groups.get(model, []) for model in chosen}
+    findings = {model: groups.get(model, []) for model in chosen}
 
     def mean(model: str) -> float:
-        kept = [value for value in map(score, found[model]) if not math.isnan(value)]
+        kept = [value for value in map(score, findings[model]) if not math.isnan(value)]
         return statistics.mean(kept) if kept else -math.inf
 
     lines = []
-    for model in sorted(found, key=mean, reverse=True):
-        cost = Cost.of(found[model])
+    for model in sorted(findings, key=mean, reverse=True):
+        cost = Cost.of(findings[model])
         taken = cost if whole else (cost.core_hours, "", "", "")
-        scores = mean_cell([100 * score(each) for each in found[model]])
-        lines.append([f"`{model}`", scores, further(found[model]), *taken])
+        scores = mean_cell([100 * score(each) for each in findings[model]])
+        lines.append([f"`{model}`", scores, further(findings[model]), *taken])
     metric = "test score, %" if whole else "test accuracy, %"
     return table(["model", metric, "on further splits, %", *HEADS], lines)
 
 
 def further(findings: list[Finding]) -> str:
-    """The scores on further splits, such as CIFAR-10's fifth batch."""
+    """Returns the scores on further splits, such as CIFAR-10's fifth batch."""
     splits = findings[0].get("extra_evals", {}) if findings else {}
     metric = findings[0]["metric"] if findings else ""
     scores = {name: [100 * number(each["extra_evals"][name][metric]) for each in findings] for name in splits}
@@ -92,7 +92,7 @@ def further(findings: list[Finding]) -> str:
 
 
 def padding(results: Results, name: str) -> str:
-    """One line for each way in which Fourier mixing takes padding; other knobs that differ are named."""
+    """Tabulates Fourier mixing by its treatment of padding; other knobs that differ are named."""
     documents, knob = results.runs(name), "model.mixer.padding"
     rows = rows_of(documents)
 
@@ -106,7 +106,7 @@ def padding(results: Results, name: str) -> str:
         return ", ".join([row["knobs"].get(knob, FourierMixing.padding), *others])
 
     groups = {choice: [] for choice in OPTIONS["padding"]} | grouped(rows, title)
-    lines = [padding_line(choice, found) for choice, found in groups.items()]
+    lines = [padding_line(choice, rows_of_choice) for choice, rows_of_choice in groups.items()]
     head = ["padding", "validation of the best epoch, mean, %", "test of each seed, %", "mean, %", "SD"]
     return table(head, lines) + notes(documents)
 
@@ -131,9 +131,9 @@ def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
 
 
 def label(results: Results, row: Row) -> str:
-    """The configuration as one gives it to `--config`, or where the command is not known, what it sets.
+    """Returns the configuration as the value of `--config`, or its knobs if the command is unknown.
 
-    Where the file says something else today, its name is followed by what the row's run had.
+    If the file has changed since, its name is followed by the knobs of the row's run.
     """
     if row["config"] is None:
         knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
@@ -167,18 +167,18 @@ def run_line(title: str, rows: list[Row]) -> list[str]:
 
 
 def accuracies(row: Row) -> list[float]:
-    """Of all networks of the run."""
+    """Returns the test accuracies of all networks of the run."""
     return row["test"].get("accuracy_seeds") or [row["test"]["accuracy"]]
 
 
 def robustness(results: Results, name: str) -> str:
-    """Mean accuracy over devices by bits, for each run and strength of noise."""
+    """Tabulates mean accuracy over devices by bits, for each run and strength of noise."""
     document = results.document(name)
     return by_bits(document["rows"]) + notes({name: document})
 
 
 def by_bits(rows: list[Row]) -> str:
-    """The same, of the rows of one sweep."""
+    """Tabulates the rows of one sweep like `robustness`."""
     bits = sorted({row["bits"] for row in rows if "bits" in row})
     lines = []
     for run in dict.fromkeys(row["run"] for row in rows):
@@ -188,8 +188,8 @@ def by_bits(rows: list[Row]) -> str:
         for noise in sorted({row["noise"] for row in mine if "noise" in row}):
             cells = []
             for b in bits:
-                found = [r["accuracy"] for r in mine if (r.get("bits"), r.get("noise")) == (b, noise)]
-                cells.append(f"{100 * statistics.mean(found):.2f}" if found else NOT_RUN)
+                accuracies = [r["accuracy"] for r in mine if (r.get("bits"), r.get("noise")) == (b, noise)]
+                cells.append(f"{100 * statistics.mean(accuracies):.2f}" if accuracies else NOT_RUN)
             lines.append([run, f"{noise:g} times the engine's", *cells, ""])
     head = ["run", "noise", *(f"{b} bit" for b in bits), "exact"]
     return table(head, lines)

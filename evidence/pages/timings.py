@@ -1,4 +1,4 @@
-"""Tables of timings."""
+"""Tables of timings from the files of benchmarks."""
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 
@@ -7,9 +7,9 @@ EQUAL = "equal within the range"
 
 
 def speed(results: Results, *names: str) -> str:
-    """All comparisons of some files: what is timed against what, and how many times faster the first is.
+    """Tabulates the comparisons of some files: both sides, and how many times faster the first one is.
 
-    A difference of the two sides' results is beside the deviation of these.
+    The difference of the two sides' results is followed by the deviation of these.
     """
     documents = {name: results.document(name) for name in names}
     head = ["what / against what", "size", "pass", "ms", "other's ms"]
@@ -32,7 +32,7 @@ def speed(results: Results, *names: str) -> str:
 
 
 def times_faster(row: Row) -> str:
-    """The ratio with its range; one below 1 says who is faster, and a range around 1 that nobody is."""
+    """Returns the ratio with its range, and which side is faster if it is below 1, or that neither is."""
     if "times_faster" not in row:
         return value(row)
     text = f"{significant(row['times_faster'])} ({span(row)})"
@@ -42,7 +42,7 @@ def times_faster(row: Row) -> str:
 
 
 def value(row: Row) -> str:
-    """A measured number with its unit and, where it has one, its range."""
+    """Returns a measured number with its unit and, if it has one, its range."""
     text = f"{significant(row['value'])} {row['unit']}".strip()
     if "lowest" not in row:
         return text
@@ -79,7 +79,7 @@ def kept(results: Results, name: str) -> str:
 
 
 def growth(results: Results, name: str) -> str:
-    """Time and memory of each mixer over the number of tokens, and how often as much the last is."""
+    """Tabulates time and memory of each mixer over the number of tokens, and their growth."""
     document = results.document(name)
     rows = document["rows"]
     lengths = sorted({row["t"] for row in rows})

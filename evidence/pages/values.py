@@ -18,28 +18,30 @@ def other_days(results: Results) -> str:
     ratios = [1.0]
     for tier in TEXTS:
         for findings in published(results.root, tier).values():
-            hours = without_failures([core_hours(found) for found in findings])
+            hours = without_failures([core_hours(finding) for finding in findings])
             ratios += [max(hours) / min(hours)] if hours else []
     return f"{max(ratios):.1f}"
 
 
 def sst2_error(results: Results) -> str:
-    """One standard error of the best model's accuracy on SST-2's test sentences, in points."""
-    findings = [found for group in published(results.root, "sst2").values() for found in group]
+    """Returns one standard error of the best model's accuracy on SST-2's test sentences, in points."""
+    findings = [finding for group in published(results.root, "sst2").values() for finding in group]
     best = max(findings, key=score)
     return f"{100 * math.sqrt(score(best) * (1 - score(best)) / best['test']['examples']):.1f}"
 
 
 def first_p(results: Results) -> str:
-    """Holm's p-value of the first comparison, convolutional attention against attention."""
+    """Returns Holm's p-value of the first comparison, convolutional attention against attention."""
     verdicts = decide(COMPARISONS["1"], answers(published(results.root, "1")))
     return f"{verdicts[0].adjusted:.3f}"
 
 
-def apart_at_first(results: Results) -> str:
-    """By how many points the seeds of a model differ on validation after one epoch, at most."""
+def seed_difference_after_one_epoch(results: Results) -> str:
+    """Returns the largest difference of a model's seeds on validation after one epoch, in points."""
     groups = published(results.root, "1").values()
-    return f"{max(100 * np.ptp([found['validation'][0] for found in findings]) for findings in groups):.1f}"
+    return (
+        f"{max(100 * np.ptp([finding['validation'][0] for finding in findings]) for findings in groups):.1f}"
+    )
 
 
 def circular_parameters(results: Results) -> str:
@@ -50,14 +52,18 @@ def circular_parameters(results: Results) -> str:
 
 
 def attention_hours(results: Results) -> str:
-    """Core-hours of the articles' network with attention over those with lambda layers."""
+    """Returns the ratio of core-hours of the articles' network with attention to those with lambda layers."""
     groups = published(results.root, "2")
     attention, other = (least_core_hours(groups[name]) or math.nan for name in ("attention", "lambda"))
     return f"{attention / other:.1f}"
 
 
 def batch_5(name: str, sign: int) -> Callable[[Results], str]:
-    """By how many points a model lies above (sign 1) or below `identity` on CIFAR-10's fifth batch."""
+    """Returns a function of the points by which a model is above `identity` on CIFAR-10's fifth batch.
+
+    Args:
+      sign: 1, or -1 for the points below `identity`.
+    """
 
     def difference(results: Results) -> str:
         groups = published(results.root, "cifar10")
@@ -68,12 +74,12 @@ def batch_5(name: str, sign: int) -> Callable[[Results], str]:
     return difference
 
 
-def _fifth(found: Finding) -> float:
-    return found["extra_evals"]["batch_5"]["accuracy"]
+def _fifth(finding: Finding) -> float:
+    return finding["extra_evals"]["batch_5"]["accuracy"]
 
 
 def pointing(results: Results) -> str:
-    """How many times as often as by chance the largest weight lies on the shape that is asked about."""
+    """Returns how many times as often as by chance the largest weight lies on the shape in question."""
     rows = results.document("studies/attended")["rows"]
     mine = [row for row in rows if row["network"].endswith("attention")]
     return f"{np.mean([row['pointing'] for row in mine]) / np.mean([row['chance'] for row in mine]):.1f}"
@@ -83,7 +89,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "other-days": other_days,
     "sst2-error": sst2_error,
     "first-p": first_p,
-    "apart-at-first": apart_at_first,
+    "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,
     "attention-hours": attention_hours,
     "batch-5-above": batch_5("global_filter", 1),

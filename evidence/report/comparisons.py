@@ -77,17 +77,23 @@ def decide(comparisons: tuple[Comparison, ...], right: Mapping[str, np.ndarray])
         the adjustment; those whose models are not there yet are left out of what is returned.
     """
     ready = [c for c in comparisons if c.model in right and c.against in right]
-    found = {c.name: difference(right[c.model], right[c.against]) for c in ready}
-    p_values = {c.name: found[c.name].above(c.bound) if c in ready else 1.0 for c in comparisons}
+    differences = {c.name: difference(right[c.model], right[c.against]) for c in ready}
+    p_values = {c.name: differences[c.name].above(c.bound) if c in ready else 1.0 for c in comparisons}
     adjusted = holm(p_values)
     return [
-        Verdict(c, found[c.name], p_values[c.name], adjusted[c.name], verdict(c, found[c.name], adjusted))
+        Verdict(
+            c,
+            differences[c.name],
+            p_values[c.name],
+            adjusted[c.name],
+            verdict(c, differences[c.name], adjusted),
+        )
         for c in ready
     ]
 
 
-def verdict(comparison: Comparison, found: Difference, adjusted: Mapping[str, float]) -> str:
-    """In words; what is worse by more than it may be, with 95 % in its interval, is said to be worse."""
+def verdict(comparison: Comparison, difference: Difference, adjusted: Mapping[str, float]) -> str:
+    """Returns the verdict in words; "worse" if the whole 95 % interval is below the bound."""
     if adjusted[comparison.name] < LEVEL:
-        return "better" if comparison.better or found.low > 0 else "not worse"
-    return "worse" if found.high < comparison.bound else "undecided"
+        return "better" if comparison.better or difference.low > 0 else "not worse"
+    return "worse" if difference.high < comparison.bound else "undecided"

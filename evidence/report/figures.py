@@ -41,15 +41,15 @@ def curves(groups: Groups) -> Figure:
     lines = -(-len(groups) // across)
     figure = style.figure(height=1.4 * lines + 0.4)
     panels = figure.subplots(lines, across, sharex=True, sharey=True, squeeze=False).ravel()
-    found = {name: validation(findings) for name, findings in groups.items()}
-    for axes, (name, (epochs, values)) in zip(panels, found.items(), strict=False):
-        for other, (places, numbers) in found.items():
+    by_model = {name: validation(findings) for name, findings in groups.items()}
+    for axes, (name, (epochs, values)) in zip(panels, by_model.items(), strict=False):
+        for other, (places, numbers) in by_model.items():
             if other != name:
                 axes.plot(places, 100 * np.mean(numbers, axis=1), color=style.PALE, linewidth=0.6)
         plot_band(axes, epochs, values, color=style.BLUE, marker="o")
         axes.set_title(f"{name} ({len(groups[name])})", fontsize=style.SMALL)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    every = [100 * value for _, values in found.values() for each in values for value in each]
+    every = [100 * value for _, values in by_model.values() for each in values for value in each]
     panels[0].set_ylim(*limits(every))  # of all, which share it
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
@@ -101,9 +101,10 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
 
 def training(findings: Sequence[Finding]) -> list[list[float]]:
     """Returns the metric in training of all seeds after each epoch."""
-    metric, length = findings[0]["metric"], min(len(found["epochs"]) for found in findings)
+    metric, length = findings[0]["metric"], min(len(finding["epochs"]) for finding in findings)
     return [
-        [number(found["epochs"][epoch]["train"].get(metric)) for found in findings] for epoch in range(length)
+        [number(finding["epochs"][epoch]["train"].get(metric)) for finding in findings]
+        for epoch in range(length)
     ]
 
 
@@ -111,13 +112,13 @@ def training(findings: Sequence[Finding]) -> list[list[float]]:
 def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     """Plots the score of each model, the best on top, and over core-hours, parameters and joules.
 
-    The score of each seed, small, their mean, and its 95 % interval, with an arrow where it goes on beyond
-    the seeds of all. In the other panels a model has its number.
+    The first panel has the score of each seed, small, their mean, and its 95 % interval, with an arrow if it
+    extends beyond all seeds. In the other panels models are numbered.
 
     Args:
-      joules: for an example, of models on engines.
+      joules: energy of an example, of models on engines.
     """
-    seeds = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
+    seeds = {name: [100 * score(finding) for finding in findings] for name, findings in groups.items()}
     order = sorted(groups, key=lambda name: np.mean(without_failures(seeds[name]) or [-math.inf]))
     places = {
         "core-hours of a seed, at least": {name: least_core_hours(groups[name]) for name in order},
@@ -177,7 +178,7 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
 def expected(groups: Groups) -> Figure:
     """Plots the expected best validation accuracy of each mixer over hours of trials.
 
-    Bars are one standard error of so many validation examples, the same for all trials.
+    Bars are one standard error of the validation examples, the same for all trials.
     """
     figure = style.figure(height=3.0)
     axes = figure.subplots()
@@ -185,8 +186,8 @@ def expected(groups: Groups) -> Figure:
     for name, findings in groups.items():
         trials.setdefault(name.partition("-rate-")[0], []).extend(findings)
     for marker, (name, findings) in zip(itertools.cycle(style.MARKERS), trials.items(), strict=False):
-        likely = statistics.expected_best(without_failures([best(found) for found in findings]))
-        spent = [taken for found in findings if (taken := core_hours(found))]
+        likely = statistics.expected_best(without_failures([best(finding) for finding in findings]))
+        spent = [taken for finding in findings if (taken := core_hours(finding))]
         cost = np.mean(spent) if spent else np.nan
         places = cost * np.arange(1, len(likely) + 1)
         error = 100 * np.sqrt(likely * (1 - likely) / validation_examples(findings[0]))

@@ -11,13 +11,13 @@ from evidence.suite.ledger import Finding, number
 MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearman",)}
 
 
-def score(found: Finding) -> float:
+def score(finding: Finding) -> float:
     """Returns the score on validation after the last epoch.
 
     NaN for a failure, as where all answers are the same number.
     """
-    line = found["epochs"][-1]["validation"]
-    return float(np.mean([number(line[name]) for name in MEANS.get(found["task"], ("accuracy",))]))
+    line = finding["epochs"][-1]["validation"]
+    return float(np.mean([number(line[name]) for name in MEANS.get(finding["task"], ("accuracy",))]))
 
 
 def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -26,13 +26,13 @@ def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     Args:
       groups: by "TASK-KIND".
     """
-    found: dict[str, dict[str, list[float]]] = {}
+    by_kind: dict[str, dict[str, list[float]]] = {}
     for name, findings in groups.items():
         task, _, kind = name.partition("-")
-        found.setdefault(kind, {})[task] = [100 * score(each) for each in findings]
-    tasks = list(dict.fromkeys(task for scores in found.values() for task in scores))
+        by_kind.setdefault(kind, {})[task] = [100 * score(each) for each in findings]
+    tasks = list(dict.fromkeys(task for scores in by_kind.values() for task in scores))
     lines = []
-    for kind, scores in found.items():
+    for kind, scores in by_kind.items():
         means = [float(np.nanmean(values)) for values in scores.values() if not np.isnan(values).all()]
         whole = f"{np.mean(means):.1f} ({len(means)} tasks)" if means else ""
         lines.append([kind, *(mean_cell(scores.get(task, []), digits=1) for task in tasks), whole])

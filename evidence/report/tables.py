@@ -37,7 +37,7 @@ PUBLISHED = {
     "lambda": "a bit above 84, on their engine",
     "lambda-engine": "a bit above 84",
 }
-# By tier, what each of the articles' five figures compares; 16 x 4 and 8 x 8 stand for 16 x 8 and 11 x 11.
+# By tier, the models of the articles' five figures; 16 x 4 and 8 x 8 replace 16 x 8 and 11 x 11.
 PAIRS = {
     "1": (
         ("attention", "circular-1d"),
@@ -58,11 +58,11 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     """Lists the scores of each model, the best first."""
     metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
     lines = []
-    scores = {name: [100 * score(found) for found in findings] for name, findings in groups.items()}
+    scores = {name: [100 * score(finding) for finding in findings] for name, findings in groups.items()}
     for name in sorted(groups, key=lambda name: -np.mean(without_failures(scores[name]) or [-math.inf])):
         findings, values, (low, high) = groups[name], scores[name], interval(groups[name])
         kept = without_failures(values)
-        tests = [found["test"] for found in findings]
+        tests = [finding["test"] for finding in findings]
         lines.append(
             [
                 f"`{name}`" + (f", {scored(findings[0])}" if len(metrics) > 1 else ""),
@@ -71,8 +71,8 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
                 f"{statistics.spread(kept):.2f}" if len(kept) > 1 else "",
                 "" if math.isnan(low) else percent_range(low, high),
                 averaged([test.get("accuracy_without_in_train") for test in tests], "{:.2f}", 100.0),
-                averaged([best(found) for found in findings], "{:.2f}", 100.0),
-                averaged([number(found["validation"][-1]) for found in findings], "{:.2f}", 100.0),
+                averaged([best(finding) for finding in findings], "{:.2f}", 100.0),
+                averaged([number(finding["validation"][-1]) for finding in findings], "{:.2f}", 100.0),
                 PUBLISHED.get(name, "") if findings[0]["tier"] in PAIRS else "",
             ]
         )
@@ -119,9 +119,9 @@ def swept(directory: Path) -> Iterator[str]:
         yield f"\n![accuracy over bits and noise]({path.stem}.png)\n"
 
 
-def joules(found: Finding) -> dict[str, float] | None:
+def joules(finding: Finding) -> dict[str, float] | None:
     """Estimates what the engine takes for an example, typically and with parts at their best and worst."""
-    return example_joules(cells.EVERY[found["cell"]].read(), Options())
+    return example_joules(cells.EVERY[finding["cell"]].read(), Options())
 
 
 def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
@@ -132,9 +132,9 @@ def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
     yield "\nAll models have the rate and the dropout that FNet's trials chose; others may prefer others."
     yield f"Without trials: {', '.join(f'`{name}`' for name in others)}.\n"
     yield "![expected best validation accuracy over hours](expected-best.png)\n"
-    found = next(iter(groups.values()))[0]
-    examples = validation_examples(found)
-    accuracy = best(found)
+    finding = next(iter(groups.values()))[0]
+    examples = validation_examples(finding)
+    accuracy = best(finding)
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"
 
@@ -143,18 +143,18 @@ def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     lines = [
         [
             f"`{name}`",
-            f"{100 * best(found):.2f}",
-            f"{100 * number(found['validation'][-1]):.2f}",
-            hours(found),
+            f"{100 * best(finding):.2f}",
+            f"{100 * number(finding['validation'][-1]):.2f}",
+            hours(finding),
         ]
         for name, findings in groups.items()
-        for found in findings
+        for finding in findings
     ]
     return table(["trial", "validation, best epoch, %", "last epoch, %", "core-hours"], lines)
 
 
-def hours(found: Finding) -> str:
-    taken = core_hours(found)
+def hours(finding: Finding) -> str:
+    taken = core_hours(finding)
     return f"{taken:.2f}" if taken else ""
 
 
@@ -183,8 +183,8 @@ def difference_cells(verdict: Verdict) -> tuple[str, str]:
 def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
     """Says in small print where the cells were trained."""
     origins = {
-        f"{machine(found['hardware'])}; commit {(found['commit'] or 'unknown')[:9]}; {found['date'][:10]}"
+        f"{machine(each['hardware'])}; commit {(each['commit'] or 'unknown')[:9]}; {each['date'][:10]}"
         for findings in groups.values()
-        for found in findings
+        for each in findings
     }
     return "".join(f"\n<sub>{origin}</sub>\n" for origin in sorted(origins))

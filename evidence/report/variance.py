@@ -16,22 +16,22 @@ def components(ledger: Ledger, tier: str) -> Iterator[str]:
     if tier not in cells.APART:
         return
     model, _ = cells.APART[tier]
-    every = [found for found in ledger.findings.values() if (found["tier"], found["model"]) == (tier, model)]
+    every = [each for each in ledger.findings.values() if (each["tier"], each["model"]) == (tier, model)]
     kinds = {
         "seed and split together": [f for f in every if f["seed"] == f["split_seed"]],
         "seed alone (split 0)": [f for f in every if f["split_seed"] == 0],
         "split alone (seed 0)": [f for f in every if f["seed"] == 0],
     }
-    found = {f"`{model}`: {kind}": [100 * score(f) for f in chosen] for kind, chosen in kinds.items()}
+    groups = {f"`{model}`: {kind}": [100 * score(f) for f in chosen] for kind, chosen in kinds.items()}
     for path in sorted(ledger.directory.glob("robustness-*.json")):
         document = read_document(path)
         for run, values in devices(document["rows"]).items():
             if run in ledger.findings and ledger.findings[run]["model"].endswith("-engine"):
-                found[f"`{run}`: its engine's device and noise ([sweep](#{anchor(path)}))"] = values
-    lines = [[what, *varied(values)] for what, values in found.items() if len(values) > 1]
+                groups[f"`{run}`: its engine's device and noise ([sweep](#{anchor(path)}))"] = values
+    lines = [[what, *varied(values)] for what, values in groups.items() if len(values) > 1]
     if not every or not lines:
         return
-    examples, accuracy = every[0]["test"]["examples"], np.mean([score(found) for found in every])
+    examples, accuracy = every[0]["test"]["examples"], np.mean([score(finding) for finding in every])
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield "\n### What varies\n"
     yield table(["what differs", "degrees of freedom", "SD of test accuracy, points", "its 95 %"], lines)
@@ -51,11 +51,11 @@ def devices(rows: Sequence[Row]) -> dict[str, list[float]]:
 
     The same device at several numbers of bits is one device.
     """
-    found: dict[str, dict[int, list[float]]] = {}
+    accuracies: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         if row.get("noise") == 1.0:
-            found.setdefault(row["run"], {}).setdefault(row["device"], []).append(100 * row["accuracy"])
-    return {run: [float(np.mean(each)) for each in mine.values()] for run, mine in found.items()}
+            accuracies.setdefault(row["run"], {}).setdefault(row["device"], []).append(100 * row["accuracy"])
+    return {run: [float(np.mean(each)) for each in mine.values()] for run, mine in accuracies.items()}
 
 
 def anchor(path: Path) -> str:

@@ -109,7 +109,9 @@ def missing(ledger: Ledger) -> Iterator[str]:
 def earlier(findings: Iterable[Finding]) -> Iterator[str]:
     """Yields a note on cells that were trained before their mixer's initial value changed."""
     for mixer, (until, initial) in STARTED.items():
-        cells = [found["cell"] for found in findings if found["mixer"] == mixer and found["date"] < until]
+        cells = [
+            finding["cell"] for finding in findings if finding["mixer"] == mixer and finding["date"] < until
+        ]
         if cells:
             listed = ", ".join(f"`{name}`" for name in cells)
             yield f"{listed} started from {initial}, as `{mixer}` no longer does; not yet run again."
@@ -118,26 +120,26 @@ def earlier(findings: Iterable[Finding]) -> Iterator[str]:
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
     """Yields cells of a tier that were trained by other code, or tested on other rows than they should be.
 
-    Test rows are the same where task, split, knobs of the data and start are: words are numbered as the
-    training reviews, or the tokenizer of the weights, have them. Which cells began with other weights than
-    those beside them, or went on with something else than they had begun with, is said, too.
+    Test rows are the same if task, split, knobs of the data and initial weights are: words are numbered by
+    the training reviews, or by the tokenizer of the weights. Cells that began with other weights than those
+    of the same tier, or were resumed with changed fingerprints, are also named.
     """
     alike: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for found in findings:
-        facts, tier = found["fingerprints"], f"Tier {found['tier']}"
+    for finding in findings:
+        facts, tier = finding["fingerprints"], f"Tier {finding['tier']}"
         code = ", ".join(f"{name} {value}" for name, value in sorted(facts.get("code", {}).items()))
-        alike.setdefault((tier, "versions of the code"), {}).setdefault(code, []).append(found["cell"])
-        knobs = ", ".join(f"{name}={value}" for name, value in found["knobs"].items() if "data." in name)
-        start = found["knobs"].get("init_from", "")
+        alike.setdefault((tier, "versions of the code"), {}).setdefault(code, []).append(finding["cell"])
+        knobs = ", ".join(f"{name}={value}" for name, value in finding["knobs"].items() if "data." in name)
+        start = finding["knobs"].get("init_from", "")
         if start:
-            given = found.get("weights") or "unknown"
-            alike.setdefault((tier, f"weights of {start}"), {}).setdefault(given, []).append(found["cell"])
-        task = f"{found['task']} from {start}" if start else found["task"]
-        read = f"{task}, split {found['split_seed']}, {knobs or 'as by default'}"
+            given = finding.get("weights") or "unknown"
+            alike.setdefault((tier, f"weights of {start}"), {}).setdefault(given, []).append(finding["cell"])
+        task = f"{finding['task']} from {start}" if start else finding["task"]
+        read = f"{task}, split {finding['split_seed']}, {knobs or 'as by default'}"
         rows = facts.get("data", {}).get("test", "unknown")
-        alike.setdefault((tier, f"test sets of {read}"), {}).setdefault(rows, []).append(found["cell"])
-        if drifted := sorted({what for entry in found["allowed_drift"] for what in entry["what"]}):
-            yield f"`{found['cell']}` went on with other {', '.join(drifted)}."
+        alike.setdefault((tier, f"test sets of {read}"), {}).setdefault(rows, []).append(finding["cell"])
+        if drifted := sorted({what for entry in finding["allowed_drift"] for what in entry["what"]}):
+            yield f"`{finding['cell']}` went on with other {', '.join(drifted)}."
     for (tier, kind), versions in alike.items():
         if len(versions) > 1:
             listed = "; ".join(f"{', '.join(cells)}: {version}" for version, cells in versions.items())
@@ -146,14 +148,14 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
 
 def tiers(ledger: Ledger) -> list[str]:
     """Returns the tiers with a finished cell, in the order of the suite."""
-    there = {found["tier"] for found in ledger.findings.values()}
+    there = {finding["tier"] for finding in ledger.findings.values()}
     return [tier for tier in suite.MODELS if tier in there]
 
 
 def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
     """Returns whether each answer is right (seeds x examples) of models with at least two seeds."""
     return {
-        name: np.array([unpack(found["right"]) for found in findings])
+        name: np.array([unpack(finding["right"]) for finding in findings])
         for name, findings in groups.items()
         if len(findings) > 1 and findings[0]["right"]
     }
@@ -201,10 +203,10 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
 
 def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequence[Finding]]]:
     """Groups models that can be compared: alike in size, or on engines with exact twins ("-engines")."""
-    found = {"": {}, "-engines": {}}
+    parts = {"": {}, "-engines": {}}
     for name, findings in groups.items():
-        found["-engines" if name.endswith(suite.TWINS) else ""][name] = findings
-    return {part: models for part, models in found.items() if models}
+        parts["-engines" if name.endswith(suite.TWINS) else ""][name] = findings
+    return {part: models for part, models in parts.items() if models}
 
 
 def pairs(tier: str, groups: Mapping[str, Sequence[Finding]]) -> list[tuple[str, str]]:
@@ -214,24 +216,24 @@ def pairs(tier: str, groups: Mapping[str, Sequence[Finding]]) -> list[tuple[str,
 
 def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
     """Returns functions that plot the figures of report.md, by the names of their files."""
-    found = {}
+    plots = {}
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)
         if tier == "settings":
-            found["expected-best.png"] = partial(figures.expected, groups)
+            plots["expected-best.png"] = partial(figures.expected, groups)
         elif tier != "glue":
             for part, models in parts(groups).items():
-                found[f"curves-{tier}{part}.png"] = partial(figures.curves, models)
-                found[f"costs-{tier}{part}.png"] = partial(costs, models)
+                plots[f"curves-{tier}{part}.png"] = partial(figures.curves, models)
+                plots[f"costs-{tier}{part}.png"] = partial(costs, models)
             if couples := pairs(tier, groups):
-                found[f"pairs-{tier}.png"] = partial(figures.pairs, groups, couples)
+                plots[f"pairs-{tier}.png"] = partial(figures.pairs, groups, couples)
             if verdicts := decide(COMPARISONS.get(tier, ()), answers(groups)):
-                found[f"forest-{tier}.png"] = partial(figures.forest, verdicts)
-    return found
+                plots[f"forest-{tier}.png"] = partial(figures.forest, verdicts)
+    return plots
 
 
 def costs(groups: Mapping[str, Sequence[Finding]]) -> Figure:
-    """Plots score and cost."""
+    """Plots the scores of models over what they cost."""
     energies = {name: joules(findings[0]) for name, findings in groups.items()}
     spent = {name: energy["typical"] for name, energy in energies.items() if energy}
     return figures.costs(groups, spent)

@@ -1,4 +1,4 @@
-"""What finished cells have found: one JSON file each, with a hash, so that nothing is trained twice."""
+"""Results of finished cells: one JSON file each, with a hash, so that nothing is trained twice."""
 
 import base64
 import hashlib
@@ -32,14 +32,14 @@ FACTS = (
 RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
 
 
-def finding(cell: Cell, directory: Path) -> Finding:
-    """What a finished run has found, as its cell's file says it.
+def finished_cell(cell: Cell, directory: Path) -> Finding:
+    """Returns the results of a finished run, as they are written to its cell's file.
 
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
-      the answer to each test example is right, packed, or None where that is not public, or the metric is
-      no accuracy; `weights`, a digest of those that the run began with, or None where there were none, or
-      it was not noted; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as
-      they could tell (`counted` of `processes`).
+      the answer to each test example is right, packed, or None if labels are not public, or the metric is not
+      an accuracy; `weights`, a digest of those that the run began with, or None if it had none, or did not
+      note it; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as they
+      noted them (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
     row, lines = collect.row(directory), read_lines(directory)
@@ -71,23 +71,23 @@ def finding(cell: Cell, directory: Path) -> Finding:
     }
 
 
-def score(found: Finding) -> float:
-    """The metric on test, or where its labels are not public, on validation after the last epoch.
+def score(finding: Finding) -> float:
+    """Returns the metric on test, or if its labels are not public, on validation after the last epoch.
 
-    NaN for a failure: a correlation of answers that are all the same number.
+    It is NaN for a failure: a correlation of answers that are all the same number.
     """
-    test, metric = found["test"], found["metric"]
-    return number(test[metric] if metric in test else found["validation"][-1])
+    test, metric = finding["test"], finding["metric"]
+    return number(test[metric] if metric in test else finding["validation"][-1])
 
 
 def number(value: float | None) -> float:
-    """A metric as a file has it, where null is a score that is not defined: a failure."""
+    """Converts a metric from a file, where null is an undefined score, to a float: NaN for a failure."""
     return math.nan if value is None else value
 
 
-def best(found: Finding) -> float:
-    """The best score on validation; NaN where none is defined."""
-    return max(without_failures(found["validation"]), default=math.nan)
+def best(finding: Finding) -> float:
+    """Returns the best score on validation; NaN if none is defined."""
+    return max(without_failures(finding["validation"]), default=math.nan)
 
 
 def without_failures(values: Sequence[float | int | None]) -> list[float]:
@@ -95,46 +95,46 @@ def without_failures(values: Sequence[float | int | None]) -> list[float]:
     return [float(value) for value in values if value is not None and not math.isnan(value)]
 
 
-def scored(found: Finding) -> str:
-    """What `score` is, in words, like "test accuracy"."""
-    split = "test" if found["metric"] in found["test"] else "validation"
-    return f"{split} {NAMES.get(found['metric'], found['metric'])}"
+def scored(finding: Finding) -> str:
+    """Returns the name of what `score` returns, such as "test accuracy"."""
+    split = "test" if finding["metric"] in finding["test"] else "validation"
+    return f"{split} {NAMES.get(finding['metric'], finding['metric'])}"
 
 
 def interval(findings: Sequence[Finding]) -> tuple[float, float]:
-    """95 % interval of a model's score, over seeds, and examples where single answers are known.
+    """Returns the 95 % interval of a model's score over seeds, and over examples if single answers are known.
 
-    NaN for one seed, which says nothing about others, and where a seed has failed.
+    It is NaN for one seed, which does not inform about others, and if a seed has failed.
     """
-    scores = [score(found) for found in findings]
+    scores = [score(finding) for finding in findings]
     if len(findings) == 1 or np.isnan(scores).any():
         return math.nan, math.nan
     if findings[0]["right"]:
-        return statistics.mean_interval(np.array([unpack(found["right"]) for found in findings]))
+        return statistics.mean_interval(np.array([unpack(finding["right"]) for finding in findings]))
     mean, half = band(scores)
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
 def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[float]]]:
     """Epochs that all seeds have had, and after each the metric on validation of all of them."""
-    length = min(len(found["validation"]) for found in findings)
+    length = min(len(finding["validation"]) for finding in findings)
     epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
-    return epochs, [[number(found["validation"][epoch]) for found in findings] for epoch in range(length)]
+    return epochs, [[number(finding["validation"][epoch]) for finding in findings] for epoch in range(length)]
 
 
-def validation_examples(found: Finding) -> int:
+def validation_examples(finding: Finding) -> int:
     """Returns how many examples its validation has."""
-    return int(found["fingerprints"]["data"]["validation"].split()[0])
+    return int(finding["fingerprints"]["data"]["validation"].split()[0])
 
 
 def answered_right(directory: Path) -> np.ndarray:
-    """Of each test example, in the order of the data set, whether the answer is right."""
+    """Returns whether each answer is right (bool, n), in the order of the data set."""
     lines = (directory / "predictions.jsonl").read_text().splitlines()
     return np.array([line["label"] == line["prediction"] for line in map(json.loads, lines)])
 
 
 def usage(directory: Path) -> dict[str, Any]:
-    """What the processes of a run took, from the files beside it that their launcher wrote."""
+    """Sums the time and memory of a run's processes from the files that their launcher wrote."""
     folder = directory.with_name(f"{directory.name}.launch")
     taken = [json.loads(path.read_text()) for path in sorted(folder.glob("*_usage.json"))]
     return {
@@ -145,25 +145,25 @@ def usage(directory: Path) -> dict[str, Any]:
     }
 
 
-def core_hours(found: Finding) -> float | None:
-    """What a cell took; None where a process of its was killed, which could not note what it took."""
-    if not found["cpu_seconds"] or found["counted"] < found["processes"]:
+def core_hours(finding: Finding) -> float | None:
+    """Returns the core-hours of a cell; None if a process was killed, which could not note its time."""
+    if not finding["cpu_seconds"] or finding["counted"] < finding["processes"]:
         return None
-    return found["cpu_seconds"] / HOUR
+    return finding["cpu_seconds"] / HOUR
 
 
 def least_core_hours(findings: Sequence[Finding]) -> float | None:
-    """What the seed took that took the least.
+    """Returns the core-hours of the fastest seed.
 
-    The same training takes several times as many CPU seconds where the machine has other work, or is
-    another one of its kind: a mean would compare days, not models.
+    The same training takes several times as many CPU seconds on a machine with other work, or on another
+    machine of its kind: a mean would compare days, not models.
     """
-    return min((hours for found in findings if (hours := core_hours(found))), default=None)
+    return min((hours for finding in findings if (hours := core_hours(finding))), default=None)
 
 
 def examples_per_s(findings: Sequence[Finding]) -> float | None:
-    """Of the epoch of training that was the fastest, for the same reason."""
-    speeds = (entry["train"].get("examples_per_s") for found in findings for entry in found["epochs"])
+    """Returns the speed of the fastest epoch of training, for the same reason."""
+    speeds = (entry["train"].get("examples_per_s") for finding in findings for entry in finding["epochs"])
     return max((speed for speed in speeds if speed), default=None)
 
 
@@ -178,7 +178,7 @@ def unpack(packed: Mapping[str, Any]) -> np.ndarray:
 
 
 def digest(document: Mapping[str, Any]) -> str:
-    """Of all that a file says but for the digest itself."""
+    """Returns the hash of a file's contents without the hash itself."""
     rest = {key: value for key, value in document.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
@@ -200,11 +200,11 @@ class Ledger:
         self.aside: dict[Path, str] = {}
         for path in sorted(directory.glob("*/cells/*.json" if by_task else "cells/*.json")):
             try:
-                found = read(path)
+                finding = read(path)
             except ValueError as error:
                 self.aside[path] = str(error)
                 continue
-            self.findings[found["cell"]] = found
+            self.findings[finding["cell"]] = finding
 
     def path(self, cell: str) -> Path:
         """Returns the place of a cell's file."""
@@ -212,17 +212,18 @@ class Ledger:
         return self.directory / task / "cells" / f"{cell}.json"
 
     def unlike(self) -> dict[str, str]:
-        """The cells whose configuration says something else today than when they were trained, and what."""
-        there = ((name, cells.EVERY[name].differing(found["knobs"])) for name, found in self.findings.items())
-        return {name: what for name, what in there if what}
+        """Returns the cells whose configuration has changed since they were trained, and the changes."""
+        known = self.findings.items()
+        changes = ((name, cells.EVERY[name].differing(finding["knobs"])) for name, finding in known)
+        return {name: change for name, change in changes if change}
 
     def grouped(self, tier: str) -> dict[str, list[Finding]]:
-        """The findings of a tier whose seeds vary together, by model, in the order of the suite."""
-        found = {model.name: [] for model in cells.MODELS[tier]}
+        """Returns the findings of a tier whose seeds vary together, by model, in the order of the suite."""
+        groups = {model.name: [] for model in cells.MODELS[tier]}
         for cell in cells.cells(tier):
             if cell.seed == cell.split_seed and cell.name in self.findings:
-                found[cell.model].append(self.findings[cell.name])
-        return {model: findings for model, findings in found.items() if findings}
+                groups[cell.model].append(self.findings[cell.name])
+        return {model: findings for model, findings in groups.items() if findings}
 
     def put_aside(self) -> list[str]:
         """Renames the files that cannot be used, so that their cells can be trained; says what it did."""
@@ -236,13 +237,13 @@ class Ledger:
         self.aside = {}
         return said
 
-    def write(self, found: Finding) -> Path:
+    def write(self, finding: Finding) -> Path:
         """Keeps what a cell has found. Raises: ValueError where its file says something else."""
-        path, found = self.path(found["cell"]), json.loads(json.dumps(found))
-        if path.exists() and read(path)["sha256"] != digest(found):
+        path, finding = self.path(finding["cell"]), json.loads(json.dumps(finding))
+        if path.exists() and read(path)["sha256"] != digest(finding):
             raise ValueError(f"{path} is of another run; move one of them away")
-        provenance.write(path, found | {"sha256": digest(found)})
-        self.findings[found["cell"]] = found
+        provenance.write(path, finding | {"sha256": digest(finding)})
+        self.findings[finding["cell"]] = finding
         return path
 
 
@@ -252,20 +253,20 @@ def published(root: Path, tier: str) -> dict[str, list[Finding]]:
 
 
 def read(path: Path) -> Finding:
-    """A cell's file. Raises: ValueError that says what is wrong with it."""
+    """Reads a cell's file. Raises: ValueError that says what is wrong with it."""
     try:
-        found = json.loads(path.read_text())
+        finding = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot be read ({error})") from error
-    if not isinstance(found, dict):
-        raise ValueError("is no file of a finished cell")
-    if lacking := [key for key in FACTS if key not in found]:
+    if not isinstance(finding, dict):
+        raise ValueError("is not a file of a finished cell")
+    if lacking := [key for key in FACTS if key not in finding]:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        raise ValueError(f"is no file of a finished cell (it has no {', '.join(lacking[:3])}{more})")
-    if found.get("sha256") != digest(found):
+        raise ValueError(f"is not a file of a finished cell (it lacks {', '.join(lacking[:3])}{more})")
+    if finding.get("sha256") != digest(finding):
         raise ValueError("was changed after it was written (its hash is another)")
-    if found["cell"] != path.stem:
-        raise ValueError(f"belongs to the cell {found['cell']}")
-    if found["cell"] not in cells.EVERY:
+    if finding["cell"] != path.stem:
+        raise ValueError(f"belongs to the cell {finding['cell']}")
+    if finding["cell"] not in cells.EVERY:
         raise ValueError("is of no cell of the suite")
-    return found
+    return finding

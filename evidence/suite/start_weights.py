@@ -1,4 +1,4 @@
-"""Which weights a cell's run began with: noted beside it, so that it goes on with no others."""
+"""Notes of the weights that a cell's run began with, so that it is not resumed with others."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ FILE = "weights"  # in the folder with the run's output
 
 
 def digest(directory: Path) -> str:
-    """Of the weights that others get from a run: the same wherever it lies."""
+    """Returns a digest of a run's best weights, which does not depend on its directory."""
     _, _, _, state = init_from.restore_state(directory, on_device=False)
     return weights_digest(init_from.best_or_latest(state))
 
 
 def noted(directory: Path) -> str | None:
-    """The digest of what the run in `directory` began with; None where it was not noted."""
+    """Returns the digest of the weights that the run in `directory` began with; None if it was not noted."""
     file = _file(directory)
     return file.read_text().strip() if file.exists() else None
 

@@ -1,4 +1,4 @@
-"""What can be said from a few seeds and one test set: intervals, comparisons, shares of the variance."""
+"""Statistics of a few seeds and one test set: intervals, comparisons, shares of the variance."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ DRAWS = 10_000
 
 @dataclass(frozen=True)
 class Difference:
-    """Of the accuracies of two models, a - b; 95 % interval: `low` to `high`.
+    """The difference a - b of two models' accuracies; its 95 % interval is `low` to `high`.
 
     Its error is scale T + e: Student's T with `freedom` degrees of freedom, for the seeds, and one of the
-    draws e for the examples, all of which count alike.
+    equally likely samples e, for the examples.
 
     Args:
-      examples: the draws e.
-      scale: of T; 0 where seeds do not differ.
+      examples: the samples e.
+      scale: scale of T; 0 if seeds do not differ.
     """
 
     mean: float
@@ -29,7 +29,7 @@ class Difference:
     freedom: float
 
     def above(self, bound: float) -> float:
-        """The p-value of "a - b is at most `bound`", one-sided."""
+        """Returns the p-value of "a - b is at most `bound`", one-sided."""
         rest = self.mean - bound - self.examples
         if not self.scale:
             return float((1 + np.sum(rest <= 0)) / (1 + len(rest)))
@@ -44,7 +44,7 @@ class Difference:
         return self.mean - self.quantile(0.025)
 
     def quantile(self, share: float) -> float:
-        """Of the error."""
+        """Returns the quantile of the error at this share."""
         if not self.scale:
             return float(np.quantile(self.examples, share))
         middle = self.scale * float(t.ppf(share, self.freedom))
@@ -59,7 +59,7 @@ class Difference:
 
 
 def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) -> Difference:
-    """The multi-bootstrap of a difference: other examples, drawn with replacement, and other seeds.
+    """Bootstraps a difference over other examples, sampled with replacement, and other seeds.
 
         a - b + T sqrt(s_a^2 / S_a + s_b^2 / S_b) + f sum_i w_i (a_i - b_i)
 
@@ -79,7 +79,7 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
     """
     for right in (a, b):
         if len(right) < 2:
-            raise ValueError(f"{len(right)} seed tells nothing of the spread over seeds; train another one")
+            raise ValueError(f"a spread over seeds needs at least 2, not {len(right)}; train another one")
     paired, both = a.mean(0) - b.mean(0), min(len(a), len(b))
     luck = interaction(a, a) / len(a) + interaction(b, b) / len(b)
     luck -= 2 * both / (len(a) * len(b)) * interaction(a[:both], b[:both])
@@ -90,7 +90,7 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
 
 
 def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
-    """By how much the mean over examples moves when they are drawn again; equal ones are drawn together."""
+    """Returns the shifts (draws,) of the mean over resampled examples; equal values are sampled together."""
     distinct, counts = np.unique(values, return_counts=True)
     n = len(values)
     drawn = rng.multinomial(n, counts / n, size=draws)
@@ -98,9 +98,9 @@ def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> 
 
 
 def interaction(a: np.ndarray, b: np.ndarray) -> float:
-    """The covariance of single answers of two models that neither seed nor example explains.
+    """Returns the covariance of single answers of two models that neither seed nor example explains.
 
-    The mean of the products of r_si - r_s - r_i + r, over (S - 1) (N - 1) degrees of freedom.
+    It is the mean of the products of r_si - r_s - r_i + r, over (S - 1) (N - 1) degrees of freedom.
     """
     rests = [right - right.mean(1, keepdims=True) - right.mean(0) + right.mean() for right in (a, b)]
     seeds, examples = a.shape
@@ -108,7 +108,7 @@ def interaction(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Standard error of the difference of two means, and Welch's degrees of freedom."""
+    """Returns the standard error of the difference of two means, and Welch's degrees of freedom."""
     va, vb = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     if va + vb == 0:
         return 0.0, len(a) + len(b) - 2
@@ -117,19 +117,19 @@ def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's p-values of several tests: together they reject a true hypothesis at most as often as one.
+    """Returns Holm's p-values of several tests, which together reject a true hypothesis as rarely as one.
 
     p_(k) -> max_{j <= k} min(1, (m - j + 1) p_(j)), the smallest first.
     """
-    found, worst = {}, 0.0
+    adjusted, worst = {}, 0.0
     for k, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
         worst = max(worst, min(1.0, (len(p_values) - k) * p_values[name]))
-        found[name] = worst
-    return {name: found[name] for name in p_values}
+        adjusted[name] = worst
+    return {name: adjusted[name] for name in p_values}
 
 
 def mean_interval(right: np.ndarray) -> tuple[float, float]:
-    """95 % interval of a model's accuracy over seeds and examples.
+    """Returns the 95 % interval of a model's accuracy over seeds and examples.
 
     r -+ sqrt(t^2 s^2 / S + z^2 (v - q / S) / N), with the variance s^2 over seeds, v that of the examples'
     means, q the `interaction`, and the quantiles t_{.975, S - 1} and z_{.975}. No accuracy is below 0 or
@@ -146,7 +146,7 @@ def mean_interval(right: np.ndarray) -> tuple[float, float]:
 
 
 def expected_best(values: Sequence[float]) -> np.ndarray:
-    """The best of n = 1, 2, ... trials, expected where each is drawn from these, with replacement.
+    """Returns the expected best of n = 1, 2, ... trials, each sampled from these with replacement.
 
         mean(max of n) = sum_i v_(i) ((i / N)^n - ((i - 1) / N)^n)
 
@@ -159,12 +159,12 @@ def expected_best(values: Sequence[float]) -> np.ndarray:
 
 
 def spread(values: Sequence[float] | np.ndarray) -> float:
-    """Standard deviation of a sample; NaN for one value."""
+    """Returns the standard deviation of a sample; NaN for one value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
 def spread_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """95 % interval of a standard deviation s of normal values.
+    """Returns the 95 % interval of a standard deviation s of normal values.
 
     s sqrt(v / chi^2_{.975, v}) to s sqrt(v / chi^2_{.025, v}) with v = n - 1.
 
@@ -172,6 +172,6 @@ def spread_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]
     """
     freedom = len(values) - 1
     if freedom < 1:
-        raise ValueError(f"{len(values)} value tells nothing of a spread; give at least 2")
+        raise ValueError(f"a spread needs at least 2 values, not {len(values)}; give more")
     low, high = (spread(values) * math.sqrt(freedom / float(chi2.ppf(p, freedom))) for p in (0.975, 0.025))
     return low, high

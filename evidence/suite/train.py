@@ -20,7 +20,7 @@ from absl import flags
 from evidence.suite import cells as suite
 from evidence.suite import start_weights
 from evidence.suite.cells import Cell
-from evidence.suite.ledger import Finding, Ledger, core_hours, finding, score, scored
+from evidence.suite.ledger import Finding, Ledger, core_hours, finished_cell, score, scored
 from fourier_attn import command, data, paths
 from fourier_attn.config import Config
 from fourier_attn.data.corpus import check_corpora, dataset_of
@@ -51,10 +51,10 @@ def define_flags() -> None:
 
 
 class CellRun(sweep.Run):
-    """A cell's run; what it has found is kept as soon as it is done.
+    """A cell's run, whose results are saved as soon as it is finished.
 
     Args:
-      start: the digest of the weights it goes on from, if there are any.
+      start: the digest of its initial weights, if it has any.
     """
 
     def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str], start: str = ""):
@@ -75,9 +75,9 @@ class CellRun(sweep.Run):
 
     def collect(self) -> None:
         """Keeps what a finished run has found."""
-        found = finding(self.cell, self.program.workdir)
-        path = self.ledger.write(found)
-        print(f"{self.cell.name}: {in_words(found)}, {path}", flush=True)
+        finding = finished_cell(self.cell, self.program.workdir)
+        path = self.ledger.write(finding)
+        print(f"{self.cell.name}: {in_words(finding)}, {path}", flush=True)
 
 
 def main() -> int:
@@ -145,9 +145,9 @@ def check_texts(part: Config, data_dir: str | None) -> None:
 
 
 def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str, str]:
-    """Digests of the weights that cells go on from, by the names of the cells that have them.
+    """Returns digests of the weights that cells start from, by the names of the cells that train them.
 
-    Raises: ValueError where they are not there, or a cell's run has begun with others.
+    Raises: ValueError if they are missing, or a cell's run has begun with others.
     """
     needed = sorted({cell.start for cell in cells if cell.start})
     for start in needed:
@@ -160,7 +160,7 @@ def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str,
 
 
 def check_start(directory: Path, ledger: Ledger) -> None:
-    """Checks that the run from which others go on is finished. Raises: ValueError."""
+    """Checks that a run from whose weights others start is finished. Raises: ValueError."""
     if (directory / "config.json").exists() and finished(directory) is not None:
         return
     tier = directory.name.partition("-")[0]
@@ -171,13 +171,13 @@ def check_start(directory: Path, ledger: Ledger) -> None:
             f"--tier={tier} trains it again"
         )
     raise ValueError(
-        f"{directory} is not finished, from whose weights these cells go on; run --tier={tier} first, "
+        f"{directory} is not finished, and these cells start from its weights; run --tier={tier} first, "
         "with the same --runs"
     )
 
 
 def collected(run: CellRun) -> bool:
-    """Whether a cell's run had been finished before, so that only its file was missing."""
+    """Collects the results of a cell's run if it is finished; returns whether it is."""
     if not (run.program.workdir / "config.json").exists() or finished(run.program.workdir) is None:
         return False
     run.collect()
@@ -185,7 +185,7 @@ def collected(run: CellRun) -> bool:
 
 
 def pace(cells: Sequence[Cell], ledger: Ledger) -> float:
-    """How many times longer finished cells took than was expected of them; 1 where there is none."""
+    """Returns the ratio of finished cells' core-hours to the expected ones; 1 if none is finished."""
     known = [(core_hours(ledger.findings[c.name]), c) for c in cells if c.name in ledger.findings]
     taken = [(hours, cell.core_hours) for hours, cell in known if hours]
     return sum(hours for hours, _ in taken) / sum(expected for _, expected in taken) if taken else 1.0
@@ -196,7 +196,7 @@ def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> No
     if budget is None:
         return
     if math.isnan(budget):  # which nothing would exceed
-        raise ValueError("budget_hours=nan is no number of hours; give one, or leave it out for no limit")
+        raise ValueError("budget_hours=nan is not a number of hours; give one, or leave it out for no limit")
     if not left:
         return
     cheapest = min(left, key=lambda cell: cell.core_hours)
@@ -209,7 +209,7 @@ def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> No
 
 
 def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> Iterator[CellRun]:
-    """Those that the budget is expected to suffice for, one after the other.
+    """Yields the runs that the budget is expected to suffice for, one after the other.
 
     Cells that another process has finished by then are passed over.
     """
@@ -228,15 +228,15 @@ def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> I
 
 
 def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> Iterator[str]:
-    """A line for each cell, with what it cost or will cost, and the sums."""
+    """Yields a line for each cell, with its spent or expected core-hours, and the sums."""
     spent = left = 0.0
     for cell in cells:
-        found = ledger.findings.get(cell.name)
-        if found:
-            hours = core_hours(found)  # None where a process was killed, which could not note them
+        finding = ledger.findings.get(cell.name)
+        if finding:
+            hours = core_hours(finding)  # None where a process was killed, which could not note them
             spent += hours or 0.0
             taken = "     ?" if hours is None else f"{hours:6.2f}"
-            yield f"done     {taken} core-h   {cell.name:<36}{in_words(found)}"
+            yield f"done     {taken} core-h   {cell.name:<36}{in_words(finding)}"
         else:
             hours = scale * cell.core_hours
             left += hours
@@ -252,14 +252,14 @@ def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> I
     )
 
 
-def in_words(found: Finding) -> str:
-    """The score of a cell."""
-    value = score(found)
-    return f"{scored(found)} {'failed' if math.isnan(value) else f'{value:.4f}'}"
+def in_words(finding: Finding) -> str:
+    """Returns the score of a cell in words."""
+    value = score(finding)
+    return f"{scored(finding)} {'failed' if math.isnan(value) else f'{value:.4f}'}"
 
 
 def state(directory: Path) -> str:
-    """Of a cell without a file: "left", or how far its run has come."""
+    """Returns the state of a cell without a file: "left", or the share of its steps in percent."""
     if not (directory / "config.json").exists():
         return "left"
     steps = max((line["step"] for line in read_lines(directory)), default=0)

@@ -1,5 +1,5 @@
-"""Answers of an exported classifier: python classify.py "a text" "another"; of pairs, one after the other,
-each text and its second. Needs jax, numpy, tokenizers, flatbuffers and the files beside it, nothing else."""
+"""Predictions of an exported classifier: python classify.py "a text" "another". For pairs, give each text and
+its second in turn. Needs jax, numpy, tokenizers, flatbuffers and the files next to it, nothing else."""
 
 import hashlib
 import io
@@ -39,7 +39,7 @@ def checksum(path: Path) -> str:
 
 
 def beyond(count: int, room: int) -> float:
-    """Returns the share of `count` tokens for which there is no room."""
+    """Returns the share of `count` tokens that do not fit."""
     return max(count - room, 0) / max(count, 1)
 
 
@@ -82,11 +82,11 @@ class Classifier:
                 raise ValueError(f"{text!r:.40} is not a text; give strings")
         if (text_pairs is None) == self.facts["pairs"]:
             raise ValueError(
-                f"this network judges {'pairs; give' if text_pairs is None else 'no pairs; omit'} text_pairs"
+                f"this network classifies {'pairs; give' if text_pairs is None else 'texts; omit'} text_pairs"
             )
         pairs = zip(inputs, text_pairs or [None] * len(inputs), strict=True)
-        found = [self.row(*texts) for texts in pairs]
-        rows, self.cut = [row for row, _ in found], tuple(share for _, share in found)
+        encoded = [self.row(*texts) for texts in pairs]
+        rows, self.cut = [row for row, _ in encoded], tuple(share for _, share in encoded)
         fitting = [min(t for t in self.programs if t >= len(row)) for row in rows]
         answers: dict[int, np.ndarray] = {}
         for t in sorted(set(fitting)):

@@ -36,9 +36,11 @@ FORMATS = ("stablehlo", "safetensors", "huggingface")
 
 
 def answers(predictor: Predictor) -> Callable[..., jax.Array]:
-    """The function of tokens, mask and types, or of images, that the network with its weights is.
+    """Returns the network with its weights as a function of tokens, mask and types, or of images.
 
-    Its answers are class probabilities (b, c) or scores (b), means over seeds.
+    It returns class probabilities (b, c) or scores (b), means over seeds.
+
+    Raises: ValueError for a run of pre-training.
     """
     task, seeds = predictor.task, predictor.config.train.seeds
     if task.head == "pretraining":
@@ -60,7 +62,7 @@ def answers(predictor: Predictor) -> Callable[..., jax.Array]:
 
 
 def programs(predictor: Predictor, platforms: Sequence[str]) -> tuple[dict[int, bytes], int | None]:
-    """The program for each padded length (0: images), and the number of rows they take; None: any."""
+    """Returns the program for each padded length (0: images), and the number of rows they take; None: any."""
     try:
         return _programs(predictor, platforms, jax.export.symbolic_shape("b")[0]), None
     except jax.errors.InconclusiveDimensionOperation:  # which mixers choose by the number of rows, it shows
@@ -68,7 +70,7 @@ def programs(predictor: Predictor, platforms: Sequence[str]) -> tuple[dict[int, 
 
 
 def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[int, bytes]:
-    config, function, found = predictor.config, jax.jit(answers(predictor)), {}
+    config, function, exported = predictor.config, jax.jit(answers(predictor)), {}
     if predictor.task.images:
         shapes = {0: [((b, *config.model.image), np.uint8)]}
     else:
@@ -76,8 +78,8 @@ def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[in
         shapes = {t: [((b, t), kind) for kind in kinds] for t in padded_lengths(config.data)}
     for length, given in shapes.items():
         arguments = [jax.ShapeDtypeStruct(shape, kind) for shape, kind in given]
-        found[length] = bytes(jax.export.export(function, platforms=platforms)(*arguments).serialize())
-    return found
+        exported[length] = bytes(jax.export.export(function, platforms=platforms)(*arguments).serialize())
+    return exported
 
 
 def check_programs(predictor: Predictor) -> None:
@@ -149,7 +151,7 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
 
 @contextlib.contextmanager
 def _new(to: Path) -> Iterator[Path]:
-    """A folder that gets the name `to`, with the sums of its files, when the context ends well."""
+    """Yields a folder that is renamed to `to`, with the sums of its files, when the context ends well."""
     to = to.absolute()
     paths.check_new(to, "name a new folder, --to=DIR")
     try:

@@ -33,7 +33,7 @@ from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.step import make_eval_step, make_forward
 
 PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
-BEST = 5  # tokens that are told for a [MASK]
+BEST = 5  # tokens that are returned for a [MASK]
 Answer = dict[str, Any]
 
 
@@ -92,23 +92,23 @@ class Predictor:
         return cls(config, network, jax.device_put(params), tokenizer, batch)
 
     def __call__(self, inputs: Any, text_pairs: Any = None) -> list[Answer]:
-        """The answer to each input.
+        """Returns the answer to each input.
 
         Args:
-          inputs: texts; or images, as files or as arrays of bytes of the network's size. Anything that can be
-            read one by one: a list, a column of a data frame, an array of strings, a generator.
-          text_pairs: the second text of each, for a task about two; or the question about each image.
-        Raises: ValueError for a text without a character to read, an image that cannot be used, and for
-          inputs that the task is not about.
+          inputs: texts; or images, as files or as arrays of bytes of the network's size. Any iterable
+            works: a list, a column of a data frame, an array of strings, a generator.
+          text_pairs: the second text of each, for a task on pairs; or the question about each image.
+        Raises: ValueError for a text without a readable character, an image that cannot be used, and inputs
+          that do not fit the task.
         """
         inputs = as_list("inputs", inputs, axes=4 if self.task.images else 1)
         text_pairs = None if text_pairs is None else as_list("text_pairs", text_pairs)
         if not inputs:
             return []
         if self.task.images:
-            return self._judge(self.image_batches(inputs, text_pairs))
+            return self._classify(self.image_batches(inputs, text_pairs))
         batches, cut = self._encoded(inputs, text_pairs)
-        answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._judge(batches)
+        answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._classify(batches)
         for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
             answer["unknown"] = _share(row, special(self.tokenizer))
             answer["cut"] = round(share, 4)
@@ -165,7 +165,7 @@ class Predictor:
         return encode_questions(self.tokenizer, list(texts), self.config.data.length)
 
     def image(self, image: Any) -> np.ndarray:
-        """The image in a file, or in an array, as the network takes it. Raises: ValueError."""
+        """Returns the image in a file, or in an array, as the network takes it. Raises: ValueError."""
         shape = tuple(self.config.model.image)
         if isinstance(image, Path | str):
             return read_image(paths.given(image), shape)
@@ -176,7 +176,7 @@ class Predictor:
             raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
         return image
 
-    def _judge(self, batches: Batches | ImageBatches) -> list[Answer]:
+    def _classify(self, batches: Batches | ImageBatches) -> list[Answer]:
         _, answers = evaluate_split(self.eval_step, self.params, batches)
         if not self.task.labels:
             return [{"score": score} for score in answers.reshape(-1, len(batches.labels)).mean(0).tolist()]
@@ -197,8 +197,8 @@ class Predictor:
         }
 
     def _fill_masks(self, batches: Batches) -> list[Answer]:
-        """The likeliest tokens for each [MASK]. Raises: ValueError for a text without one."""
-        mask, found = special(self.tokenizer).mask, {}
+        """Returns the likeliest tokens for each [MASK]. Raises: ValueError for a text without one."""
+        mask, answers = special(self.tokenizer).mask, {}
         for number, row in enumerate(batches.rows):
             self.check_mask(row, f"text {number + 1}")
         for i in range(len(batches)):
@@ -209,8 +209,8 @@ class Predictor:
             probability = self._mlm(batch)
             for row in np.flatnonzero(batch["weight"]):
                 best = [self._best(p) for p in probability[row][: len(places[row])]]
-                found[int(batch["index"][row])] = {"masks": best}
-        return [found[number] for number in sorted(found)]
+                answers[int(batch["index"][row])] = {"masks": best}
+        return [answers[number] for number in sorted(answers)]
 
     def check_mask(self, row: np.ndarray, name: str) -> None:
         """Raises: ValueError for the tokens of a text without [MASK]."""
@@ -260,17 +260,17 @@ def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
         raise ValueError(f"{name}={values!r:.40} is one {what}; give a list of {what}s")
     if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
         raise ValueError(f"{name} must be a list, not a {type(values).__name__}; pass a list")
-    if (found := getattr(values, "ndim", axes)) not in (1, axes):
+    if (dimensions := getattr(values, "ndim", axes)) not in (1, axes):
         cure = "pass a single column" if axes == 1 else "pass a list, even for a single input"
-        raise ValueError(f"{name} is a {type(values).__name__} with {found} axes; {cure}")
+        raise ValueError(f"{name} is a {type(values).__name__} with {dimensions} axes; {cure}")
     # pyarrow's arrays hold objects of their own
     return getattr(values, "to_pylist", lambda: list(values))()
 
 
 def check_text(name: str, value: Any) -> None:
-    """Raises: ValueError for what is no text, or has no character to read."""
+    """Checks that a value is a text with a readable character. Raises: ValueError."""
     if not isinstance(value, str):
-        raise ValueError(f"{name}={value!r:.40} is no text")
+        raise ValueError(f"{name}={value!r:.40} is not a text; give a string")
     if not value.strip():
         raise ValueError(f"{name}={value!r} is empty; write a text there")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -278,15 +278,15 @@ def check_text(name: str, value: Any) -> None:
 
 
 def _share(row: np.ndarray, ids: Any) -> float:
-    """Of tokens that are unknown, among those of the text."""
+    """Returns the share of unknown tokens among those of the text."""
     frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
     return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
 
 
 def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
-    """The data of the run in `directory`, read with its own tokenizer.
+    """Returns the data of the run in `directory`, read with its own tokenizer.
 
-    Raises: ValueError where the tokenizer or the data set cannot be used.
+    Raises: ValueError if the tokenizer or the data set cannot be used.
     """
     if data_dir is not None:
         config = with_values(config, {"data.dir": data_dir})
@@ -302,17 +302,17 @@ def evaluate(
     allow_drift: bool = False,
     devices: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, dict[str, Any]]:
-    """Metrics of the run's best weights on validation and test; nothing is written into the directory.
+    """Returns metrics of the run's best weights on validation and test, without writing into its directory.
 
     A test split whose labels are not public is left out. The rows must be those that the run was made with,
-    or it would be judged by some that it has learned from; but `places` may name another test.
+    or it could be evaluated on its training examples; but `places` may name another test.
 
     Args:
-      data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
-      places: the knobs `PLACES` that are otherwise now, or names of corpora; "" as they were.
-      allow_drift: whether to judge by other rows nevertheless.
+      data_dir: directory of TFDS's data sets; None: the one of the training.
+      places: new values of the knobs `PLACES`, or names of corpora; "": unchanged.
+      allow_drift: whether to evaluate on other rows nevertheless.
       devices: files of measured devices that have moved since the training, by their knobs.
-    Raises: ValueError where the run or its data set cannot be used.
+    Raises: ValueError if the run or its data set cannot be used.
     """
     directory = paths.given(directory).resolve()
     if folder.is_export(directory) and not is_run(directory):
@@ -327,13 +327,13 @@ def evaluate(
     splits, task = load(config, directory, data_dir), data.task_of(config.data)
     _check_rows(directory, splits, test, config.data.test, allow_drift)
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
-    found = {}
+    results = {}
     for name, batches in splits.evals.items():
         if not data.hidden(batches.labels):
             total, answers = evaluate_split(eval_step, params, batches, title=name, say=_say)
-            judged = compute_metrics(task, total, answers, batches.labels)
-            found[name] = metrics.over_seeds(judged) | reasons(task, judged, answers, batches.labels)
-    return found
+            values = compute_metrics(task, total, answers, batches.labels)
+            results[name] = metrics.over_seeds(values) | reasons(task, values, answers, batches.labels)
+    return results
 
 
 def _say(line: str) -> None:
@@ -341,11 +341,11 @@ def _say(line: str) -> None:
 
 
 def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, allow_drift: bool) -> None:
-    """Checks that a run is judged by the rows that it was made with; notes where it is not.
+    """Checks that a run is evaluated on the rows that it was made with; prints a note if it is not.
 
     Args:
-      before, now: what the knob data.test names; a new test need not be the old one, which was a share of
-        train where there was no name.
+      before, now: the file that data.test names; a new one need not have the old rows, which were a share of
+        train if data.test was empty.
     Raises: ValueError.
     """
     changes = fingerprints.data_changes(directory, splits.fingerprints())
@@ -354,25 +354,25 @@ def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, all
         if named & changes.keys():
             print(f"note: test is {now}, not what the run was made with", file=sys.stderr)
         changes = {name: change for name, change in changes.items() if name not in named}
-    told = ", ".join(f"{name} {change}" for name, change in changes.items())
+    listed = ", ".join(f"{name} {change}" for name, change in changes.items())
     if changes and not allow_drift:
         raise ValueError(
-            f"workdir={directory} was made with other data ({told}), so that it may have learned what it "
-            "would be judged by; restore them, name where they are, as --config.data.train=FILE, or judge "
-            "nevertheless with --allow_drift=data"
+            f"workdir={directory} was made with other data ({listed}), so that it may have been trained on "
+            "what it would be evaluated on; restore them, name their place, as --config.data.train=FILE, or "
+            "evaluate nevertheless with --allow_drift=data"
         )
     if changes:
-        print(f"note: other data than the run was made with ({told})", file=sys.stderr)
+        print(f"note: other data than the run was made with ({listed})", file=sys.stderr)
 
 
 def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
-    """The answer of a run to one text or pair of texts, with its probability.
+    """Returns a run's answer to one text or pair of texts, with its probability.
 
-    Of a task with classes the name of the class; of one without, ("score", number); of pre-training the five
-    likeliest tokens for each "[MASK]".
+    For a task with classes the answer is a class; for one without, ("score", number); for pre-training, the
+    five likeliest tokens for each "[MASK]".
 
     Args:
-      run: its directory, or its `Predictor`.
+      run: the run's directory, or its `Predictor`.
     Raises: ValueError as `Predictor`.
     """
     predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
@@ -395,14 +395,14 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
 def predict_image(
     run: str | Path | Predictor, image: str | Path, question: str | None = None
 ) -> list[tuple[str, float]]:
-    """The classes of an image, the likeliest first, with their probabilities.
+    """Returns the classes of an image, the likeliest first, with their probabilities.
 
-    Of a task on patches the likeliest class of each, row by row. The image is scaled to the size that the
-    network was made for.
+    For a task on patches it returns the likeliest class of each, row by row. The image is scaled to the size
+    that the network takes.
 
     Args:
-      run: its directory, or its `Predictor`.
-      question: what is asked, of a task with questions.
+      run: the run's directory, or its `Predictor`.
+      question: the question about the image, for a task with questions.
     Raises: ValueError as `Predictor`; for a question with words that the task does not know.
     """
     predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)

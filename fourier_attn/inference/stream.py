@@ -30,7 +30,7 @@ NAMED = 3  # rows without a usable label that a note names
 
 
 class Item(NamedTuple):
-    """What a row asks, and its label; None: it has none, or one that is none of the classes."""
+    """The inputs of a row and its label; None: it has none, or one that is not among the classes."""
 
     row: Input
     values: dict[str, Any]
@@ -77,8 +77,8 @@ def predict_file(
             out.flush()
         if not tally.predicted:
             raise ValueError(f"--input={source} has no valid row; add at least one")
-    if scored is not None and (found := tally.scores()):
-        atomic.write(scored, strict_json(found) + "\n")
+    if scored is not None and (values := tally.scores()):
+        atomic.write(scored, strict_json(values) + "\n")
     elif scored is not None and _has_scores(scored):
         scored.unlink()  # or it would seem to be about these answers
     return tally.words()
@@ -99,7 +99,7 @@ class Tally:
         self.answers: list[float] = []
 
     def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
-        """Counts an answer; returns it with where its row stands and with the label."""
+        """Counts an answer; returns it with the place of its row and with the label."""
         self.predicted += 1
         self.unknown += answer.get("unknown", 0.0) > WARN
         self.cut += answer.get("cut", 0.0) > 0
@@ -122,10 +122,10 @@ class Tally:
             return scores.per_class(answers, labels, self.task.labels)
         pair = (self.answers, self.labels)
         undefined = {name: scores.why_undefined(name, *pair) for name in self.task.metrics}
-        found = {name: scores.SCORES[name](*pair) for name in self.task.metrics}
+        values = {name: scores.SCORES[name](*pair) for name in self.task.metrics}
         error = float(np.mean(np.abs(np.subtract(*pair))))
-        told = {name: why for name, why in undefined.items() if why}
-        return {"examples": len(self.labels), **found, "mean_absolute_error": error, "undefined": told}
+        reasons = {name: why for name, why in undefined.items() if why}
+        return {"examples": len(self.labels), **values, "mean_absolute_error": error, "undefined": reasons}
 
     def words(self) -> str:
         """Returns what was done: counts, what an answer may lack, and the scores."""
@@ -144,25 +144,25 @@ class Tally:
         return "\n".join([said, *_table(self.scores())])
 
 
-def _table(found: dict[str, Any]) -> Iterator[str]:
+def _table(result: dict[str, Any]) -> Iterator[str]:
     """Yields the scores, line by line."""
-    if not found:
+    if not result:
         return
-    shown = [name for name in found if name not in ("examples", "classes", "confusion", "undefined")]
-    values = ", ".join(f"{name.replace('_', ' ')} {show(found, name)}" for name in shown)
-    yield f"{values} of {found['examples']:,} rows with labels"
-    classes = found.get("classes", {})
+    shown = [name for name in result if name not in ("examples", "classes", "confusion", "undefined")]
+    line = ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
+    yield f"{line} of {result['examples']:,} rows with labels"
+    classes = result.get("classes", {})
     if not 0 < len(classes) <= MOST:
         return
     width = max(len("class"), *(len(name) for name in classes))
-    counts = [len(f"{count}") for row in found["confusion"] for count in row]
+    counts = [len(f"{count}") for row in result["confusion"] for count in row]
     column = max(*counts, len(f"{len(classes)}"))
     head = " ".join(f"{i:>{column}}" for i in range(1, len(classes) + 1))
     yield f"   {'class':<{width}}  precision  recall      f1  rows  predicted as {head}"
     for i, (name, each) in enumerate(classes.items()):
         three = ["-" if each[key] is None else f"{each[key]:.4f}" for key in ("precision", "recall", "f1")]
         cells = "  ".join(f"{cell:>{size}}" for cell, size in zip(three, (9, 6, 6), strict=True))
-        counted = " ".join(f"{count:>{column}}" for count in found["confusion"][i])
+        counted = " ".join(f"{count:>{column}}" for count in result["confusion"][i])
         yield f"{i + 1:>2} {name:<{width}}  {cells}  {each['examples']:>4}  {'':>12} {counted}"
 
 
@@ -262,17 +262,19 @@ def _metrics_file(target: str) -> Path:
 
 
 def _has_scores(path: Path) -> bool:
-    """Whether a file has scores that this command wrote."""
+    """Returns whether a file has scores that this command wrote."""
     try:
-        found = json.loads(path.read_bytes())
+        saved = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and "examples" in found and bool({"confusion", "undefined"} & found.keys())
+    if not isinstance(saved, dict):
+        return False
+    return "examples" in saved and bool({"confusion", "undefined"} & saved.keys())
 
 
 @contextlib.contextmanager
 def _written(target: str) -> Iterator[TextIO]:
-    """Standard output; or a file that is there once it is whole."""
+    """Yields standard output, or a file that gets its name once it is complete."""
     if target == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the terminal shows
@@ -280,7 +282,7 @@ def _written(target: str) -> Iterator[TextIO]:
         return
     path = paths.given(target)
     if path.exists() and not path.is_file():
-        raise ValueError(f"--output={target} is no file; name one, or - for standard output")
+        raise ValueError(f"--output={target} is not a file; name one, or - for standard output")
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(atomic.writing(path))

@@ -33,19 +33,19 @@ ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gel
 
 
 class Weights(NamedTuple):
-    """What a file holds: the `model` part of a configuration, the parameters, and notes on them."""
+    """The contents of a file: the `model` part of a configuration, the parameters, and notes on them."""
 
     config: Any
     params: dict[str, Any]
     notes: tuple[str, ...]
 
     def report(self) -> str:
-        """Architecture, sizes, number of parameters, and where they came from, a line for each."""
+        """Returns lines with the architecture, the sizes, the number of parameters, and the notes."""
         c = self.config
         mixers = Counter(c.layout or (c.mixer.name,) * c.depth)
         images = c.inputs == "patches"
-        first = ("image", "patch") if images else ("vocab", "positions", "types", "emb")
-        sizes = (*first, "d", "mlp", "depth")
+        embedding = ("image", "patch") if images else ("vocab", "positions", "types", "emb")
+        sizes = (*embedding, "d", "mlp", "depth")
         count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
         lines = (
             f"architecture: {', '.join(f'{n} x {name}' for name, n in mixers.items())}; head {c.head}",
@@ -56,7 +56,7 @@ class Weights(NamedTuple):
 
 
 def load(path: str | Path, mixer: str | None = None, head: str | None = None) -> tuple[Any, dict[str, Any]]:
-    """The `model` part of a configuration, and the parameters, of a file of weights; see `read`."""
+    """Returns the `model` part of a configuration, and the parameters, of a file of weights; see `read`."""
     return read(path, mixer, head)[:2]
 
 
@@ -65,10 +65,10 @@ def read(path: str | Path, mixer: str | None = None, head: str | None = None) ->
 
     Args:
       path: a file of safetensors or msgpack, or a folder that holds model.safetensors.
-      mixer: what blocks without parameters mix with: "fourier" (None), "random" or "identity". The paper's
-        files of the three do not differ. Files that `save` has written say it themselves.
-      head: what a linear map at the end is for, "classes", "score" or "tokens", where neither the file nor
-        Hugging Face's config.json beside it says so. None: "classes", and "score" where there is one output.
+      mixer: mixer of blocks without parameters: "fourier" (None), "random" or "identity", for which the
+        paper's files do not differ. Files that `save` has written contain it.
+      head: use of a linear map at the end, "classes", "score" or "tokens", if neither the file nor Hugging
+        Face's config.json next to it says it. None: "classes", or "score" for one output.
     Returns: float32 parameters; float16 and bfloat16 are widened exactly. What shapes do not show is as
       published: dropout rates, GELU, and padding that is tokens like any other.
     Raises: ValueError for a file that is damaged, hostile or a pickle, that lacks a parameter, has one too
@@ -87,7 +87,7 @@ def save(path: str | Path, config: Any, params: Any, format: str = "safetensors"
 
     Parameters get the names of Hugging Face's FNet (safetensors) or of the FNet paper's code (msgpack) where
     its model computes the same, and the model's own elsewhere. Hugging Face's library also needs a
-    config.json beside the file, which is not written.
+    config.json next to the file, which is not written.
 
     Args: config: the `model` part of the configuration.
     Returns: the style of the names, one of `names.STYLES`.
@@ -140,7 +140,7 @@ def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str 
 
 
 def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
-    """A vision transformer in Hugging Face's layout."""
+    """Reads a vision transformer in Hugging Face's layout."""
     if mixer not in (None, "attention"):
         raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
     arrays, notes = contents.arrays, []
@@ -158,8 +158,8 @@ def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str |
         for path, (name, form) in places.items()
     }
     left = ", ".join(contents.unread) or "none"
-    told = f"file: {file}; names of google/vit; missing: none; extra: none; left out: {left}"
-    return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), (told, *notes))
+    source = f"file: {file}; names of google/vit; missing: none; extra: none; left out: {left}"
+    return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), (source, *notes))
 
 
 def _restored(array: np.ndarray, name: names.Name) -> Any:
@@ -183,7 +183,7 @@ def _without_copies(arrays: dict[str, np.ndarray]) -> list[str]:
 
 
 def _carried(text: str, arrays: Mapping[str, np.ndarray], mixer: str | None, head: str | None) -> Any:
-    """The configuration that the file carries; arguments may only agree with it."""
+    """Returns the configuration that the file carries; arguments may only agree with it."""
     settings = architecture.from_text(text, {key: array.shape for key, array in arrays.items()})
     if head not in (None, settings.head):
         raise ValueError(f"head={head!r} contradicts its configuration, head={settings.head!r}; leave it out")
@@ -202,30 +202,30 @@ def _published(
     head: str | None,
     notes: list[str],
 ) -> Any:
-    """The configuration that can be seen from names and shapes, and Hugging Face's config.json."""
+    """Infers the configuration from names and shapes, and from Hugging Face's config.json."""
     possible = names.heads_of(arrays, style)
-    beside = _beside(file) if style == "huggingface" else {}
-    told = head or beside.pop("head", None)
-    chosen = told or possible[0]
+    stated = _config_json(file) if style == "huggingface" else {}
+    known_head = head or stated.pop("head", None)
+    chosen = known_head or possible[0]
     if chosen not in possible:
         raise ValueError(f"head={chosen!r} does not fit its parameters, which fit {', '.join(possible)}")
-    if not architecture.tanh_form(beside.get("activation", "gelu"), chosen):
+    if not architecture.tanh_form(stated.get("activation", "gelu"), chosen):
         raise ValueError(
-            f"activation={beside['activation']!r} is not that of its head {chosen!r}, which has 'gelu' here; "
+            f"activation={stated['activation']!r} is not that of its head {chosen!r}, which has 'gelu' here; "
             "such a network cannot be read"
         )
-    found = names.from_file(arrays, style, chosen)
-    shapes = {path: name.restored(arrays[name.name].shape) for path, name in found.items()}
+    places = names.from_file(arrays, style, chosen)
+    shapes = {path: name.restored(arrays[name.name].shape) for path, name in places.items()}
     if head is None and chosen == "classes" and shapes.get("head/output/bias") == (1,):
         chosen = "score"
-    elif told is None and len(possible) > 1:
+    elif known_head is None and len(possible) > 1:
         notes.append(f"head: nothing says which of {', '.join(possible)}; taken for {chosen!r}")
     if mixer not in (None, *architecture.PARAMETERLESS):
         raise ValueError(
             f"mixer={mixer!r} has parameters; choose one of {', '.join(architecture.PARAMETERLESS)}"
         )
     try:
-        settings = architecture.inferred(shapes, chosen, mixer or "fourier", beside)
+        settings = architecture.inferred(shapes, chosen, mixer or "fourier", stated)
     except KeyError as error:
         key = getattr(names.to_file(error.args[0], style, chosen), "name", error.args[0])
         wrong = f"has the shape {arrays[key].shape}" if key in arrays else "is missing"
@@ -240,8 +240,8 @@ def _published(
     return settings
 
 
-def _beside(file: Path) -> dict[str, Any]:
-    """What Hugging Face's config.json beside the file says that the weights do not."""
+def _config_json(file: Path) -> dict[str, Any]:
+    """Reads what Hugging Face's config.json next to the file adds to the weights."""
     path = file.parent / "config.json"
     if not path.is_file():
         return {}
@@ -261,7 +261,7 @@ def _beside(file: Path) -> dict[str, Any]:
         return knobs
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{path} is no configuration of FNet ({type(error).__name__}: {str(error)[:80]}); mend or move it"
+            f"{path} is not FNet's configuration ({type(error).__name__}: {str(error)[:80]}); fix or move it"
         ) from error
 
 

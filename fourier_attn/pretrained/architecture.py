@@ -39,14 +39,14 @@ BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
 
 
 def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
-    """The path and the shape of each parameter of the model that these settings build.
+    """Returns the path and the shape of each parameter of the model that these settings build.
 
     Raises: ValueError for settings that no model can be built from.
     """
     bare: dict[str, Any] = _plain(settings) | {"dtype": "float32"}
     for name, mixer in model.mixers(bare).items():
         mixer |= dict.fromkeys(model.engine_fields(name))
-    if bare["mixer"]["name"] == "random":  # its matrices are no parameters, but would be drawn
+    if bare["mixer"]["name"] == "random":  # its matrices are not parameters, but would be sampled
         bare["mixer"] = {"name": "identity"}
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
@@ -67,10 +67,10 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
 
 
 def expressible(settings: Any, style: str) -> bool:
-    """Whether files of this style can hold such a model, so that their own readers compute what it does.
+    """Returns whether files of this style can hold such a model, so that their own readers compute the same.
 
-    Of rows with padding theirs differ in one thing: in the FNet paper's code a padded token attends to all,
-    and is then mixed into the others where blocks without attention follow.
+    For rows with padding one thing differs: in the FNet paper's code a padded token attends to all tokens,
+    and is mixed into them by blocks without attention that follow.
     """
     as_published = {"inputs": "tokens", "norm_position": "post", "positions_kind": "learned"}
     if any(settings[key] != value for key, value in as_published.items()):
@@ -92,21 +92,21 @@ def expressible(settings: Any, style: str) -> bool:
 
 
 def tanh_form(activation: str, head: str) -> bool:
-    """Whether a language model's head, which has GELU in its tanh form here, is as Hugging Face has it.
+    """Returns whether a language model's head, which has GELU in its tanh form here, is Hugging Face's.
 
-    There the blocks' activation is the head's, too.
+    Their head has the activation of the blocks.
     """
     return activation == "gelu" or head not in ("mlm", "pretraining")
 
 
 def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> Any:
-    """The `model` part of the configuration for published weights with these shapes.
+    """Returns the `model` part of the configuration for published weights with these shapes.
 
     Args:
-      shapes: by our own paths; what they leave open is as published.
-      mixer: what a block without parameters of its own mixes with.
-      changes: of further knobs.
-    Raises: KeyError for a parameter that is missing or has other axes; ValueError where blocks are missing.
+      shapes: shapes by our own paths; what they leave open is as published.
+      mixer: mixer of a block without parameters.
+      changes: values of further knobs.
+    Raises: KeyError for a parameter that is missing or has other axes; ValueError if blocks are missing.
     """
     layout = _layout(shapes, mixer)
     main = mixer if mixer in layout else layout[0]
@@ -145,9 +145,9 @@ def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) 
 def _layout(shapes: Shapes, mixer: str) -> tuple[str, ...]:
     blocks: dict[int, str] = {}
     for path in shapes:
-        if found := BLOCK.match(path):
-            owner = {"query/kernel": "attention", "tokens": "linear"}.get(found[3] or "")
-            number = int(found[1])
+        if block := BLOCK.match(path):
+            owner = {"query/kernel": "attention", "tokens": "linear"}.get(block[3] or "")
+            number = int(block[1])
             if owner and blocks.get(number) not in (None, mixer, owner):
                 raise ValueError(f"block {number} has the parameters of two mixers")
             blocks[number] = owner or blocks.get(number, mixer)
@@ -165,14 +165,14 @@ def _size(shapes: Shapes, path: str, axes: int) -> tuple[int, ...]:
 
 
 def to_text(settings: Any) -> str:
-    """The settings as JSON."""
+    """Returns the settings as JSON."""
     return json.dumps(_plain(settings))
 
 
 def from_text(text: str, shapes: Shapes) -> Any:
-    """The settings that `to_text` wrote.  They are data from a file: names, kinds and sizes are checked.
+    """Parses the settings that `to_text` wrote. They come from a file: names, kinds and sizes are checked.
 
-    Raises: ValueError for anything that is no configuration of such a model.
+    Raises: ValueError for anything that is not a configuration of such a model.
     """
     if len(text) > LONGEST:
         raise ValueError(f"its configuration has {len(text)} characters; at most {LONGEST} are read")
@@ -205,9 +205,12 @@ def _read_engines(fields: Any, mixer: str, values: dict[str, Any]) -> None:
 
 
 def _checked(given: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
-    """`given`, with the keys and the kinds of `like`; no size may exceed the number of weights, `most`.
+    """Returns `given` if it has the keys and the kinds of `like`, and no size above `most`.
 
-    Args: unused: knobs that size no parameter, which may.
+    Args:
+      most: the number of weights.
+      unused: knobs without a parameter of that size, which may exceed `most`.
+    Raises: ValueError.
     """
     if isinstance(like, dict):
         if isinstance(given, dict):

@@ -1,7 +1,7 @@
 """Rewrites published weights: python -m fourier_attn.pretrained.convert --source=PATH --to=PATH.
 
-The suffix of --to says the format, .safetensors or .msgpack. Prints what was read; without --to, only that.
-Weights with the names of Hugging Face get a config.json beside them, so that its library loads the folder.
+The suffix of --to is the format, .safetensors or .msgpack. Prints what was read; without --to, only that.
+Weights with the names of Hugging Face get a config.json next to them, so that its library loads the folder.
 """
 
 import sys

@@ -39,19 +39,19 @@ class Contents(NamedTuple):
 
 
 def find(path: str | Path) -> Path:
-    """The file of weights that is meant: `path` itself, or model.safetensors in that folder.
+    """Returns the file of weights: `path` itself, or model.safetensors in that folder.
 
-    Raises: ValueError where there is none, or only a pickle.
+    Raises: ValueError if it does not exist, or only a pickle does.
     """
     path = paths.given(path)
     if path.is_dir():
         if (path / "model.safetensors").is_file():
             return path / "model.safetensors"
-        there = sorted(path.iterdir())
-        if pickles := [each for each in there if each.suffix in PICKLES]:
+        files = sorted(path.iterdir())
+        if pickles := [file for file in files if file.suffix in PICKLES]:
             recognise(pickles[0])  # or it is another thing under a pickle's name
             raise ValueError(f"{path} holds no model.safetensors; name the file itself, as {pickles[0]}")
-        if any(each.suffix == ".stablehlo" for each in there):
+        if any(file.suffix == ".stablehlo" for file in files):
             raise ValueError(
                 f"{path} holds exported programs, which its classify.py runs; for a folder that can be "
                 "loaded export the run with --format=huggingface"
@@ -60,7 +60,7 @@ def find(path: str | Path) -> Path:
             f"{path} holds no model.safetensors; name the file itself (weights in parts: join them)"
         )
     if not path.is_file():
-        raise ValueError(f"{path} is no file; name a file of weights, or a folder with model.safetensors")
+        raise ValueError(f"{path} is not a file; name a file of weights, or a folder with model.safetensors")
     return path
 
 
@@ -98,24 +98,24 @@ def _msgpack(path: Path) -> Contents:
     with path.open("rb") as file:
         places = _places(file, path.stat().st_size)
         wanted = {"target", "config"} if "target" in places else set(places)
-        found = {}
+        values = {}
         for name in wanted & set(places):
             file.seek(places[name])
-            found[name] = _unpacker(file, path.stat().st_size).unpack()
-    config, tree = found.pop("config", None), found.pop("target", found)
+            values[name] = _unpacker(file, path.stat().st_size).unpack()
+    config, tree = values.pop("config", None), values.pop("target", values)
     if not isinstance(tree, dict) or not isinstance(config, str | None):
-        raise ValueError("'target' is no tree of arrays, or 'config' no text")
+        raise ValueError("'target' is not a tree of arrays, or 'config' not a text")
     return Contents(dict(_leaves(tree)), config, tuple(sorted(set(places) - wanted)))
 
 
 def _places(file: BinaryIO, size: int) -> dict[str, int]:
-    """Where in the file the value of each entry of the outermost dict begins; the whole file is parsed."""
+    """Returns the offset of each value of the outermost dict; the whole file is parsed."""
     file.seek(0)
     unpacker, places = _unpacker(file, size), {}
     for _ in range(unpacker.read_map_header()):
         name = unpacker.unpack()
         if not isinstance(name, str) or name in places or len(places) == NESTED:
-            raise ValueError(f"its entry {str(name)!r:.80} is twice there, one too many, or has no name")
+            raise ValueError(f"its entry {str(name)!r:.80} is a duplicate, one too many, or has no name")
         places[name] = unpacker.tell()
         unpacker.skip()
     if unpacker.tell() != size:
@@ -124,7 +124,7 @@ def _places(file: BinaryIO, size: int) -> dict[str, int]:
 
 
 def _unpacker(file: BinaryIO, size: int) -> Any:
-    """Nothing grows beyond what the file can hold: lists are refused, dicts and arrays are counted."""
+    """Returns an unpacker that stays within the file's size: lists are refused, dicts and arrays counted."""
     budget = iter(range(ENTRIES))
 
     def tree(pairs: list[tuple[Any, Any]]) -> Any:
@@ -133,7 +133,7 @@ def _unpacker(file: BinaryIO, size: int) -> Any:
                 raise ValueError(f"it has more than {ENTRIES} entries")
         entries = dict(pairs)
         if len(entries) != len(pairs) or not all(isinstance(k, str) and "/" not in k for k in entries):
-            raise ValueError("an entry is twice there, or its name is no name")
+            raise ValueError("an entry is a duplicate, or its name is not valid")
         return _joined(entries) if CHUNKED in entries else entries
 
     return msgpack.Unpacker(
@@ -153,7 +153,7 @@ def _refuse(*values: Any) -> Any:
 
 
 def _array(code: int, data: bytes) -> np.ndarray:
-    """An array as Flax writes it: [shape, name of the dtype, bytes]."""
+    """Reads an array as Flax writes it: [shape, name of the dtype, bytes]."""
     parts = msgpack.Unpacker(
         max_buffer_size=len(data), list_hook=_refuse, object_pairs_hook=_refuse, ext_hook=_refuse
     )
@@ -180,7 +180,7 @@ def _shaped(shape: list[Any], dtype: Any, data: Any) -> np.ndarray:
 
 
 def _joined(entries: dict[str, Any]) -> np.ndarray:
-    """A large array, which Flax cuts into pieces: {"shape": {"0": n, ...}, "chunks": {"0": array, ...}}."""
+    """Joins a large array, which Flax splits: {"shape": {"0": n, ...}, "chunks": {"0": array, ...}}."""
     shape, chunks = entries.get("shape"), entries.get("chunks")
     if not isinstance(shape, dict) or not isinstance(chunks, dict) or not chunks or len(shape) > AXES:
         raise ValueError("an array in pieces lacks its shape or its pieces")
@@ -198,7 +198,7 @@ def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, np.nd
         elif isinstance(value, np.ndarray):
             yield prefix + name, value
         else:
-            raise ValueError(f"{prefix + name!r:.80} is no array")
+            raise ValueError(f"{prefix + name!r:.80} is not an array")
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str, *, torch: bool) -> None:

@@ -16,18 +16,18 @@ from fourier_attn.inference import classify
 from fourier_attn.pretrained import architecture, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
-OURS = "fourier_attn"  # the key of config.json under which the data part stands
+OURS = "fourier_attn"  # the key of the data part in config.json
 CARD = "README.md"  # which people complete by hand
 
 
 def describe(
     to: Path, config: Config, style: str, tokenizer: Path, measured: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Writes what belongs beside model.safetensors: config.json, tokenizer, README.md.
+    """Writes the files that accompany model.safetensors: config.json, tokenizer, README.md.
 
     Args:
-      config: of the run.
-      style: of the names of the weights.
+      config: the run's configuration.
+      style: style of the names of the weights.
       measured: the lines of its metrics.jsonl.
     """
     task = data.task_of(config.data)
@@ -46,7 +46,7 @@ def describe(
 
 
 def _without_places(knobs: dict[str, Any]) -> dict[str, Any]:
-    """The data part with the names of its files alone: where they lay is nobody else's business."""
+    """Returns the data part with the bare names of its files: their folders are private."""
     names = {key: Path(knobs[key]).name for key in ("train", "validation", "test", "tokenizer")}
     lists = {key: [Path(each).name for each in knobs[key]] for key in ("corpora", "exclude")}
     return knobs | names | lists | {"dir": ""}
@@ -90,7 +90,7 @@ def unlike_theirs(settings: Config) -> str:
 
 
 def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> str:
-    """The model card: what it is, on which data it was trained, and what was measured."""
+    """Returns the model card: the architecture, the training data, and the test metrics."""
     c, task = config.model, data.task_of(config.data)
     test = next((line for line in reversed(measured) if line["split"] == "test"), {})
     names = ("examples", "loss", *task.metrics, "accuracy_without_in_train", "in_train")
@@ -122,7 +122,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
 
 
 def _padding(lengths: tuple[int, ...]) -> str:
-    """How texts are padded in their library as they were in training."""
+    """Returns the sentence on padding texts in their library as in training."""
     known, length = ", ".join(map(str, lengths)), str(lengths[-1])
     where = f"to {length}"
     if len(lengths) > 1:
@@ -131,7 +131,7 @@ def _padding(lengths: tuple[int, ...]) -> str:
 
 
 def _use(config: Config) -> str:
-    """How this package answers with the folder."""
+    """Returns the code by which this package predicts with the folder."""
     task = data.task_of(config.data)
     if task.images and task.inputs == "tokens":
         return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'

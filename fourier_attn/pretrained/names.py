@@ -1,4 +1,4 @@
-"""What a parameter is called in each style of file, and which way round it is stored there.
+"""Names of parameters in each style of file, and the order of their axes there.
 
 "fourier_attn" joins the model's own paths with "/". "f_net" is the tree of the FNet paper's code,
 "huggingface" has the keys of FNet in Hugging Face's transformers. A number in a name counts blocks.
@@ -70,7 +70,7 @@ class Name(NamedTuple):
     form: str = ""
 
     def stored(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape in the file of a parameter of this shape."""
+        """Returns the shape in the file of a parameter of this shape."""
         return {"": shape, "T": shape[::-1], "1": (1, *shape)}[self.form]
 
     def restored(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -119,21 +119,21 @@ HEADS = {  # what each head owns
 
 
 def completed(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The same arrays; Hugging Face's names get the "fnet." that a model without a head does not write.
+    """Returns the arrays; Hugging Face's names get the "fnet." that a model without a head does not write.
 
-    Raises: ValueError for a name that is there with and without it.
+    Raises: ValueError for a name that exists with and without it.
     """
     full = {f"fnet.{key}" if key.startswith(BARE) else key: array for key, array in arrays.items()}
     if len(full) < len(arrays):
         twice = next(key for key in arrays if f"fnet.{key}" in arrays)
-        raise ValueError(f"{twice} is twice there, with and without 'fnet.'")
+        raise ValueError(f"{twice} is a duplicate, with and without 'fnet.'")
     return full
 
 
 def style_of(keys: Iterable[str]) -> str:
-    """The style of a file with these keys.
+    """Returns the style of a file with these keys.
 
-    Raises: ValueError where it is none of them.
+    Raises: ValueError if it has none of the styles.
     """
     keys = sorted(keys)
     own = ("encoder/tokens/", "encoder/patches/")
@@ -146,7 +146,7 @@ def style_of(keys: Iterable[str]) -> str:
 
 
 def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
-    """The heads that a file with these keys may have, the likeliest first."""
+    """Returns the heads that a file with these keys may have, the likeliest first."""
     keys, published = list(keys), style == "f_net"
 
     def has(*starts: str) -> bool:
@@ -164,21 +164,21 @@ def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
 
 
 def to_file(path: str, style: str, head: str) -> Name | None:
-    """What the model's parameter `path` is called in a file; None if that style has no name for it."""
+    """Returns the name in a file of the model's parameter `path`; None if that style has no name for it."""
     if style == "fourier_attn":
         return Name(path)
     number = NUMBER.search(path)
-    found = NAMES[style].get(NUMBER.sub("{}", path))
-    if found is None or (path.startswith("head/") and not path.startswith(HEADS[head])):
+    pattern = NAMES[style].get(NUMBER.sub("{}", path))
+    if pattern is None or (path.startswith("head/") and not path.startswith(HEADS[head])):
         return None
-    name = found.name.replace("{}", number[0] if number else "")
+    name = pattern.name.replace("{}", number[0] if number else "")
     if style == "huggingface" and head == "spans":
         name = re.sub(r"^classifier\.", "qa_outputs.", name)
-    return Name(name, found.form)
+    return Name(name, pattern.form)
 
 
 def from_file(keys: Iterable[str], style: str, head: str) -> dict[str, Name]:
-    """The model's parameters that a file with these keys holds; keys that mean nothing are left out."""
+    """Returns the model's parameters by the keys of a file; unknown keys are left out."""
     if style == "fourier_attn":
         return {key: Name(key) for key in keys}
     back = {}

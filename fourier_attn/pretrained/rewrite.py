@@ -19,19 +19,19 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
     files.absent(to)
     weights = read(source, mixer, head)
     print(weights.report())
-    beside, described = to.parent / "config.json", ""
+    config_json, described = to.parent / "config.json", ""
     if to.suffix == ".safetensors" and architecture.expressible(weights.config, "huggingface"):
-        files.absent(beside)
+        files.absent(config_json)
         described = json.dumps(describe(weights.config), indent=2) + "\n"
     style = save(to, weights.config, weights.params, to.suffix[1:])
     print(f"written: {to}; names of {style}")
     if described:
-        atomic.write(beside, described)
-        print(f"written: {beside}")
+        atomic.write(config_json, described)
+        print(f"written: {config_json}")
 
 
 def describe(settings: Any) -> dict[str, Any]:
-    """The config.json by which Hugging Face's library knows such a model."""
+    """Returns the config.json from which Hugging Face's library builds such a model."""
     classes = {"classes": settings.classes, "tokens": settings.classes, "score": 1}.get(settings.head, 2)
     head = "classes" if settings.head == "score" else settings.head
     by_head = {ours: theirs for theirs, ours in ARCHITECTURES.items()}

@@ -1,7 +1,7 @@
 """Vision transformers in Hugging Face's layout (google/vit-*): names, forms, and the configuration.
 
-What shapes do not show, the number of heads and the size of the image among it, stands in config.json and
-preprocessor_config.json beside the weights.
+What shapes do not show, such as the number of heads and the size of the image, is read from config.json and
+preprocessor_config.json next to the weights.
 """
 
 import json
@@ -58,12 +58,12 @@ LAYER_NAMES = {ours: (theirs, form) for ours, theirs, form in LAYER}
 
 
 def recognised(keys: Mapping[str, Any]) -> bool:
-    """Whether a file with these keys holds a vision transformer."""
+    """Returns whether a file with these keys holds a vision transformer."""
     return PATCHES in keys or f"vit.{PATCHES}" in keys
 
 
 def name(ours: str, prefix: str) -> tuple[str, str]:
-    """What a parameter of ours is called in a file, and its form there; "" where it has no name."""
+    """Returns the name of our parameter in a file, and its form there; "" if it has none."""
     block = re.fullmatch(r"encoder/block_(\d+)/(.*)", ours)
     theirs, form = LAYER_NAMES.get(block[2], ("", "")) if block else NAMES.get(ours, ("", ""))
     if not theirs:
@@ -73,7 +73,7 @@ def name(ours: str, prefix: str) -> tuple[str, str]:
 
 
 def stored(shape: Shape, form: str) -> Shape:
-    """The shape in a file of a parameter of this shape."""
+    """Returns the shape in a file of a parameter of this shape."""
     if form == "convolution":  # (k, k, c, d) here
         return (shape[3], shape[2], shape[0], shape[1])
     if form == "into heads":  # (d, h, k) here
@@ -86,7 +86,7 @@ def stored(shape: Shape, form: str) -> Shape:
 
 
 def restored(array: np.ndarray, shape: Shape, form: str) -> np.ndarray:
-    """The parameter of this shape from the array in the file."""
+    """Returns the parameter of this shape from the array in the file."""
     if form == "convolution":
         return array.transpose(2, 3, 1, 0)
     if form in ("T", "into heads", "out of heads"):
@@ -95,24 +95,24 @@ def restored(array: np.ndarray, shape: Shape, form: str) -> np.ndarray:
 
 
 def settings_of(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, notes: list[str]) -> Any:
-    """The `model` part of the configuration; what had to be assumed is added to the notes.
+    """Returns the `model` part of the configuration; assumptions are added to the notes.
 
-    Raises: ValueError for arrays, or files beside them, that are none of such a model.
+    Raises: ValueError for arrays, or files next to them, that do not belong to such a model.
     """
     prefix = "" if PATCHES in arrays else "vit."
-    told, seen = _json(file.parent / "config.json"), _json(file.parent / "preprocessor_config.json")
+    published, seen = _json(file.parent / "config.json"), _json(file.parent / "preprocessor_config.json")
     try:
-        return _settings(arrays, prefix, told, seen, head, notes)
+        return _settings(arrays, prefix, published, seen, head, notes)
     except (KeyError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
         raise ValueError(
-            f"it is no vision transformer in the layout of google/vit ({type(error).__name__}: {error})"
+            f"it is not a vision transformer in the layout of google/vit ({type(error).__name__}: {error})"
         ) from error
 
 
 def _settings(
     arrays: Mapping[str, np.ndarray],
     prefix: str,
-    told: Mapping[str, Any],
+    published: Mapping[str, Any],
     seen: Mapping[str, Any],
     head: str | None,
     notes: list[str],
@@ -121,22 +121,22 @@ def _settings(
     places = arrays[f"{prefix}embeddings.position_embeddings"].shape[1] - 1
     rows = math.isqrt(places)
     if patch != other or rows**2 != places:
-        raise ValueError(f"patches of {patch} x {other} pixels, {places} of them, are no square image")
-    depth = len({found[1] for key in arrays if (found := BLOCK.match(key))})
-    found = "classes" if "classifier.weight" in arrays else "features"
-    if head not in (None, found):
-        raise ValueError(f"head={head!r} contradicts its parameters, which are of {found!r}")
-    size = told.get("image_size", rows * patch)
+        raise ValueError(f"patches of {patch} x {other} pixels, {places} of them, do not form a square image")
+    depth = len({block[1] for key in arrays if (block := BLOCK.match(key))})
+    own_head = "classes" if "classifier.weight" in arrays else "features"
+    if head not in (None, own_head):
+        raise ValueError(f"head={head!r} contradicts its parameters, which are of {own_head!r}")
+    size = published.get("image_size", rows * patch)
     if size not in (rows * patch, [rows * patch] * 2):
         raise ValueError(f"image_size={size} has not {places} patches of {patch} x {patch} pixels")
-    if f"{prefix}pooler.dense.weight" in arrays and told.get("pooler_act", "tanh") != "tanh":
-        raise ValueError(f"pooler_act={told['pooler_act']!r} is not known, only 'tanh'")
+    if f"{prefix}pooler.dense.weight" in arrays and published.get("pooler_act", "tanh") != "tanh":
+        raise ValueError(f"pooler_act={published['pooler_act']!r} is not known, only 'tanh'")
     for key, taken in (("hidden_act", "gelu"), ("layer_norm_eps", 1e-12)):
-        if key not in told:
+        if key not in published:
             notes.append(f"{key}: nothing says which; taken for {taken}, as published")
     if not seen:
         notes.append("pixels: no preprocessor_config.json; taken from -1 to 1, as published")
-    if "num_attention_heads" not in told:
+    if "num_attention_heads" not in published:
         notes.append(f"heads: nothing says how many; taken for d / {HEAD_WIDTH} = {d // HEAD_WIDTH}")
     settings = config.default("attention").model
     settings.update(
@@ -152,28 +152,28 @@ def _settings(
             "d": d,
             "depth": depth,
             "mlp": arrays[f"{prefix}encoder.layer.0.intermediate.dense.weight"].shape[0],
-            "activation": ACTIVATIONS[told.get("hidden_act", "gelu")],
+            "activation": ACTIVATIONS[published.get("hidden_act", "gelu")],
             "norm_position": "pre",
-            "norm_eps": float(told.get("layer_norm_eps", 1e-12)),
-            "dropout": float(told.get("hidden_dropout_prob", 0.0)),
+            "norm_eps": float(published.get("layer_norm_eps", 1e-12)),
+            "dropout": float(published.get("hidden_dropout_prob", 0.0)),
             "pooling": "first" if f"{prefix}pooler.dense.weight" in arrays else "class",
-            "head": found,
+            "head": own_head,
         }
     )
-    if found == "classes":
+    if own_head == "classes":
         settings.classes = arrays["classifier.weight"].shape[0]
     mixer = settings.mixer
-    mixer.heads = int(told.get("num_attention_heads", d // HEAD_WIDTH))
+    mixer.heads = int(published.get("num_attention_heads", d // HEAD_WIDTH))
     mixer.head_width, mixer.grid = "split", (rows, rows)
-    mixer.dropout = float(told.get("attention_probs_dropout_prob", 0.0))
+    mixer.dropout = float(published.get("attention_probs_dropout_prob", 0.0))
     mixer.bias = f"{prefix}encoder.layer.0.attention.attention.query.bias" in arrays
     return settings
 
 
 def _channels(seen: Mapping[str, Any], key: str, neutral: float, channels: int) -> tuple[float, ...]:
-    """The statistics of pixels / 255; where nothing is said as published: pixels from -1 to 1.
+    """Returns the statistics of pixels / 255; by default as published, for pixels from -1 to 1.
 
-    A processor takes them of pixels times its factor; where it does not normalise, they are the neutral ones.
+    A processor applies them to pixels times its factor; if it does not normalise, they are the neutral ones.
     """
     values = seen.get(key, (0.5,) * channels) if seen.get("do_normalize", True) else (neutral,) * channels
     factor = float(seen.get("rescale_factor", 1 / 255)) if seen.get("do_rescale", True) else 1.0
@@ -183,7 +183,7 @@ def _channels(seen: Mapping[str, Any], key: str, neutral: float, channels: int) 
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """The values in a file beside the weights; none where it is not there."""
+    """Returns the values in a file next to the weights; {} if it does not exist."""
     if not path.is_file():
         return {}
     try:
@@ -191,7 +191,7 @@ def _json(path: Path) -> dict[str, Any]:
             raise ValueError("it is too long")
         values = json.loads(path.read_text())
         if not isinstance(values, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         return values
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no configuration ({str(error)[:80]}); mend or move it") from error
+        raise ValueError(f"{path} is not a configuration ({str(error)[:80]}); fix or move it") from error

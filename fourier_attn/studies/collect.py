@@ -29,7 +29,7 @@ APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
 
 
 def row(directory: Path) -> dict[str, Any]:
-    """The row of a finished run; what its files do not say is None.
+    """Returns the row of a finished run; what its files do not contain is None.
 
     Returns:
       `knobs` are those that differ from the defaults of its mixer and task; `validation` has the metric that
@@ -41,7 +41,7 @@ def row(directory: Path) -> dict[str, Any]:
     lines = read_lines(directory)
     if finished(directory) is None:
         raise ValueError(
-            f"{directory} is not finished; give its directory to fourier_attn.main to go on, or leave it out"
+            f"{directory} is not finished; resume it with fourier_attn.main --workdir, or leave it out"
         )
     test, task = dict(lines[-1]), flat["data.task"]
     facts = config_file.record(directory)
@@ -72,16 +72,16 @@ def row(directory: Path) -> dict[str, Any]:
 
 
 def measured(line: dict[str, Any]) -> dict[str, Any]:
-    """The metrics of a line."""
+    """Returns the metrics of a line."""
     return {name: value for name, value in line.items() if name not in ("split", "step", "epoch")}
 
 
 def config_name(line: str | None) -> str | None:
-    """The configuration file of a command line, with its argument, like configs/fnet.py:imdb."""
-    found = re.search(r"--config[= ](\S+)", line or "")
-    if not found:
+    """Returns the configuration file of a command line, with its argument, like configs/fnet.py:imdb."""
+    match = re.search(r"--config[= ](\S+)", line or "")
+    if not match:
         return None
-    file, colon, argument = found[1].partition(":")
+    file, colon, argument = match[1].partition(":")
     return f"configs/{Path(file).stem}.py{colon}{argument}"
 
 
@@ -100,12 +100,12 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(config: Config) -> dict[str, Any]:
-    """Each knob and its value as JSON has it."""
+    """Returns each knob and its value as JSON has it."""
     return config_file.flat(json.loads(json.dumps(config.to_dict())))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """Those of a file of results, none where there is no file."""
+    """Returns the rows of a file of results; [] if it does not exist."""
     return json.loads(path.read_text())["rows"] if path.exists() else []
 
 
@@ -128,8 +128,8 @@ def main(*directories: str) -> None:
         raise ValueError(
             "--out and directories are needed, like --out=results/studies/imdb.json runs/fnet-imdb-0"
         )
-    found = [paths.given(name).resolve() for name in dict.fromkeys(directories)]
-    named = zip(found, runs.labels(found), strict=True)
+    runs_asked = [paths.given(name).resolve() for name in dict.fromkeys(directories)]
+    named = zip(runs_asked, runs.labels(runs_asked), strict=True)
     new: list[dict[str, Any]] = [row(directory) | {"run": name} for directory, name in named]
     merge(paths.given(flags.FLAGS.out), new)
     for entry in new:

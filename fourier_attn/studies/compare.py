@@ -33,11 +33,11 @@ def main(*directories: str) -> None:
     if not directories:
         raise ValueError("no directories are given; name some, like runs/*")
     given = dict.fromkeys(paths.given(name).resolve() for name in directories)
-    there = [directory for directory in given if (directory / "config.json").exists()]
-    if not there:
-        raise ValueError(f"there is no run in {', '.join(directories[:3])} (no config.json); train one first")
-    found = zip(there, labels(there), strict=True)
-    runs = ordered([replace(summary(directory), run=name) for directory, name in found])
+    trained = [directory for directory in given if (directory / "config.json").exists()]
+    if not trained:
+        raise ValueError(f"no run found in {', '.join(directories[:3])} (no config.json); train one first")
+    named = zip(trained, labels(trained), strict=True)
+    runs = ordered([replace(summary(directory), run=name) for directory, name in named])
     for what in (lambda run: str(run.metric), lambda run: str(run.knobs.get("data.task"))):
         if len(kinds := {what(run) for run in runs}) > 1:
             raise ValueError(f"the runs have {' and '.join(sorted(kinds))}; compare runs on one task")
@@ -56,7 +56,7 @@ def main(*directories: str) -> None:
 
 
 def ordered(runs: Sequence[Summary]) -> list[Summary]:
-    """The best validation first; those without one last."""
+    """Sorts runs by validation, the best first; those without one are last."""
     return sorted(runs, key=lambda run: (run.validation is None, -(run.validation or 0.0)))
 
 
@@ -82,7 +82,7 @@ def shown(value: float | int | str | None) -> str:
 
 @style.styled()
 def plot(runs: Sequence[Summary]) -> Figure:
-    """The metric on validation over epochs, a curve for each run; stars: on test, with the best weights."""
+    """Plots each run's metric on validation over epochs; stars: on test, with the best weights."""
     figure = style.figure(height=4.0)
     axes = figure.subplots()
     colours = len(style.COLOURS)

@@ -1,4 +1,4 @@
-"""Which trained runs a study asks: its flags --workdir, --against and --allow_code; and their names."""
+"""The runs of a study: its flags --workdir, --against and --allow_code; and the runs' names."""
 
 import hashlib
 import sys
@@ -15,14 +15,14 @@ from fourier_attn.train.rundir import config_file
 
 
 def define_flags(against: bool = False, several: bool = False) -> None:
-    """With `against`, a second run may be named; with `several`, any number of runs of one kind."""
+    """Defines the flags of a study; with `against` also of a second run, with `several` of many runs."""
     if several:
         flags.DEFINE_list("workdir", None, "directories of trained runs, with commas in between")
     else:
         flags.DEFINE_string("workdir", None, "directory of a trained run")
     if against:
         flags.DEFINE_string("against", None, "directory of another run on the same task")
-    flags.DEFINE_boolean("allow_code", False, "run the files again that have registered its mixer or task")
+    flags.DEFINE_boolean("allow_code", False, "run the Python files that registered its mixer or task")
 
 
 def directories() -> list[Path]:
@@ -37,13 +37,13 @@ def directories() -> list[Path]:
         raise ValueError("--workdir is needed: the directory of a trained run")
     against = given.against if "against" in given else None
     named = given.workdir if isinstance(given.workdir, list) else [given.workdir, against]
-    found = [paths.given(name).resolve() for name in named if name]
-    if twice := next((directory for directory in found if found.count(directory) > 1), None):
+    runs = [paths.given(name).resolve() for name in named if name]
+    if twice := next((directory for directory in runs if runs.count(directory) > 1), None):
         raise ValueError(f"{twice} is named twice; name each run once")
-    for directory in found if given.allow_code else ():
+    for directory in runs if given.allow_code else ():
         for file in config_file.allow_code(directory):
             print(f"code        {file}", file=sys.stderr)
-    return found
+    return runs
 
 
 def new_files(base: Path) -> tuple[Path, Path]:
@@ -57,7 +57,7 @@ def new_files(base: Path) -> tuple[Path, Path]:
 def labels(directories: Sequence[Path]) -> list[str]:
     """Returns a name for each of several runs: the shortest end of its path that no other run's path has.
 
-    The names tell rows and curves apart where runs of two sweeps have directories of the same name.
+    The names distinguish runs of two sweeps whose directories have the same name.
     """
     paths = [directory.resolve().parts for directory in directories]
 

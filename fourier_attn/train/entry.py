@@ -24,13 +24,13 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     """Trains what the configuration describes and returns its metrics on the test set.
 
     The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
-    the files to hand in, TensorBoard events and checkpoints. Where it holds an unfinished run of the same
-    configuration, that run goes on, to the same result bit for bit; where it holds a finished one, nothing
-    is done. Of several processes, the first writes and speaks; the others write their parts of checkpoints.
+    the files to hand in, TensorBoard events and checkpoints. If it holds an unfinished run of the same
+    configuration, that run is resumed, with bitwise the same result; a finished one is left as it is. Of
+    several processes, the primary one writes and prints; the others write their parts of checkpoints.
 
     Args:
-      allow_drift: what may differ from the beginning of a run that goes on: "data", "tokenizer",
-        "device", "code", "settings".
+      allow_drift: fingerprints that may have changed since the run began: "data", "tokenizer", "device",
+        "code", "settings".
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
       Diverged: where updates are not finite, twice.
@@ -68,7 +68,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         try:
             return loop.train(loop.Run(initial, directory, signals), allow_drift)
         except Interrupted:
-            tqdm.write(f"Stopped. Give --workdir={directory} again to go on.")
+            tqdm.write(f"Stopped. To resume, give --workdir={directory} again.")
             raise
         except ValueError:
             if processes.is_primary():

@@ -33,8 +33,8 @@ def evaluate_split(
 
     Args:
       poll: called before each batch.
-      title: of the bar that shows how far it is.
-      put: onto the devices.
+      title: title of the progress bar.
+      put: moves a batch onto the devices.
       say: gets a line a minute where there is no terminal for the bar.
     """
     total, parts = None, []
@@ -92,7 +92,7 @@ def reasons(
 def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Returns the accuracy on the test examples that are not in the training set, and the number that are.
 
-    Where all of them are, there is no such accuracy.
+    If all of them are, the accuracy is left out.
 
     Args:
       in_train: for each test example, whether it is in the training set (bool, n).

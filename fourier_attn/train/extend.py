@@ -18,9 +18,9 @@ def extend(directory: Path, epochs: int) -> str:
     """Gives the finished run in `directory` this many more epochs, which the next training makes.
 
     Weights and the optimiser's means are those of its last step. The learning rate is that of a run which had
-    all these epochs from its beginning: with a "constant" schedule, its warm-up done, the extended run is
-    that run, bit for bit; another one had fallen to zero, and goes on where the longer schedule is then.
-    Where the run had lost its patience, it has new patience.
+    all these epochs from its beginning. With a "constant" schedule, after its warm-up, the extended run is
+    bitwise that run. Another schedule had fallen to zero, and continues where the longer one is at that step.
+    The early-stopping counter of a run that had lost its patience starts again.
 
     Returns: a note on the learning rate.
     Raises: ValueError for a run that is not finished.
@@ -30,7 +30,7 @@ def extend(directory: Path, epochs: int) -> str:
         facts, line = config_file.record(directory), finished(directory)
         if line is None:
             raise ValueError(
-                f"workdir={directory} is not finished; give it without --extend to go on, and extend it then"
+                f"workdir={directory} is not finished; resume it without --extend first, then extend it"
             )
         config = config_file.load(directory)
         step, made = line["step"], round(line["epoch"])

@@ -28,13 +28,13 @@ from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 
 class InitialWeights(NamedTuple):
-    """What a run begins with.
+    """The configuration and the weights that a run begins with.
 
     Args:
       config: the configuration, with the architecture of the weights.
-      params: those that replace the ones drawn from the key.
-      notes: what people should know about them.
-      tokenizer: the file of the tokenizer that belongs to them; None: the data part says which one.
+      params: parameters that replace those drawn from the key.
+      notes: lines about the weights for the user.
+      tokenizer: the weights' tokenizer file; None: the one that the data part names.
     """
 
     config: Config
@@ -67,13 +67,13 @@ def load(settings: Config, directory: Path) -> InitialWeights:
     task, labels = "", ()
     tokenizer = None if given else _tokenizer(settings, source)
     if is_run(source) or folder.is_export(source):
-        found, params = _trained(source)
+        trained, params = _trained(source)
         params = sharding.to_host(params)
-        task, part, notes = found.data.task, found.model, _differing_lengths(settings, found)
-        labels = tuple(found.data.labels)
-        if found.train.seeds > 1:
+        task, part, notes = trained.data.task, trained.model, _differing_lengths(settings, trained)
+        labels = tuple(trained.data.labels)
+        if trained.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
-            notes = (*notes, f"of its {found.train.seeds} networks the first is taken")
+            notes = (*notes, f"of its {trained.train.seeds} networks the first is taken")
     else:
         part, params, notes = pretrained.read(source)
         if not images:
@@ -110,8 +110,8 @@ def _tokenizer(settings: Config, source: Path) -> Path | None:
 def _trained(source: Path) -> tuple[Config, Any]:
     """Returns the configuration and the parameters of a run, or of a folder that was exported from one."""
     if is_run(source):
-        found, _, params = restore(source.resolve())
-        return found, params
+        settings, _, params = restore(source.resolve())
+        return settings, params
     return folder.load(source)[:2]
 
 
@@ -135,7 +135,7 @@ def _for_longer_texts(settings: Config, params: Any) -> tuple[Config, Any, tuple
 
 
 def at_resolution(params: Any, then: Config, now: Config) -> Any:
-    """The parameters for images of another size: their table of positions interpolated, once.
+    """Returns the parameters for images of another size, with their table of positions interpolated.
 
     Args:
       then, now: the `model` part of the weights, and of the run.
@@ -150,17 +150,17 @@ def at_resolution(params: Any, then: Config, now: Config) -> Any:
 def _with_head(
     settings: Config, part: Config, params: Any, task: str, labels: tuple[str, ...]
 ) -> tuple[Any, str]:
-    """The parameters with their head if it answers the same question, and a note that says so.
+    """Returns the parameters, with their head if it answers the same question, and a note about it.
 
-    Own data answer the same question where `data.labels` names the classes of the weights.
+    A custom dataset asks the same question if `data.labels` names the classes of the weights.
     """
     head, classes = data.task_of(settings.data).head, max(len(data.task_of(settings.data).labels), 1)
     if settings.data.task in OWN:
         if labels and tuple(settings.data.labels) == labels:
             return params, "the head is kept: it answers the same classes"
-        told = f", data.labels={labels!r} would keep it" if labels else ""
+        hint = f", data.labels={labels!r} would keep it" if labels else ""
         rest = {name: value for name, value in params.items() if name != "head"}
-        return rest, f"the head is new: that of the weights is for {task or part.head!r}{told}"
+        return rest, f"the head is new: that of the weights is for {task or part.head!r}{hint}"
     if head == "pretraining":
         same = part.head == head
     else:
@@ -174,13 +174,13 @@ def _with_head(
 def restore_state(
     directory: Path, *, on_device: bool = True, devices: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Config, model.Model, CheckpointId, State]:
-    """The configuration, the network and the newest sound state of the run in `directory`.
+    """Returns the configuration, the network and the newest sound state of the run in `directory`.
 
     Args:
       on_device: whether the state is to be used on the first device, which has to have room for the run; if
         not, its arrays are NumPy's, and it may be of a run that needs several.
-      devices: files of measured devices that are elsewhere now, by their knobs.
-    Raises: ValueError where there is no run, no checkpoint, or no sound one.
+      devices: files of measured devices that have moved, by their knobs.
+    Raises: ValueError for a directory without a run, or without a sound checkpoint.
     """
     directory = paths.given(directory).resolve()
     settings = config_file.load(directory, devices)
@@ -193,26 +193,29 @@ def restore_state(
     shapes = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
     like = sharding.here(settings.train.seeds).abstract(shapes) if on_device else jax.tree.map(_numpy, shapes)
     checkpoints = Checkpoints(directory, read_only=True)
-    found = checkpoints.restore(like, earlier=earlier_form)
+    restored = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
-    if found is None:
+    if restored is None:
         raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")
-    return settings, network, *found
+    return settings, network, *restored
 
 
 def _numpy(leaf: jax.ShapeDtypeStruct) -> np.ndarray:
-    """An array of this form in no memory. Of mere shapes Orbax would ask for the devices that saved them."""
+    """Returns an array of this form that takes no memory.
+
+    Given shapes only, Orbax would ask for the devices that saved them.
+    """
     return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
 
 
 def restore(
     directory: Path, devices: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Config, model.Model, Any]:
-    """The configuration, the network and its best parameters of the run in `directory`.
+    """Returns the configuration, the network and the best parameters of the run in `directory`.
 
     Args:
-      devices: files of measured devices that are elsewhere now, by their knobs.
-    Raises: ValueError where there is no run, no checkpoint, or no sound one.
+      devices: files of measured devices that have moved, by their knobs.
+    Raises: ValueError for a directory without a run, or without a sound checkpoint.
     """
     directory = Path(directory).resolve()
     fingerprints.check_files(directory, config_file.load(directory, devices))
@@ -226,17 +229,17 @@ def restore(
 
 
 def validated(state: State) -> bool:
-    """Whether a validation has chosen the best parameters; before the first one there are none."""
+    """Returns whether a validation has chosen the best parameters; before the first one there are none."""
     return bool(np.isfinite(state.best_score).all())
 
 
 def best_or_latest(state: State) -> Any:
-    """The parameters that others get: the best ones, or the latest where none have been chosen yet."""
+    """Returns the best parameters, or the latest if no validation has chosen any yet."""
     return state.best_params if validated(state) else state.params
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory is a run's; a folder of published weights has a config.json of another form."""
+    """Returns whether a directory holds a run. A folder of published weights has a config.json, too."""
     return (path / "metrics.jsonl").exists() or (path / "checkpoints").is_dir()
 
 
@@ -254,13 +257,13 @@ def check_overrides(settings: Config, names: Iterable[str]) -> None:
         if not set(others) & set(kept):
             hint = "; use --config.init_padding" if source == PADDING else ""
             raise ValueError(
-                f"{name} cannot be set beside init_from={settings.init_from}, whose architecture is used; "
-                f"leave it out{hint}"
+                f"{name} cannot be set together with init_from={settings.init_from}, whose architecture is "
+                f"used; leave it out{hint}"
             )
 
 
 def _differing_lengths(settings: Config, source: Config) -> tuple[str, ...]:
-    """A note where mixers were trained at other common lengths than they will be used at."""
+    """Returns a note if mixers were trained at other common lengths than they will be used at."""
     now, then = data.padded_lengths(settings.data), data.padded_lengths(source.data)
     shared = "invariant" in _paddings(source.model)
     return (
@@ -277,7 +280,10 @@ def _paddings(part: Any) -> set[str]:
 
 
 def _check_lengths(settings: Config, part: Any) -> None:
-    """Published weights that mix padding like tokens have seen one length only."""
+    """Checks that published weights that mix padding like tokens get the one length that they have seen.
+
+    Raises: ValueError.
+    """
     lengths, positions = data.padded_lengths(settings.data), part["positions"]
     if "tokens" in _paddings(part) and lengths != (positions,) and not settings.init_padding:
         raise ValueError(

@@ -402,9 +402,9 @@ class Run:
         self.checkpoints.wait()
         restored = self.checkpoints.restore(self.placement.abstract(self.state), regular)
         if restored is None:
-            raise Diverged(f"{what}, and there is no checkpoint to go back to")
+            raise Diverged(f"{what}, and no checkpoint exists to return to")
         name, good = restored
-        tqdm.write(f"note        {what}: going on from the state of step {name.step}, once")
+        tqdm.write(f"note        {what}: continuing from the state of step {name.step}, once")
         self.state = roll_back(self.state, good, lost, self.placement)
         self.save(CheckpointId(self.step, self.validated))
 

@@ -1,4 +1,4 @@
-"""What training minimises and evaluation counts, for each head that can be trained here."""
+"""Losses that training minimises and sums that evaluation counts, for each kind of head."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -14,13 +14,13 @@ Batch = Mapping[str, Any]
 
 
 class Objective(NamedTuple):
-    """What a head's outputs are worth.
+    """Scores the outputs of a head.
 
     Args:
-      names: of the sums.
-      losses: name of each loss -> what in the batch weighs its terms; the sum of their means is minimised.
+      names: names of the sums.
+      losses: name of each loss -> key of its weights in the batch; the sum of their means is minimised.
       sums: (outputs, batch) -> sums and counts, the losses among them.
-      answers: outputs -> what is kept of each example: class probabilities (b, c), those of its tokens
+      answers: outputs -> an answer for each example: class probabilities (b, c), those of its tokens
         (b, t, c), or scores (b).
     """
 
@@ -30,32 +30,32 @@ class Objective(NamedTuple):
     answers: Callable[[Any], Array]
 
     def loss(self, sums: Sums, counts: Mapping[str, Array]) -> Array:
-        """The sum of the losses' means; `counts` are those of the whole batch."""
+        """Returns the sum of the losses' means; `counts` are those of the whole batch."""
         return sum((sums[name][0] / counts[name] for name in self.losses), start=jnp.zeros(()))
 
     def counts(self, batch: Batch) -> dict[str, Array]:
-        """What each loss of a batch is divided by."""
+        """Returns the divisor of each loss of a batch."""
         return {name: jnp.maximum(batch[key].sum(), 1e-6) for name, key in self.losses.items()}
 
 
 def sum_and_count(values: Float[Array, "..."], weight: Float[Array, "..."]) -> Float[Array, " 2"]:
-    """Weighted sum, and sum of the weights."""
+    """Returns the weighted sum, and the sum of the weights."""
     return jnp.stack([jnp.vdot(values, weight), weight.sum()])
 
 
 def class_sums(
     logits: Float[Array, "*b c"], label: Int[Array, "*b"], weight: Float[Array, "*b"]
 ) -> tuple[Float[Array, " 2"], Float[Array, " 2"]]:
-    """Cross-entropy in nats, and correct answers."""
+    """Returns weighted sums and counts of the cross-entropy, in nats, and of the correct answers."""
     loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
     correct = (jnp.argmax(logits, axis=-1) == label).astype(jnp.float32)
     return sum_and_count(loss, weight), sum_and_count(correct, weight)
 
 
 def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
-    """Of images that are two images the loss is that of both labels, the accuracy that of the first."""
+    """Sums loss and accuracy; for mixed images the loss uses both labels and the accuracy only the first."""
     loss, accuracy = class_sums(logits, batch["label"], batch["weight"])
-    if "second_label" in batch:  # of images that are two images, each with its share
+    if "second_label" in batch:  # images mixed of two, each with its share
         share = batch["share"]
         first, _ = class_sums(logits, batch["label"], batch["weight"] * share)
         second, _ = class_sums(logits, batch["second_label"], batch["weight"] * (1 - share))
@@ -64,7 +64,7 @@ def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
 
 
 def _tokens(logits: Float[Array, "b t c"], batch: Batch) -> Sums:
-    """Of each example the mean over its tokens."""
+    """Sums loss and accuracy, each averaged over the tokens of an example."""
     t = logits.shape[1]
     weight = jnp.broadcast_to(batch["weight"][:, None] / t, logits.shape[:2])
     return dict(zip(("loss", "accuracy"), class_sums(logits, batch["label"], weight), strict=True))

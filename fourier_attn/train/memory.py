@@ -54,10 +54,7 @@ def available() -> int:
 
 
 def used_gib() -> float:
-    """The most memory that was in use so far: of the first device, or of the process where it does not count.
-
-    Units: GiB.
-    """
+    """Returns the peak memory of the first device, or else of the process, in GiB."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "peak_bytes_in_use" in stats:
         return stats["peak_bytes_in_use"] / 2**30
@@ -81,7 +78,7 @@ def _held(config: Config, mesh: Mapping[str, int], params: Any) -> int:
 
 
 def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
-    """What follows from the knobs alone, so that nothing too large is even traced. Bytes."""
+    """Estimates bytes from the knobs alone, so that nothing too large is even traced."""
     c, m, mixers = config.data, config.model, model.mixers(config.model)
     images = m.inputs == "patches"
     t = tokens(config)
@@ -115,7 +112,7 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
 
 
 def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
-    """What the parameters need, from shapes alone: one block for each kind of mixer. Bytes."""
+    """Returns the bytes that the parameters need, from shapes of one block for each kind of mixer."""
     m = config.model
     layout = model.layout(m)
     kinds = sorted(set(layout))

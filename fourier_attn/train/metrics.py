@@ -22,12 +22,12 @@ def each(total: Sums) -> dict[str, np.ndarray]:
 
 
 def _mean(values: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Not a number where there is nothing to divide by."""
+    """Divides sums by counts; NaN where the count is 0."""
     return np.where(count > 0, values / np.where(count > 0, count, 1.0), np.nan)
 
 
 def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The mean of each value; with several seeds also each seed's and the deviation.
+    """Returns the mean of each value; with several seeds also each seed's and the deviation.
 
     The deviation over K seeds is that of a sample, divided by K - 1.
     """

@@ -17,7 +17,7 @@ Make = Callable[[Any], optax.GradientTransformation]
 
 
 def scale_by_adafactor(config: Any) -> optax.GradientTransformation:
-    """Adafactor without momentum, whose updates have an RMS of at most 1.
+    """Builds Adafactor without momentum, whose updates have an RMS of at most 1.
 
     They do not grow with their parameter, so that learning rates are those of Adam.
 
@@ -27,7 +27,7 @@ def scale_by_adafactor(config: Any) -> optax.GradientTransformation:
 
 
 def scale_by_muon(config: Any) -> optax.GradientTransformation:
-    """Muon for the dense kernels of the blocks, Adam for all other parameters, both with Nesterov's momentum.
+    """Builds Muon for the dense kernels of the blocks, and Adam for the rest, both with Nesterov's momentum.
 
     Muon's updates have the RMS of Adam's, so that both take the same learning rate.
 
@@ -110,8 +110,8 @@ def register_optimizer(name: str, make: Make) -> None:
 
 def find_optimizer(name: str) -> None:
     """Loads an optimizer from an installed package if it is not in `OPTIMIZERS`. Raises: ValueError."""
-    if name not in OPTIMIZERS and (found := plugins.entry("optimizers", name)) is not None:
-        _add_optimizer(name, found)
+    if name not in OPTIMIZERS and (builder := plugins.entry("optimizers", name)) is not None:
+        _add_optimizer(name, builder)
     check_choice("optim.name", name, OPTIMIZERS)
 
 
@@ -125,7 +125,7 @@ def _add_optimizer(name: str, make: Any) -> None:
 
 
 def build_schedule(config: Any) -> optax.Schedule:
-    """The learning rate by step."""
+    """Returns the learning rate as a function of the step."""
     return schedule(config["schedule"], config["learning_rate"], warmup(config), config["steps"])
 
 
@@ -136,7 +136,7 @@ def warmup(config: Any) -> int:
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
-    """(step + 1) / warmup x peak during the warm-up; then constant, or falling to 0 at `steps`."""
+    """Returns the rate by step: (step + 1) / warmup x peak, then constant, or falling to 0 at `steps`."""
     after = optax.constant_schedule(peak)
     if name == "cosine":
         after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1))

@@ -18,7 +18,7 @@ from fourier_attn.train.distributed.sharding import Placement
 from fourier_attn.train.optimizer import warmup
 
 LOOK = 0.5  # seconds, about, from one look at the devices to the next
-LINE = 60.0  # seconds between two lines where there is no terminal
+LINE = 60.0  # seconds between two lines without a terminal
 
 
 def introduction(
@@ -53,7 +53,7 @@ def introduction(
             f"{steps} steps: the learning rate never reaches its peak; --config.optim.warmup_share=0.1 gives "
             "it a tenth of them"
         )
-    return [*lines, f"workdir     {directory}" + (f", going on from step {step}" if step else "")]
+    return [*lines, f"workdir     {directory}" + (f", resuming at step {step}" if step else "")]
 
 
 def _devices(placement: Placement, rows: int) -> list[str]:
@@ -176,7 +176,7 @@ class Progress:
 
 
 def _width() -> dict[str, Any]:
-    """Returns what tells tqdm the width of its bar: a terminal that says 0 columns would show nothing."""
+    """Returns tqdm's arguments for the width of its bar; on a terminal of 0 columns it would show nothing."""
     try:
         known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
     except (OSError, ValueError):  # not a terminal

@@ -22,9 +22,9 @@ IN_FORCE = "in force"  # the look with the ranges that the parameters have
 
 
 class Watcher:
-    """A network that counts what stands before its converters.
+    """Counts the values before each converter of a network.
 
-    With the engines of training; with those of evaluation for converters that ask for a range there only.
+    The engines are those of training, and those of evaluation for converters calibrated only there.
     """
 
     def __init__(self, network: model.Model):
@@ -56,26 +56,26 @@ class Watcher:
     def look(
         self, params: Any, batches: Iterable[Batch]
     ) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
-        """Full scales of least error for the batches, and how much the ones of the parameters clip.
+        """Returns full scales of least error for the batches, and how much the ones of the parameters clip.
 
-        Modulators' first, with ranges that are known beforehand; then the detectors', behind modulators that
-        have their new ones.
+        The modulators' come first, with ranges that are known beforehand; then the detectors', with the new
+        ranges of the modulators in force.
 
         Returns: a full scale for each place in the parameters; and "adc_clip_rate", "dac_clip_rate", the
           shares of all conversions beyond the full scales that the parameters have, with these in force;
-          none where one of them is missing.
+          {} if one of them is missing.
         Raises: ValueError where there are no batches.
         """
-        batches, found, changed = list(batches), {}, params
+        batches, scales, changed = list(batches), {}, params
         for look in ORACLES:
             for (layer, converter), counts in self._counts(look, changed, batches).items():
                 path = (*layer, CONVERTERS[converter].full_scale)
-                found[path] = full_scale(self.engines[layer, converter], converter, counts)
-                changed = _put(changed, path, np.asarray(found[path], np.float32))
-        return found, self._clip_rates(params, batches)
+                scales[path] = full_scale(self.engines[layer, converter], converter, counts)
+                changed = _put(changed, path, np.asarray(scales[path], np.float32))
+        return scales, self._clip_rates(params, batches)
 
     def _counts(self, look: str, params: Any, batches: Iterable[Batch]) -> dict[Place, np.ndarray]:
-        """How often each size stands before the converters that a look is for."""
+        """Returns a histogram of the sizes before each converter of one kind of look."""
         total = {}
         for places, forward in [(places, forward) for name, places, forward in self.looks if name == look]:
             total |= {place: np.zeros(BINS, np.int64) for place in places}
@@ -105,27 +105,27 @@ class Watcher:
     def calibrate(
         self, params: Any, batches: Iterable[Batch], seeds: int = 1
     ) -> tuple[Any, dict[str, float]]:
-        """The parameters of a run with new full scales, and the shares that the old ones clip, see `look`.
+        """Returns a run's parameters with new full scales, and the shares that the old ones clip, see `look`.
 
         Args:
-          seeds: networks, each of which has its own.
+          seeds: number of networks, each with its own full scales.
         """
         whole, batches = to_host(params), list(batches)
         if seeds == 1:
             values, rates = self.look(whole, batches)
         else:
             each = [self.look(jax.tree.map(lambda p, i=i: p[i], whole), batches) for i in range(seeds)]
-            values = {path: [found[path] for found, _ in each] for path in each[0][0]}
-            rates = {name: float(np.mean([found[name] for _, found in each])) for name in each[0][1]}
+            values = {path: [scales[path] for scales, _ in each] for path in each[0][0]}
+            rates = {name: float(np.mean([clipped[name] for _, clipped in each])) for name in each[0][1]}
         for path, value in values.items():
             params = _put(params, path, np.asarray(value, np.float32))
         return params, rates
 
 
 def calibrate_ranges(network: model.Model, params: Any, batches: Iterable[Batch]) -> Any:
-    """The parameters with a full scale for each converter whose range is "calibrated", from a few batches.
+    """Returns the parameters with a full scale for each "calibrated" converter, from a few batches.
 
-    Raises: ValueError where no layer asks for it, or there are no batches.
+    Raises: ValueError if no converter of the network is calibrated, or without batches.
     """
     watcher = Watcher(network)
     if not watcher.engines:
@@ -134,14 +134,14 @@ def calibrate_ranges(network: model.Model, params: Any, batches: Iterable[Batch]
 
 
 def _get(params: Any, path: tuple[str, ...]) -> Any:
-    """The parameter at a path; 0 where there is none."""
+    """Returns the parameter at a path; 0 if it is missing."""
     for name in path:
         params = params.get(name, {})
     return 0.0 if isinstance(params, dict) else params
 
 
 def _put(params: Any, path: tuple[str, ...], value: np.ndarray) -> Any:
-    """The parameters with a value at a path, where the one before it was."""
+    """Returns the parameters with a new value at a path, on the devices of the old one."""
     name, *rest = path
     if rest:
         return {**params, name: _put(params.get(name, {}), tuple(rest), value)}

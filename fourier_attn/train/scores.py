@@ -1,8 +1,7 @@
-"""What predictions are worth: the metrics that the tasks of GLUE, and labels of patches, are judged by.
+"""Metrics of predictions for the tasks of GLUE and for labels of patches.
 
-A score that is not defined is NaN, never a number that could pass for a poor result; `why_undefined` gives
-the reason. scikit-learn and SciPy are imported where they are called: they would double the time of an
-import.
+An undefined score is NaN, never a number that could pass for a poor result; `why_undefined` gives the reason.
+scikit-learn and SciPy are imported where they are called: they would double the time of an import.
 """
 
 import math
@@ -135,7 +134,7 @@ def _why(name: str, prediction: np.ndarray, label: np.ndarray) -> str:
 
 
 def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both in float64: in float32 predictions close together would pass for constant ones."""
+    """Returns both in float64: in float32 predictions close together would pass for constant ones."""
     prediction, label = np.asarray(prediction, np.float64), np.asarray(label, np.float64)
     if prediction.shape != label.shape or label.ndim != 1 or not label.size:
         raise ValueError(

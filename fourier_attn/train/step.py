@@ -1,4 +1,4 @@
-"""What one step does: the state, the training step, the evaluation step."""
+"""The state of a run, its training step and its evaluation step."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,11 +18,11 @@ Key = jax.Array
 
 
 class State(NamedTuple):
-    """All that a run needs to go on; with K seeds every array has a leading axis K.
+    """All that a run needs to resume; with K seeds every array has a leading axis K.
 
     Args:
       step: training steps made.
-      params, opt_state: of the network and of the optimiser.
+      params, opt_state: parameters of the network, and the state of the optimiser.
       sums: metrics over the current epoch so far: the objective's over examples, `HEALTH` over steps.
       best_params, best_score: those of the epoch with the best validation score so far.
       epochs_since_best: epochs since then.
@@ -99,7 +99,7 @@ def make_init(
 
 
 def _placed(function: Callable[..., State], placement: Placement | None) -> Callable[..., State]:
-    """The function with its state where it is to lie."""
+    """Returns the function with its resulting state constrained to the placement."""
     if placement is None:
         return function
     return lambda *arguments: placement.constrain(function(*arguments))
@@ -119,14 +119,14 @@ def key_beside(key: Key, given: Any) -> Key:
 
 
 def overlay_params(params: Any, start: Any) -> Any:
-    """`params` with those that `start` has, too, taken from there."""
+    """Returns `params` with those that `start` has replaced by the latter's."""
     if not isinstance(params, dict):
         return start
     return {k: overlay_params(v, start[k]) if k in start else v for k, v in params.items()}
 
 
 def model_inputs(batch: Batch) -> dict[str, Any]:
-    """What of a batch the network is given besides the tokens."""
+    """Returns the optional inputs of the network that this batch has."""
     return {name: batch[name] for name in ("mask", "types", "mlm_positions", "question") if name in batch}
 
 
@@ -219,7 +219,7 @@ def _compiler_options(remat: str, placement: Placement | None) -> dict[str, str]
 def _health(
     sums: metrics.Sums, objective: Objective, norm: jax.Array, loss: jax.Array, finite: jax.Array
 ) -> metrics.Sums:
-    """Of one step: the gradient's norm, whether it was skipped, whether its loss is a spike."""
+    """Returns one step's gradient norm, whether it was skipped, and whether its loss is a spike."""
     so_far = objective.loss(sums, {name: jnp.maximum(sums[name][1], 1e-6) for name in objective.losses})
     spike = finite & (so_far > 0) & (loss > SPIKE * so_far)
     one = jnp.ones((), jnp.float32)
@@ -232,10 +232,11 @@ def _health(
 
 @partial(jax.jit, static_argnums=3)
 def roll_back(state: State, good: State, lost: jax.Array, placement: Placement | None = None) -> State:
-    """The state with the parameters and the optimiser of an earlier one: the updates since are given up.
+    """Returns the state with the parameters and the optimiser of an earlier one.
 
     Args:
-      lost: for which of the seeds; the others go on as they are.
+      good: the earlier state.
+      lost: whether a seed returns to it (bool); the others keep their updates.
     """
     back = state._replace(
         params=good.params,
@@ -308,7 +309,7 @@ def close_epoch(state: State, score: jax.Array, placement: Placement | None = No
 
 
 def make_keys(seed: int, seeds: int, placement: Placement | None = None) -> tuple[Key, Key]:
-    """Keys for the initial weights and for dropout; number i of K has those of a run with `seed + i`."""
+    """Returns keys for the initial weights and for dropout; network i has those of a run with `seed + i`."""
     if placement:
         return jax.jit(partial(make_keys, seed, seeds), out_shardings=placement.keys)()
     pairs = jnp.stack([jax.random.split(jax.random.key(seed + i)) for i in range(seeds)])

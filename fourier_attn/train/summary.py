@@ -18,7 +18,7 @@ from fourier_attn.train.rundir.metrics_log import read_lines
 
 
 def finished(directory: Path) -> dict[str, Any] | None:
-    """Returns a finished run's metrics on the test set; None for a run that has to go on.
+    """Returns a finished run's metrics on the test set; None for an unfinished run.
 
     The line of metrics is not enough: the state after the last step must exist and be sound, and all
     predictions, too.
@@ -37,7 +37,7 @@ def finished(directory: Path) -> dict[str, Any] | None:
         return None
     try:
         _, _, name, state = init_from.restore_state(directory, on_device=False)
-    except ValueError:  # none is sound: going on says so
+    except ValueError:  # none is sound: resuming the run reports it
         return None
     patience = settings.train.patience
     stopped = bool(patience) and int(np.min(state.epochs_since_best)) >= patience

@@ -292,7 +292,7 @@ def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None
     assert "choose of data" in err
     _, _, err = said(*there)
     assert "was made with other data" in err
-    assert err.endswith("or judge nevertheless with --allow_drift=data\n")
+    assert err.endswith("or evaluate nevertheless with --allow_drift=data\n")
     code, out, err = said(*there, "--allow_drift=data")
     assert code == 0
     assert "note: other data than the run was made with" in err

@@ -59,8 +59,8 @@ def test_what_was_put_aside_before_stays(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ('{"cell": "toy-fn', "cannot be read"),
-        ("[]", "is no file of a finished cell"),
-        ('{"rows": []}', "is no file of a finished cell"),
+        ("[]", "is not a file of a finished cell"),
+        ('{"rows": []}', "is not a file of a finished cell"),
     ],
 )
 def test_half_written_and_foreign_files_are_named(text: str, why: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_foreign_file_with_a_hash_of_its_own_is_put_aside(tmp_path: Path) -> N
         path.write_text(json.dumps(rest | {"sha256": digest(rest)}))
         there = Ledger(tmp_path)
         assert not there.findings
-        assert there.aside == {path: f"is no file of a finished cell (it has no {key})"}
+        assert there.aside == {path: f"is not a file of a finished cell (it lacks {key})"}
     few = {"cell": "toy-fnet-0", "test": {}, "epochs": []}
     path.write_text(json.dumps(few | {"sha256": digest(few)}))
     assert "(it has no tier, model, config and " in Ledger(tmp_path).aside[path]
@@ -205,12 +205,12 @@ def test_a_finding_names_its_start_and_its_weights(
     monkeypatch.setattr(
         collect, "row", lambda _: row | {"knobs": {"init_from": str(tmp_path / "start"), "data.length": 9}}
     )
-    found = ledger.finding(cell, directory)
+    found = ledger.finished_cell(cell, directory)
     assert found["knobs"] == {"init_from": "start", "data.length": 9}
     assert found["weights"] == "0a"
     assert found.keys() >= set(ledger.FACTS)
     alone = dataclasses.replace(cell, start="")
-    assert ledger.finding(alone, directory)["weights"] is None
+    assert ledger.finished_cell(alone, directory)["weights"] is None
 
 
 def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_pairs_buckets_and_seeds_are_exported(tmp_path: Path) -> None:
     texts, pairs = ["a 3 b", "a b " * 30, "a", "a [SEP] b"], ["c 5", "d e", "e " * 40, "[PAD]"]
     expected = [list(a["probabilities"].values()) for a in Predictor.load(tmp_path / "run")(texts, pairs)]
     np.testing.assert_allclose(standalone(tmp_path / "out", texts, pairs), expected, atol=1e-5)
-    with pytest.raises(ValueError, match="judges pairs; give text_pairs"):
+    with pytest.raises(ValueError, match="classifies pairs; give text_pairs"):
         classify.Classifier(tmp_path / "out")(texts)
     with pytest.raises(ValueError, match="exists and is not overwritten"):
         export.export(tmp_path / "run", tmp_path / "out")

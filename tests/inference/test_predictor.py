@@ -65,7 +65,7 @@ def test_answers_are_those_of_the_evaluation(predictor: predict.Predictor, toy_r
     [
         ("one", None, "is one text; give a list"),
         (["a", " "], None, "text=' ' is empty; write a text there"),
-        (["a", 3], None, "text=3 is no text"),
+        (["a", 3], None, "text=3 is not a text"),
         (["a", "\ud800"], None, "is not UTF-8"),
         (["a"], ["b"], r"is about 1 text\(s\); give text alone"),
         (["a"], ["b", "c"], "there are 1 texts and 2 second ones"),
@@ -119,7 +119,7 @@ def test_a_bad_line_is_named_or_skipped(
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     source.write_text(LINES[0])
     code, _, err = run_here(main, *options[:-1], f"--output={tmp_path}")
-    assert (code, f"--output={tmp_path} is no file" in err, tmp_path.is_dir()) == (2, True, True)
+    assert (code, f"--output={tmp_path} is not a file" in err, tmp_path.is_dir()) == (2, True, True)
     code, _, err = run_here(main, f"--workdir={toy_run}", "--text=fine")
     assert (code, err) == (2, "error: --text needs --mode=predict or explain; it is train\n")
     (tmp_path / "link.jsonl").symlink_to(source)
@@ -365,9 +365,9 @@ def test_texts_may_be_anything_that_is_read_one_by_one(
         (None, "inputs must be a list, not a NoneType"),
         (np.array("one"), "inputs is a ndarray with 0 axes; pass a single column"),
         (np.array([["one"]]), "with 2 axes; pass a single column"),
-        (np.array([b"one"]), "is no text"),
-        ([float("nan")], "text=nan is no text"),
-        ([Path("a.txt")], "is no text"),
+        (np.array([b"one"]), "is not a text"),
+        ([float("nan")], "text=nan is not a text"),
+        ([Path("a.txt")], "is not a text"),
     ],
 )
 def test_what_cannot_be_read_one_by_one_is_named(

@@ -175,13 +175,13 @@ BAD = [
     (local, ["--processes=2", FNET], "Unknown command line flag"),
     (slurm, ["--nodes=0", "--", FNET], "--nodes=0 must be at least 1"),
     (slurm, ["--requeues=-1", "--", FNET], "--requeues=-1 must be at least 0"),
-    (slurm, ["--time=soon", "--", FNET], "--time='soon' is no time limit"),
-    (slurm, ["--time=0", "--", FNET], "--time='0' is no time limit"),
+    (slurm, ["--time=soon", "--", FNET], "--time='soon' is not a time limit"),
+    (slurm, ["--time=0", "--", FNET], "--time='0' is not a time limit"),
     (slurm, [], "nothing to run"),
     (sweep, ["--", FNET], "nothing to sweep over"),
-    (sweep, ["--grid=seed", "--", FNET], "--grid=seed is no grid"),
-    (sweep, ["--grid=seed=", "--", FNET], "--grid=seed= is no grid"),
-    (sweep, ["--grid=seed=0,,1", "--", FNET], "is no grid"),
+    (sweep, ["--grid=seed", "--", FNET], "--grid=seed is not a grid"),
+    (sweep, ["--grid=seed=", "--", FNET], "--grid=seed= is not a grid"),
+    (sweep, ["--grid=seed=0,,1", "--", FNET], "is not a grid"),
     (sweep, ["--grid=seed=0,0", "--", FNET], "has 0 more than once"),
     (sweep, ["--grid=seed=0", "--grid=seed=1", "--", FNET], "names seed a second time"),
     (sweep, ["--grid=seed=0", "--", FNET, "--config.seed=1"], "is in the grid, too"),
@@ -226,7 +226,7 @@ def test_without_slurm(module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     more = ["--grid=seed=0", "--executor=slurm"] if module is sweep else []
     code, _, err = call(module, *more, "--", FNET, *([] if more else [f"--workdir={tmp_path / 'a'}"]))
     assert code == 2
-    assert err == "error: there is no SLURM on this machine (sbatch is not found); use launch.local\n"
+    assert err == "error: SLURM is not installed on this machine (sbatch is not found); use launch.local\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -247,7 +247,8 @@ def test_a_squeue_that_fails_now_and_then_ends_no_sweep(
     squeue.write_text("#!/bin/sh\nexec sleep 9\n")
     monkeypatch.setattr(cluster, "ANSWER", 0.05)
     assert [queue.ask(["7"]) for _ in range(cluster.FAILURES - 1)] == [None] * (cluster.FAILURES - 1)
-    with pytest.raises(RuntimeError, match="the jobs go on; give the same command again to wait for them"):
+    message = "the jobs keep running; give the same command again to wait for them"
+    with pytest.raises(RuntimeError, match=message):
         queue.ask(["7"])
     assert queue.ask([]) == set()
 

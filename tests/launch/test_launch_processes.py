@@ -314,7 +314,7 @@ def test_slurm_requeue_and_resume_in_training(
         node.ask(*ask)
         wait_for(lambda: "Stopped. Give" in log(where, 0) and "JobState=RUNNING" not in node.ask(
             "scontrol", "show", "job", job))  # fmt: skip
-    wait_for(lambda: log(where, 0).count("going on from step") == 2, 240)
+    wait_for(lambda: log(where, 0).count("resuming at step") == 2, 240)
     node.ask("scancel", job)
     wait_for(lambda: ended(node, job), 120)
     assert log(where, 0).count("Stopped. Give") == 3
@@ -333,7 +333,7 @@ def test_slurm_trains_in_two_processes(node: slurm_node.Node, few_reviews: str, 
     wait_for(lambda: ended(node, job), 400)
     assert finished(where), log(where, 0, "err") + log(where, 1, "err")
     assert "Restarts=1" in node.ask("scontrol", "show", "job", job)
-    assert log(where, 0).count("going on from step") == 1
+    assert log(where, 0).count("resuming at step") == 1
 
 
 @slurm_installed

@@ -82,7 +82,7 @@ def test_prefix_may_be_missing_but_not_twice(at: Path) -> None:
     assert c.head == "features"
     assert_same(params, pretrained.load(published.write_safetensors(at, theirs("features")))[1])
     both = bare | {"fnet.pooler.dense.bias": bare["pooler.dense.bias"]}
-    with pytest.raises(ValueError, match="pooler.dense.bias is twice there, with and without 'fnet.'"):
+    with pytest.raises(ValueError, match="pooler.dense.bias is a duplicate, with and without 'fnet.'"):
         pretrained.load(published.write_safetensors(at, both))
 
 
@@ -162,7 +162,7 @@ def test_exact_gelu_comes_and_goes(tmp_path: Path) -> None:
 )
 def test_configurations_that_are_none(text: str, at: Path) -> None:
     at.with_name("config.json").write_text(text)
-    with pytest.raises(ValueError, match="config.json is no configuration of FNet"):
+    with pytest.raises(ValueError, match="config.json is not FNet's configuration"):
         pretrained.load(published.write_safetensors(at, theirs()))
 
 

@@ -105,21 +105,21 @@ BOMBS: dict[str, tuple[str, Write]] = {
         "No more data",
         lambda p: p.write_bytes(published.write_msgpack(p, google()).read_bytes()[:-9]),
     ),
-    "twice": ("'target' is twice there", lambda p: p.write_bytes(b"\x82\xa6target\x80\xa6target\x80")),
+    "twice": ("'target' is a duplicate", lambda p: p.write_bytes(b"\x82\xa6target\x80\xa6target\x80")),
     "twice inside": (
-        "an entry is twice there",
+        "an entry is a duplicate",
         lambda p: p.write_bytes(b"\x81\xa6target\x82\xa1a\x80\xa1a\x80"),
     ),
     "slash": (
-        "its name is no name",
+        "its name is not valid",
         lambda p: p.write_bytes(msgpack.packb({"target": {"../a": ext([1], "float32", bytes(4))}})),
     ),
     "config is no text": (
-        "'config' no text",
+        "'config' not a text",
         lambda p: p.write_bytes(msgpack.packb({"target": {}, "config": {"a": {}}})),
     ),
-    "target is no tree": ("is no tree", lambda p: p.write_bytes(msgpack.packb({"target": 3}))),
-    "a number": ("'a' is no array", packed(3)),
+    "target is no tree": ("is not a tree", lambda p: p.write_bytes(msgpack.packb({"target": 3}))),
+    "a number": ("'a' is not an array", packed(3)),
     "negative": ("the shape [-1]", packed(ext([-1], "float32", bytes(4)))),
     "NaN": ("the shape [nan]", packed(ext([float("nan")], "float32", bytes(4)))),
     "true": ("the shape [True]", packed(ext([True], "float32", bytes(4)))),
@@ -242,7 +242,7 @@ def test_weights_under_a_pickles_name_are_read(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nowhere is no file; name a file of weights"):
+    with pytest.raises(ValueError, match="nowhere is not a file; name a file of weights"):
         pretrained.load(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="holds no model.safetensors"):
         pretrained.load(tmp_path)

@@ -107,7 +107,7 @@ def test_pixels_that_are_not_normalised_or_otherwise_scaled(tmp_path: Path) -> N
         assert settings.pixel_deviation == pytest.approx((deviation,) * 3)
     for wrong in (0, -1, "x", None):
         (tmp_path / "preprocessor_config.json").write_text(json.dumps({"rescale_factor": wrong}))
-        with pytest.raises(ValueError, match="no vision transformer in the layout"):
+        with pytest.raises(ValueError, match="not a vision transformer in the layout"):
             pretrained.read(path)
 
 
@@ -117,8 +117,14 @@ def test_pixels_that_are_not_normalised_or_otherwise_scaled(tmp_path: Path) -> N
         ({"classifier.bias": None}, "classifier.bias is missing"),
         ({"vit.more": np.zeros(3, np.float32)}, "vit.more is one too many"),
         ({"vit.layernorm.bias": np.zeros(3, np.float32)}, r"layernorm.bias has the shape \(3,\) instead of"),
-        ({"vit.embeddings.position_embeddings": np.zeros((1, 9, 16), np.float32)}, "are no square image"),
-        ({"vit.embeddings.position_embeddings": None}, "no vision transformer in the layout of google/vit"),
+        (
+            {"vit.embeddings.position_embeddings": np.zeros((1, 9, 16), np.float32)},
+            "do not form a square image",
+        ),
+        (
+            {"vit.embeddings.position_embeddings": None},
+            "not a vision transformer in the layout of google/vit",
+        ),
         ({"vit.embeddings.cls_token": np.zeros((1, 1, 16), np.int32)}, "weights are"),
     ],
 )

@@ -108,7 +108,7 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
     assert call()[2].startswith("error: no directories are given")
     code, _, error = call(tmp_path)
     assert code == 2
-    assert "there is no run in" in error
+    assert "no run found in" in error
     code, _, error = call(write_run(tmp_path / "a"), write_run(tmp_path / "b", task="stsb"))
     assert code == 2
     assert "accuracy and spearman; compare runs on one task" in error

@@ -125,7 +125,7 @@ def test_a_law_that_is_no_polynomial_is_refused() -> None:
     def make(t: int) -> matrix_layers.Plain:
         return matrix_layers.Plain(lambda d: {"w": (t * t * d, 1)}, lambda p, x: x)
 
-    with pytest.raises(ValueError, match="are no polynomial; fit another law"):
+    with pytest.raises(ValueError, match="fit no polynomial; fit another law"):
         matrices.growth(make)
 
 

@@ -358,7 +358,7 @@ def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, tmp_p
     assert other.returncode == 1
     assert err.count("\n") == 1, err
     assert err.startswith(f"error: process {who} has ")
-    assert "the run can go on from its last checkpoint: give --workdir again" in err
+    assert "to resume the run from its last checkpoint, give --workdir again" in err
     runs.end(runs.start(where, 1, 2))
     assert answers(where) == answers(runs.whole(1, 2)[0])
 
@@ -388,7 +388,7 @@ def test_what_one_process_does_not_see_no_other_takes(runs: Runs, tmp_path: Path
     newest = checkpoint_ids(where)[0]
     said = runs.end(runs.start(where, 1, 2, blind=1, unseen=str(newest)))[0]["said"]
     assert f"checkpoints/{newest} is damaged ({newest} is not there (process 1))" in said
-    assert "going on from step 60" in said
+    assert "resuming at step 60" in said
     assert answers(where) == answers(runs.whole(1, 2)[0])
     again = runs.end(runs.start(where, 1, 2, blind=1, unseen=""))
     assert f"{where} is finished" in again[0]["said"]

@@ -86,7 +86,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
     train.run(c, where)
     out = capsys.readouterr().out
     assert out.count("checkpoints/9-stopped is damaged") == 1
-    assert "going on from step 8" in out
+    assert "resuming at step 8" in out
     assert (where / "checkpoints" / "damaged-9-stopped").is_dir()
     assert_same_run(runs[1], where)
 

@@ -58,7 +58,10 @@ def test_a_run_goes_on_from_another(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("model.d", "model.d cannot be set beside init_from=x, whose architecture is used; leave it out"),
+        (
+            "model.d",
+            "model.d cannot be set together with init_from=x, whose architecture is used; leave it out",
+        ),
         ("model.classes", "model.classes cannot be set: the data determine it; leave it out"),
     ],
 )

@@ -210,7 +210,7 @@ def test_a_file_of_questions(asked: Path, shapes_picture: str, tmp_path: Path) -
         ({"image": "none.png", "text": questions[0]}, "image=none.png cannot be used"),
         ({"image": shapes_picture, "text": "how many penguins?"}, "has a word that the task does not know"),
         ({"image": shapes_picture, "text": "circle " * 9}, "has 9 words; ask with 1 to 8"),
-        ({"image": shapes_picture, "text": 3}, "text=3 is no text"),
+        ({"image": shapes_picture, "text": 3}, "text=3 is not a text"),
     ]
     for value, message in bad:
         source.write_text("\n".join([lines[0], json.dumps(value), lines[1]]))

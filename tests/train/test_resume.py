@@ -59,7 +59,7 @@ def test_a_run_stopped_at_any_step_ends_the_same(
     with_dropout(toy)
     stopped_at(toy, tmp_path / "stopped", stop_at)
     train.run(toy, tmp_path / "stopped")
-    assert f"going on from step {stop_at}" in capsys.readouterr().out  # not from the start
+    assert f"resuming at step {stop_at}" in capsys.readouterr().out  # not from the start
     assert_same_run(whole, tmp_path / "stopped")
 
 
@@ -94,5 +94,5 @@ def test_a_killed_run_ends_the_same(whole: Path, toy: config.Config, tmp_path: P
     process = go()
     out, _ = process.communicate()
     assert process.returncode == 0, out
-    assert int(re.search(r"going on from step (\d+)", out)[1]) >= 4
+    assert int(re.search(r"resuming at step (\d+)", out)[1]) >= 4
     assert_same_run(whole, tmp_path)

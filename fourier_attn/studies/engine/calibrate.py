@@ -1,16 +1,16 @@
-"""How well a hidden device is known after calibration.
+"""Measures how well calibration recovers a hidden device.
 
     python -m fourier_attn.studies.engine.calibrate --out=results/calibrate
 
-Hidden devices, the preset --engine with static errors of their own (--phase and --gain, in pairs), are probed
-through their noisy passes, by each way to detect (--detections), with more and more light (--photons). For
-each: what is left of the transfer matrix, and the ratio of signal to error that the measured model predicts,
-beside the one the device has, and the one it has with digital corrections.
+Hidden devices, the preset --engine with additional static errors (--phase and --gain, in pairs), are probed
+through their noisy passes, with each kind of detection (--detections), and with increasing light (--photons).
+For each the study reports the residual of the transfer matrix, and three ratios of signal to error: that of
+the measured model, that of the device, and that of the device with digital corrections.
 
 With --workdir=DIR, networks are fine-tuned on the synthetic reviews from the weights of --init_from=RUN, an
 exactly trained run: one through the measured model of the first device, with the most photons, one through
-the device, one through the preset without the errors. They, and the network they began with, are then
-evaluated through the hidden device.
+the device, one through the preset without the errors. They and the initial network are then evaluated through
+the hidden device.
 
 Writes OUT.json and OUT.png; files of an earlier study are not overwritten.
 """
@@ -54,13 +54,13 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Probes, compares, writes."""
+    """Probes hidden devices, compares the measured models with them, and writes the results."""
     options, photons = flags.FLAGS, sorted(_numbers("photons"))
     phases, gains = _numbers("phase"), _numbers("gain")
     if len(phases) != len(gains):
         raise ValueError(f"--phase={phases} and --gain={gains} must be pairs, one for each device")
     if (options.workdir is None) != (options.init_from is None):
-        raise ValueError("--workdir and --init_from go together: where networks go, and what they begin with")
+        raise ValueError("--workdir, where the networks are trained, and --init_from must be given together")
     report, picture = runs.new_files(paths.given(options.out))
     given, rows = presets.preset(options.engine), []
     hidden = [
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def compare(hidden: Engine, photons: float, probes: int) -> dict[str, Any]:
-    """What calibration with so much light finds."""
+    """Calibrates a hidden device with this much light; returns the row of its residuals and ratios."""
     keys = jax.random.split(jax.random.key(0), 4)
     measured = calibrate(hidden, keys[0], photons=photons, probes=probes)
     return {
@@ -105,7 +105,7 @@ def compare(hidden: Engine, photons: float, probes: int) -> dict[str, Any]:
 
 
 def signal_to_error(engine: Engine, key: Any) -> float:
-    """Of random real numbers, against the exact transform, dB."""
+    """Returns an engine's ratio of signal to error on random real numbers, in dB."""
     x = jax.random.normal(jax.random.key(1), (APERTURES, *engine.shape))
     exact = np.asarray(optical_dft2(x, engine.ideal()))
     error = np.asarray(optical_dft2(x, engine, key)) - exact
@@ -122,13 +122,13 @@ def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[s
     with atomic.writing(file) as opened:
         np.savez(opened, transfer=transfer_matrix(measured))
     model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
-    found = [evaluated("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
+    accuracies = [evaluated("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
     engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}
     for name, engine in engines.items():
         run = directory / name.replace(" ", "-")
         train.run(network(engine), run)
-        found.append(evaluated(name, run, hidden))
-    return found
+        accuracies.append(evaluated(name, run, hidden))
+    return accuracies
 
 
 def evaluated(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def evaluated(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
 
 
 def network(engine: Engine) -> Config:
-    """The weights of `--init_from`, which go on for some hundred steps through the engine."""
+    """Returns the configuration that fine-tunes `--init_from` through the engine for some hundred steps."""
     config = default("fourier", "reviews")
     with config.unlocked():
         set_engine(config.model.mixer, "circular", engine)
@@ -163,7 +163,7 @@ def network(engine: Engine) -> Config:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Over the light of probing: residuals, and how far the model's ratio is from the device's."""
+    """Plots residuals, and the error of the model's ratio, over the light of probing."""
     figure = style.figure(height=2.8)
     left, right = figure.subplots(1, 2)
     rows = document["rows"]
@@ -195,12 +195,12 @@ def prediction_error_db(row: dict[str, Any]) -> float:
 def _numbers(option: str) -> list[float]:
     texts = getattr(flags.FLAGS, option)
     try:
-        found = [float(text) for text in texts]
+        numbers = [float(text) for text in texts]
     except ValueError as error:
         raise ValueError(f"--{option}={','.join(texts)} must be numbers, like 1,2") from error
-    if not found or not all(0 < number < math.inf for number in found):
+    if not numbers or not all(0 < number < math.inf for number in numbers):
         raise ValueError(f"--{option}={','.join(texts)} must be positive, one at least")
-    return found
+    return numbers
 
 
 if __name__ == "__main__":

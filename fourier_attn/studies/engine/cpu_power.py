@@ -33,7 +33,7 @@ def cpu_power(
     root: Path = POWERCAP,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Power:
-    """Watts of the processor while `work` is done again and again for so many seconds.
+    """Returns the processor's watts while it repeats `work` for this many seconds.
 
     Running average power limit (RAPL) counts the joules of the whole package, idle cores and other programs
     included. Where its counters cannot be read (virtual machines, other users than root), it is the thermal
@@ -55,7 +55,7 @@ def cpu_power(
 
 def counters(root: Path = POWERCAP) -> dict[str, tuple[int, int]]:
     """Microjoules counted so far and where the counter wraps, by package; none that cannot be read."""
-    found = {}
+    counters = {}
     for zone in sorted(root.glob("intel-rapl:*")):  # the driver's name on other makes, too
         try:
             name = (zone / "name").read_text().strip()
@@ -63,8 +63,8 @@ def counters(root: Path = POWERCAP) -> dict[str, tuple[int, int]]:
         except (OSError, ValueError):
             continue
         if name.startswith("package"):  # not its parts, which have zones of their own
-            found[zone.name] = (numbers[0], numbers[1])
-    return found
+            counters[zone.name] = (numbers[0], numbers[1])
+    return counters
 
 
 def _spent(after: int, wrap: int, before: int) -> float:

@@ -1,15 +1,15 @@
-"""Accuracy against time: a device drifts, with and without calibrating it again.
+"""Measures accuracy over time on drifting devices, with and without recalibration.
 
     python -m fourier_attn.studies.engine.drift --workdir=RUN [options]
 
 A trained network is evaluated on its test split (validation, where labels of test are not public) through
---devices devices, seconds after their calibration (--ages), never calibrated again and at intervals
-(--intervals). Devices that are calibrated again stand spread evenly over the last whole interval before the
-age; those younger than it have not been calibrated again yet. The engine is --engine=PRESET, or else the
-run's own, or else chip_11x11, with drift of --phase_drift_rms, --gain_drift_rms and --drift_time_s where it
-has none of its own; these are assumed, not published.
+--devices devices, seconds after their calibration (--ages), without recalibration and with it at intervals
+(--intervals). Recalibrated devices are spread evenly over the last whole interval before the age; younger
+ones have not been recalibrated yet. The engine is --engine=PRESET, or else the run's own, or else chip_11x11.
+If it has no drift, it gets that of --phase_drift_rms, --gain_drift_rms and --drift_time_s, which are assumed,
+not published.
 
-Writes NAME.json, a row for each device, age and interval, and what each interval costs in passes, and
+Writes NAME.json, a row for each device, age and interval, with the cost of each interval in passes, and
 NAME.png with 95 % bands of the mean over devices, into the run's directory, for --out=NAME.
 """
 
@@ -47,7 +47,7 @@ def define_flags() -> None:
     flags.DEFINE_float("gain_drift_rms", 0.05, "drift of gains, relative", lower_bound=0)
     flags.DEFINE_float("drift_time_s", 3600.0, "correlation time of the drift, s", lower_bound=1e-9)
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
-    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_integer("examples", 0, "limit the number of test examples (0: all)", lower_bound=0)
     flags.DEFINE_string("out", "drift", "name of the files in the run's directory, without .json, .png")
 
 
@@ -83,14 +83,14 @@ def main() -> None:
 
 def seconds(option: str, least: float) -> list[float]:
     """Times as given. Raises: ValueError."""
-    found = [number(option, text, float) for text in getattr(flags.FLAGS, option)]
-    if not found or not all(least <= time < math.inf for time in found):
-        raise ValueError(f"--{option}={found} must be seconds, from {least:g} up, and one at least")
-    return sorted(set(found))
+    times = [number(option, text, float) for text in getattr(flags.FLAGS, option)]
+    if not times or not all(least <= time < math.inf for time in times):
+        raise ValueError(f"--{option}={times} must be seconds, from {least:g} up, and one at least")
+    return sorted(set(times))
 
 
 def drifting(engine: Engine) -> Engine:
-    """The engine with the drift of the flags, where it has none."""
+    """Returns the engine, with the drift of the flags if it has none."""
     names = ("phase_drift_rms", "gain_drift_rms", "drift_time_s")
     return (
         engine
@@ -100,7 +100,7 @@ def drifting(engine: Engine) -> Engine:
 
 
 def cost(engine: Engine, interval: float) -> dict[str, Any]:
-    """What calibrating it again takes: passes for each of work, which are so much more time and energy."""
+    """Returns the cost of recalibration: passes for each pass of work, a share of time and of energy."""
     return {
         "interval_s": finite(interval),
         "passes_for_each_of_work": recalibration(engine.replace(recalibrate_s=interval)),
@@ -113,7 +113,7 @@ def finite(interval: float) -> float | None:
 
 
 def moment(age: float, interval: float, share: float) -> float:
-    """When a device is looked at: at its age or, once it has been calibrated again, in the interval before.
+    """Returns the time at which a device is evaluated: its age, or a recalibrated one in the interval before.
 
     There it is `share` of the interval after a calibration.
     """
@@ -136,22 +136,22 @@ def accuracies(
             engines = [
                 engine.replace(age_s=at, recalibrate_s=interval, seed=seed) for seed, at in enumerate(moments)
             ]
-            found = evaluator.through(engines, evaluator.public)
+            values = evaluator.through(engines, evaluator.public)
             place = row | {"interval_s": finite(interval), "age_s": age}
             yield [
                 place | {"device": seed, "looked_at_s": at, "accuracy": float(accuracy)}
-                for seed, (at, accuracy) in enumerate(zip(moments, found, strict=True))
+                for seed, (at, accuracy) in enumerate(zip(moments, values, strict=True))
             ]
 
 
 def curves(rows: Rows) -> dict[float | None, dict[float, list[float]]]:
     """Accuracies of the devices by interval and age."""
-    found: dict[float | None, dict[float, list[float]]] = {}
+    by_interval: dict[float | None, dict[float, list[float]]] = {}
     for row in rows:
         if "age_s" in row:
-            ages = found.setdefault(row["interval_s"], {})
+            ages = by_interval.setdefault(row["interval_s"], {})
             ages.setdefault(row["age_s"], []).append(row["accuracy"])
-    return found
+    return by_interval
 
 
 def name(interval: float | None) -> str:
@@ -160,7 +160,7 @@ def name(interval: float | None) -> str:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Accuracy over time, a curve for each interval."""
+    """Plots accuracy over time, a curve for each interval."""
     figure = style.figure(height=3.4)
     axes, rows, setting = figure.subplots(), document["rows"], document["setting"]
     ages = sorted({row["age_s"] for row in rows if "age_s" in row})
@@ -184,7 +184,7 @@ def plot(document: dict[str, Any]) -> Figure:
 
 
 def lasting(seconds: float) -> str:
-    """In the largest unit that it is a whole number of."""
+    """Returns a duration in the largest unit that gives a whole number."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds and seconds % size == 0:
             return f"{seconds / size:g} {unit}"
@@ -192,11 +192,11 @@ def lasting(seconds: float) -> str:
 
 
 def print_table(rows: Rows, costs: Rows) -> None:
-    """Mean and half of the 95 % band, in percent."""
-    found = curves(rows)
+    """Prints the mean and half of the 95 % band, in percent."""
+    by_interval = curves(rows)
     print(f"{rows[0]['run']}: {rows[0]['split']} accuracy, %; exact {100 * rows[0]['accuracy']:.2f}")
-    lines = [["age, s", *(f"{age:g}" for age in next(iter(found.values()))), "more passes"]]
-    for (interval, ages), price in zip(found.items(), costs, strict=True):
+    lines = [["age, s", *(f"{age:g}" for age in next(iter(by_interval.values()))), "more passes"]]
+    for (interval, ages), price in zip(by_interval.items(), costs, strict=True):
         cells = [band(values) for values in ages.values()]
         share = price["passes_for_each_of_work"]
         accuracies = [f"{100 * mean:.2f} ± {100 * half:.2f}" for mean, half in cells]

@@ -26,7 +26,7 @@ from fourier_attn.train.step import make_eval_step
 
 
 def run_engine(directory: Path, config: Config) -> Engine | None:
-    """The engine that a run was trained on, None for the exact transform.
+    """Returns the engine that a run was trained on, None for the exact transform.
 
     Raises: ValueError for a mixer without optical form.
     """
@@ -84,11 +84,11 @@ class EngineEvaluator:
 
     @property
     def public(self) -> str:
-        """The test split, or the validation split where labels of test are not public."""
+        """Returns "test", or "validation" if the labels of the test split are not public."""
         return "test" if not data.hidden(self.splits["test"].labels) else "validation"
 
     def exact(self, split: str) -> float:
-        """Accuracy with the exact transform."""
+        """Returns the accuracy with the exact transform."""
         total, _ = evaluate_split(
             lambda *inputs: self._exact(*inputs, None, 0), self.params, self.splits[split]
         )

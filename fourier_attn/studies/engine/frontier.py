@@ -1,4 +1,4 @@
-"""Of many engines those that give the most accuracy for their joules; their table and their picture."""
+"""The engines that give the most accuracy for their joules; their table and their figure."""
 
 import math
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ def front(points: Sequence[tuple[float, float]]) -> list[int]:
     Another one beats a point that costs no more and gains no less, and is not the same in both.
     """
     order = sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1]))
-    found, best = [], -math.inf
+    indices, best = [], -math.inf
     for i in order:
         if points[i][1] > best:
-            found.append(i)
+            indices.append(i)
             best = points[i][1]
-    return found
+    return indices
 
 
 def nearest(rows: Rows, count: int) -> list[dict[str, Any]]:
-    """So many rows: those of the front, then of the front of what is left, and so on; the cheapest first."""
+    """Returns `count` rows, of the front, then of the front of the rest, and so on; the cheapest first."""
     left, chosen = list(rows), []
     while left and len(chosen) < count:
         places = front([(row["joules"]["typical"], row["validation_accuracy"]) for row in left])
@@ -45,7 +45,7 @@ def part(rows: Rows, name: str) -> list[dict[str, Any]]:
 
 
 def words(row: dict[str, Any]) -> str:
-    """What was chosen."""
+    """Returns the settings of a row in words."""
     return (
         f"{row['bits']} bit, {row['slices']} slice(s), {row['averages']} average(s), "
         f"power x {row['power']:g}, fewest {row['prefer']}"
@@ -118,15 +118,15 @@ def plot(document: dict[str, Any]) -> Figure:
 def together(axes: Axes, rows: Rows, examples: int) -> list[tuple[str, tuple[float, float]]]:
     """Numbers of points, with a place above each; those that would overlap are one range."""
     near = 34 / 72 * axes.figure.dpi  # pixels
-    found: list[tuple[list[int], tuple[float, float]]] = []
+    groups: list[tuple[list[int], tuple[float, float]]] = []
     for number, row in enumerate(rows, 1):
         place = row["joules"]["typical"], 100 * wilson_interval(row["accuracy"], examples)[1]
         pixels = axes.transData.transform(place)
-        if found and np.abs(pixels - axes.transData.transform(found[-1][1])).max() < near:
-            found[-1][0].append(number)
+        if groups and np.abs(pixels - axes.transData.transform(groups[-1][1])).max() < near:
+            groups[-1][0].append(number)
         else:
-            found.append(([number], place))
-    return [(f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}", place) for n, place in found]
+            groups.append(([number], place))
+    return [(f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}", place) for n, place in groups]
 
 
 def _bars(axes: Axes, rows: Rows, examples: int, **look: Any) -> None:

@@ -1,16 +1,16 @@
-"""Energy against accuracy: which engine gives a trained network how much accuracy for how many joules.
+"""Searches engines for the best accuracy of a trained network at each energy.
 
     python -m fourier_attn.studies.engine.pareto --workdir=RUN [options]
 
 Searched together: bits of all converters, slices, averages, optical power and plan. Every combination is
-evaluated on the first --search_examples of the validation split; the best of them, --keep many, then on the
-test split, on --devices devices each. So no accuracy that is reported has been used to choose. The engine is
+evaluated on the first --search_examples of the validation split. The best --keep of them are then evaluated
+on the test split, on --devices devices each, so no reported accuracy has been used to choose. The engine is
 --engine=PRESET, or else the run's own, or else chip_11x11.
 
 Joules are those of an example's transforms in the batches in which they are evaluated, where two examples may
-share a pass, with the prices of the component library (all low, typical, all high); the same transforms on
-this machine's processor stand beside them, timed, and their watts by RAPL where that can be read, else by
-cited power. All else that the network computes is electronic in either case.
+share a pass, with the prices of the component library (all low, typical, all high). For comparison, the same
+transforms are timed on this machine's processor, whose watts are read by RAPL if possible, or else cited. All
+else that the network computes is electronic in either case.
 
 Writes NAME.json and NAME.png into the run's directory, for --out=NAME.
 
@@ -47,11 +47,11 @@ from fourier_attn.studies.engine.workload import Work, layers, transforms
 
 
 class Choice(NamedTuple):
-    """What is chosen of an engine.
+    """The settings of an engine that the study searches over.
 
     Args:
       prefer: the plan with fewer passes, or with less error.
-      bits: of all converters.
+      bits: bits of all converters.
       slices, averages: passes for the digits of a number, and passes whose mean is taken.
       power: times the engine's optical power.
     """
@@ -63,7 +63,7 @@ class Choice(NamedTuple):
     power: float
 
     def engine(self, base: Engine, device: int = 0) -> Engine:
-        """The engine with it, as its device of that number."""
+        """Returns the engine with these settings, as its device of that number."""
         changed = presets.scaled(base, self.bits, 1.0, device)
         changed = changed.replace(slices=self.slices, averages=self.averages)
         return changed.with_photons(changed.photons * self.power)
@@ -80,8 +80,8 @@ def define_flags() -> None:
     flags.DEFINE_list("slices", ["1", "2"], "passes for the digits of a number")
     flags.DEFINE_list("averages", ["1", "4"], "passes whose mean is taken")
     flags.DEFINE_list("power", ["0.01", "0.1", "1", "10"], "optical power, times the engine's")
-    flags.DEFINE_integer("search_examples", 500, "so many validation examples to search on", lower_bound=1)
-    flags.DEFINE_integer("examples", 2000, "so many test examples for the chosen; 0: all", lower_bound=0)
+    flags.DEFINE_integer("search_examples", 500, "number of validation examples to search on", lower_bound=1)
+    flags.DEFINE_integer("examples", 2000, "limit the number of test examples (0: all)", lower_bound=0)
     flags.DEFINE_integer("keep", 12, "engines that are evaluated on the test split", lower_bound=1)
     flags.DEFINE_integer("devices", 3, "number of device seeds of each", lower_bound=1)
     flags.DEFINE_float("seconds", 5.0, "how long to time the electronic transforms, s", lower_bound=0)
@@ -171,12 +171,12 @@ def again(file: Path, config: Config, base: Engine, prices: Options) -> dict[str
         }
         for row in document["rows"]:
             if row["part"] in ("searched", frontier.TESTED):
-                found = spent(config, base, Choice(*(row[name] for name in Choice._fields)), prices)
+                costs = spent(config, base, Choice(*(row[name] for name in Choice._fields)), prices)
                 if not all(
-                    math.isclose(found[name], row[name], rel_tol=1e-6) for name in ("passes", "photons")
+                    math.isclose(costs[name], row[name], rel_tol=1e-6) for name in ("passes", "photons")
                 ):
-                    raise ValueError(f"today {found['passes']:g} passes with {found['photons']:g} photons")
-                row |= found
+                    raise ValueError(f"today {costs['passes']:g} passes with {costs['photons']:g} photons")
+                row |= costs
         setting = document["setting"].split(";")[0]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"--measured={file} is not a result of this network and engine ({error})") from error
@@ -185,7 +185,7 @@ def again(file: Path, config: Config, base: Engine, prices: Options) -> dict[str
 
 
 def grid() -> list[Choice]:
-    """All combinations of what is given, those that share a program one after the other.
+    """Returns all combinations of the flags' values; those that share a program are consecutive.
 
     Raises: ValueError.
     """
@@ -203,12 +203,12 @@ def grid() -> list[Choice]:
 
 
 def distinct(evaluator: EngineEvaluator, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
-    """Those of the choices that differ: one plan, where fewer passes and less error ask for the same."""
+    """Returns the distinct choices: one of two whose plans for fewer passes and less error are the same."""
     plans = {
         prefer: job_of(evaluator.config, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}
     }
-    first = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
-    return [choice for choice in choices if first[choice.prefer] == choice.prefer]
+    kept = {prefer: next(c.prefer for c in choices if plans[c.prefer] == plans[prefer]) for prefer in plans}
+    return [choice for choice in choices if kept[choice.prefer] == choice.prefer]
 
 
 def search(
@@ -221,8 +221,8 @@ def search(
         engines = [choice.engine(base) for choice in group]
         accuracies = evaluator.through(engines, "validation", prefer=prefer)
         for choice, accuracy in zip(group, accuracies, strict=True):
-            found = spent(evaluator.config, base, choice, prices)
-            yield {**choice._asdict(), **found, "validation_accuracy": float(accuracy)}
+            costs = spent(evaluator.config, base, choice, prices)
+            yield {**choice._asdict(), **costs, "validation_accuracy": float(accuracy)}
 
 
 def spent(config: Config, base: Engine, choice: Choice, prices: Options) -> dict[str, Any]:

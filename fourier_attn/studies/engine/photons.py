@@ -1,13 +1,14 @@
-"""Accuracy against photons: how little light a trained network needs.
+"""Measures accuracy over photons: the least light that a trained network needs.
 
     python -m fourier_attn.studies.engine.photons --workdir=RUN --against=OTHER [options]
 
 A trained network is evaluated on its test split (validation, where labels of test are not public) through an
-engine whose laser gives a pixel that is written with 1 so many photo-electrons in a pass (--photons), on
---devices devices. Electronics are taken off, so that shot noise is what few photons bring; --electronics
-leaves them. The engine is --engine=PRESET, or else the run's own, or else the other run's, or else
-chip_11x11. `--against=OTHER` puts a second run beside the first: one trained exactly beside one that was
-trained, or fine-tuned, through an engine with little light.
+engine whose laser gives a pixel of value 1 this many photo-electrons in a pass (--photons), on --devices
+devices. Electronic noise is off, so that few photons only bring shot noise; --electronics keeps it on. The
+engine is --engine=PRESET, or else the run's own, or else the other run's, or else chip_11x11.
+`--against=OTHER`
+compares a second run with the first: one trained exactly with one that was trained, or fine-tuned, through an
+engine with little light.
 
 Writes NAME.json, a row for each evaluation, and NAME.png with 95 % bands of the mean over devices, into the
 run's directory, for --out=NAME.
@@ -43,7 +44,7 @@ def define_flags() -> None:
         "engine", None, "preset, or file of a measured device, instead of the runs' own engine"
     )
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
-    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_integer("examples", 0, "limit the number of test examples (0: all)", lower_bound=0)
     flags.DEFINE_string("out", "photons", "name of the files in the run's directory, without .json, .png")
 
 
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 def starved(engine: Engine, photons: float) -> Engine:
-    """The engine with that little light; without electronics, unless the flag keeps them."""
+    """Returns the engine with this many photons, without electronic noise unless the flag keeps it."""
     off = {} if flags.FLAGS.electronics else dict.fromkeys(ELECTRONICS)
     return engine.replace(**off).with_photons(photons)
 
@@ -96,20 +97,20 @@ def accuracies(
     yield [row | {"accuracy": evaluator.exact(evaluator.public)}]
     for n in photons:
         dim = starved(engine, n)
-        found = evaluator.through([dim.replace(seed=seed) for seed in range(devices)], evaluator.public)
+        values = evaluator.through([dim.replace(seed=seed) for seed in range(devices)], evaluator.public)
         yield [
             row | {"photons": n, "device": seed, "accuracy": float(accuracy)}
-            for seed, accuracy in enumerate(found)
+            for seed, accuracy in enumerate(values)
         ]
 
 
 def curves(rows: Rows) -> dict[str, dict[float, list[float]]]:
     """Accuracies of the devices by run and photons."""
-    found: dict[str, dict[float, list[float]]] = {}
+    by_run: dict[str, dict[float, list[float]]] = {}
     for row in rows:
         if "photons" in row:
-            found.setdefault(row["run"], {}).setdefault(row["photons"], []).append(row["accuracy"])
-    return found
+            by_run.setdefault(row["run"], {}).setdefault(row["photons"], []).append(row["accuracy"])
+    return by_run
 
 
 def exact(rows: Rows, run: str) -> float:
@@ -118,14 +119,14 @@ def exact(rows: Rows, run: str) -> float:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Accuracy over photons, a curve for each run."""
+    """Plots accuracy over photons, a curve for each run."""
     figure = style.figure(height=3.4)
     axes, rows = figure.subplots(), document["rows"]
-    for i, (run, found) in enumerate(curves(rows).items()):
+    for i, (run, by_photons) in enumerate(curves(rows).items()):
         look = {"color": style.COLOURS[i], "marker": style.MARKERS[i]}
-        plot_band(axes, list(found), list(found.values()), label=run, **look)
+        plot_band(axes, list(by_photons), list(by_photons.values()), label=run, **look)
         axes.plot(
-            [min(found), max(found)],
+            [min(by_photons), max(by_photons)],
             [100 * exact(rows, run)] * 2,
             color=style.COLOURS[i],
             linewidth=0.8,
@@ -142,10 +143,10 @@ def plot(document: dict[str, Any]) -> Figure:
 
 
 def print_table(rows: Rows) -> None:
-    """Mean and half of the 95 % band, in percent."""
-    for run, found in curves(rows).items():
+    """Prints the mean and half of the 95 % band, in percent."""
+    for run, by_photons in curves(rows).items():
         print(f"{run}: {rows[0]['split']} accuracy, %; exact {100 * exact(rows, run):.2f}")
-        for n, values in found.items():
+        for n, values in by_photons.items():
             mean, half = band(values)
             sure = "" if math.isnan(half) else f" ± {100 * half:.2f}"
             print(f"{n:>10g} photons  {100 * mean:6.2f}{sure}")

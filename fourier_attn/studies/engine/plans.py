@@ -35,11 +35,12 @@ def main() -> None:
     for size in sizes:
         for average in averages:
             engine = preset(flags.FLAGS.engine).replace(averages=average)
-            rows += [row(size, engine, prefer) for prefer in PREFER]
-            for found in rows[-len(PREFER) :]:
+            plans = [row(size, engine, prefer) for prefer in PREFER]
+            rows += plans
+            for each in plans:
                 print(
-                    f"{found['size']:>9}, averages {average}, prefer {found['prefer']:>6}: "
-                    f"{found['passes']:6,} passes, {found['stages']} stages, {found['snr_db']:.2f} dB"
+                    f"{each['size']:>9}, averages {average}, prefer {each['prefer']:>6}: "
+                    f"{each['passes']:6,} passes, {each['stages']} stages, {each['snr_db']:.2f} dB"
                 )
     if flags.FLAGS.out:
         document = provenance.record() | {"engine": flags.FLAGS.engine, "rows": rows}
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def row(size: tuple[int, int], engine: Engine, prefer: str) -> dict[str, Any]:
-    """What a plan takes, and how well it does on one random array."""
+    """Returns the cost of a plan, and its ratio of signal to error on one random array."""
     planned = plan("dft", size, engine, prefer=prefer)
     light, noise = jax.random.split(jax.random.key(0))
     real, imag = jax.random.normal(light, (2, *size), jnp.float32)
@@ -69,14 +70,14 @@ def row(size: tuple[int, int], engine: Engine, prefer: str) -> dict[str, Any]:
 def _size(text: str) -> tuple[int, int]:
     numbers = text.split("x")
     if len(numbers) != 2 or not all(number.isdecimal() and 0 < int(number) < 10**4 for number in numbers):
-        raise ValueError(f"--sizes={text} is no size; give some, like --sizes=64x64,100x37")
+        raise ValueError(f"--sizes={text} is not a list of sizes; give some, like --sizes=64x64,100x37")
     rows, columns = map(int, numbers)
     return rows, columns
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 10**4:
-        raise ValueError(f"--averages={text} is no number from 1 up; give some, like --averages=1,2")
+        raise ValueError(f"--averages={text} is not a number from 1 up; give some, like --averages=1,2")
     return int(text)
 
 

@@ -1,6 +1,6 @@
-"""What a network would take with an engine in the place of its transforms: time, energy, speed-up.
+"""Projects the time, the energy and the speed-up of a network with an engine in place of its transforms.
 
-Each with the parts as cheap as they may be, typical, and as expensive; and how far each part alone moves it.
+Each with all components at their low, typical and high values; and with one of them changed at a time.
 """
 
 import math
@@ -19,12 +19,12 @@ MOVES = 0.005  # a component that moves no answer by more than this share is lef
 
 
 class Options(NamedTuple):
-    """What is not in a configuration.
+    """The options that are not part of a configuration.
 
     Args:
-      engines: side by side.
+      engines: number of engines in parallel.
       static_w: power of an engine that is always on, W.
-      library: of components.
+      library: library of components.
     """
 
     engines: int = 1
@@ -33,7 +33,7 @@ class Options(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A network on an engine: so many layers of a plan, over what the present device takes."""
+    """A network on an engine: the plan of its layers, and the present device's times."""
 
     engine: Engine
     plan: Plan
@@ -59,27 +59,27 @@ class Case(NamedTuple):
         return {**spent._asdict(), "digital": digital, "total": total, "speedup": faster}
 
     def energy(self, prices: Prices) -> cost.Energy:
-        """Of a batch's inference."""
+        """Returns the energy of a batch's inference."""
         load = self.plan.load(self.depth)
         return cost.energy(self.engine, **load, prices=prices, static_w=self.options.static_w)
 
     def answers(self, prices: Prices) -> dict[str, float]:
-        """Of an example's inference: joules, seconds, and the speed-up."""
+        """Returns joules and seconds of an example's inference, and the speed-up."""
         times = self.times("inference", prices)
         joules, seconds = self.energy(prices).total / self.batch, times["total"] / self.batch
         return {"joules": joules, "seconds": seconds, "speedup": times["speedup"]}
 
 
 def make_case(config: Any, job: Work, engine: Engine, taken: Mapping[str, Taken], options: Options) -> Case:
-    """The configured network on an engine.
+    """Returns the configured network on an engine.
 
-    Raises: ValueError where there is no plan.
+    Raises: ValueError if the engine has no plan for it.
     """
     return Case(engine, job.plan(engine), layers(config), config.data.batch, taken, options)
 
 
 def project(case: Case) -> dict[str, Any]:
-    """What a batch takes at each corner: seconds and joules; or the reason why there are no joules."""
+    """Returns seconds and joules of a batch at each corner, or the reason why there are no joules."""
     result: dict[str, Any] = {
         "method": case.plan.method,
         "passes_per_example": case.depth * case.plan.passes / case.batch,
@@ -101,19 +101,18 @@ def energy_at_corners(
 
     Raises: ValueError for an engine without energy.
     """
-    found = {}
+    energies = {}
     for corner in CORNERS:
         prices = components.prices(corner, options.library)
         used = cost.energy(engine, **load, prices=prices, static_w=options.static_w)
-        found[corner] = {**used._asdict(), "total": used.total}
-    return found
+        energies[corner] = {**used._asdict(), "total": used.total}
+    return energies
 
 
 def example_joules(config: Config, options: Options) -> dict[str, float] | None:
-    """What the engine of a configuration takes for one example's transforms, with parts at each corner; J.
+    """Returns the joules of one example's transforms on a configuration's engine, at each corner.
 
-    It is an example's share of a batch, as that is transformed: two examples may share a pass. None where all
-    is exact.
+    It is an example's share of a batch, in which two examples may share a pass. None if all is exact.
     """
     config = fit_grid(config)
     engine = model.engine_of(config.model.mixer)
@@ -121,12 +120,12 @@ def example_joules(config: Config, options: Options) -> dict[str, float] | None:
     if engine is None or job is None:
         return None
     plan = job.plan(engine)
-    found = energy_at_corners(engine, plan.load(layers(config)), options)
-    return {corner: lines["total"] / config.data.batch for corner, lines in found.items()}
+    energies = energy_at_corners(engine, plan.load(layers(config)), options)
+    return {corner: lines["total"] / config.data.batch for corner, lines in energies.items()}
 
 
 def sensitivity(case: Case) -> list[dict[str, Any]]:
-    """The answers with one component at its low and at its high value, all others typical.
+    """Returns the answers with one component at its low and at its high value, all others typical.
 
     Components that move nothing are left out.
 
@@ -154,7 +153,7 @@ def _range(part: Component) -> dict[str, Any]:
 
 
 def gpu_joules(values: int, library: components.Library) -> dict[str, float]:
-    """Every one of so many real numbers crosses an A100's memory once, 4 bytes each, and nothing else."""
+    """Returns the joules by which this many 4-byte numbers cross an A100's memory once, and nothing else."""
     return {
         corner: cost.electronic_energy(4 * values, prices=components.prices(corner, library))
         for corner in CORNERS

@@ -1,15 +1,15 @@
-"""Test accuracy versus converter bits and noise.
+"""Measures test accuracy over converter bits and noise.
 
     python -m fourier_attn.studies.engine.robustness --workdir=RUN [options]
 
 A trained network is evaluated on its test split (validation, where labels of test are not public) through an
 engine with every number of bits, factor on the noise, and device seed in turn, and with the exact transform.
 The bits are those of all converters. The factor multiplies the amplitude of all noise: per shot and static,
-light and electrical. Each device has static errors and draws of its own. A measured device is one, whose
-errors no factor changes: for it --devices=1 --noise=1.
+light and electrical. Each device has its own static errors and noise samples. A measured device is a single
+one, whose errors no factor changes: for it use --devices=1 --noise=1.
 
 The engine is --engine=PRESET, or else the run's own, or else the other run's, or else chip_11x11.
-`--against=OTHER` puts a second run on the same task beside the first: one trained exactly beside one trained
+`--against=OTHER` compares a second run on the same task with the first: one trained exactly with one trained
 through the engine.
 
 Writes NAME.json, a row for each evaluation, and NAME.png into the run's directory, for --out=NAME. Files of
@@ -38,7 +38,7 @@ def define_flags() -> None:
         "engine", None, "preset, or file of a measured device, to sweep instead of the runs' own engine"
     )
     flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
-    flags.DEFINE_integer("examples", 0, "so many test examples only; 0: all", lower_bound=0)
+    flags.DEFINE_integer("examples", 0, "limit the number of test examples (0: all)", lower_bound=0)
     flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .json, .png")
 
 
@@ -90,11 +90,11 @@ def number(option: str, text: str, kind: type) -> Any:
     try:
         return kind(text)
     except ValueError as error:
-        raise ValueError(f"--{option}={text} is no number; give some, like --{option}=2,4,8") from error
+        raise ValueError(f"--{option}={text} is not a number; give some, like --{option}=2,4,8") from error
 
 
 def choose_engines(evaluators: list[EngineEvaluator]) -> list[Engine]:
-    """The engine that each run is evaluated through."""
+    """Returns the engine that each run is evaluated through."""
     given = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
     trained = [evaluator.engine for evaluator in evaluators if evaluator.engine is not None]
     other = trained[0] if trained else presets.preset("chip_11x11")

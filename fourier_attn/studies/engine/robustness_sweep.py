@@ -1,4 +1,4 @@
-"""The sweep behind `fourier_attn.studies.engine.robustness`: its rows, its table, its picture."""
+"""The sweep of `fourier_attn.studies.engine.robustness`: its rows, its table, its figure."""
 
 import itertools
 import math
@@ -19,13 +19,13 @@ from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
 LINES = ("-", "--", ":", "-.")
 RANGE = 4  # standard errors that a colour scale has at least: less is noise
-WIDTH = 0.3  # bits, over which curves stand side by side
+WIDTH = 0.3  # bits, over which curves are placed side by side
 
 
 def accuracies(
     evaluator: EngineEvaluator, engine: Engine, bits: Sequence[int], noises: Sequence[float], devices: int
 ) -> Iterator[dict[str, Any]]:
-    """Accuracy with the exact transform (a row without bits), then with every combination."""
+    """Yields the accuracy with the exact transform (a row without bits), then with every combination."""
     row = {
         "run": evaluator.name,
         "split": evaluator.public,
@@ -40,7 +40,7 @@ def accuracies(
 def percentages(
     rows: Sequence[dict[str, Any]], run: str, bits: Sequence[int], noises: Sequence[float]
 ) -> tuple[float, np.ndarray]:
-    """Accuracy of a run in percent: of the exact transform, and of each noise, bits and device."""
+    """Returns a run's accuracy in percent: with the exact transform, and by noise, bits and device."""
     exact = math.nan
     cells = {(noise, b): [] for noise in noises for b in bits}
     for row in rows:
@@ -54,12 +54,12 @@ def percentages(
 
 
 def runs(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The runs of the rows, each once."""
+    """Returns the runs of the rows, each once."""
     return list(dict.fromkeys(row["run"] for row in rows))
 
 
 def print_table(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Sequence[float]) -> None:
-    """Mean accuracy over devices, in percent."""
+    """Prints the mean accuracy over devices, in percent."""
     for run in runs(rows):
         exact, table = percentages(rows, run, bits, noises)
         print(f"{run}: {rows[0]['split']} accuracy, %; exact {exact:.2f}")
@@ -71,19 +71,19 @@ def print_table(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Seq
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """What each run loses against its exact transform, over bits, and a map of accuracy for each run."""
+    """Plots each run's loss of accuracy over bits, and a map of accuracy for each run."""
     rows = document["rows"]
     bits, noises = (sorted({row[name] for row in rows if name in row}) for name in ("bits", "noise"))
-    found = {run: percentages(rows, run, bits, noises) for run in runs(rows)}
+    by_run = {run: percentages(rows, run, bits, noises) for run in runs(rows)}
     high = 0.45 * len(noises) + 0.7
     figure = style.figure(height=2.8 + high)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.8, high))[:, 0]
-    _plot_losses(upper.subplots(), found, bits, noises, standard_error(document))
-    means = [table.mean(axis=2) for _, table in found.values()]
+    _plot_losses(upper.subplots(), by_run, bits, noises, standard_error(document))
+    means = [table.mean(axis=2) for _, table in by_run.values()]
     error = standard_error(document)
     norm = Normalize(*wide([float(np.min(means)), float(np.max(means))], RANGE * (error or 0.0)))
-    maps = lower.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for axes, mean, (run, (exact, _)) in zip(maps, means, found.items(), strict=True):
+    maps = lower.subplots(1, len(by_run), sharey=True, squeeze=False)[0]
+    for axes, mean, (run, (exact, _)) in zip(maps, means, by_run.items(), strict=True):
         _plot_map(axes, mean, bits, noises, norm)
         axes.set_title(f"{run}: exact transform {exact:.2f} %")
     maps[0].set_ylabel("noise, times\nthe engine's")
@@ -113,19 +113,19 @@ def wide(ends: Sequence[float], least: float) -> tuple[float, float]:
 
 def _plot_losses(
     axes: Axes,
-    found: dict[str, tuple[float, np.ndarray]],
+    by_run: dict[str, tuple[float, np.ndarray]],
     bits: Sequence[int],
     noises: Sequence[float],
     error: float | None,
 ) -> None:
-    """A curve for each run and noise, side by side: mean and deviation over devices.
+    """Plots a curve for each run and noise, side by side: mean and deviation over devices.
 
     Grey: one standard error of the examples on either side, which all curves share.
     """
     if error:
         axes.axhspan(-error, error, color=style.PALE, alpha=0.4, linewidth=0)
-    shifts = iter(np.linspace(-WIDTH / 2, WIDTH / 2, len(found) * len(noises)))
-    for colour, (run, (exact, table)) in enumerate(found.items()):
+    shifts = iter(np.linspace(-WIDTH / 2, WIDTH / 2, len(by_run) * len(noises)))
+    for colour, (run, (exact, table)) in enumerate(by_run.items()):
         for dashes, (noise, values) in enumerate(zip(noises, exact - table, strict=True)):
             devices = values.shape[1]
             axes.errorbar(
@@ -151,7 +151,7 @@ def _plot_losses(
 def _plot_map(
     axes: Axes, table: np.ndarray, bits: Sequence[int], noises: Sequence[float], norm: Normalize
 ) -> None:
-    """Mean accuracies over devices, in colours and numbers."""
+    """Plots mean accuracies over devices, in colours and numbers."""
     axes.imshow(table, aspect="auto", norm=norm)
     for i, j in np.ndindex(*table.shape):
         dark = norm(table[i, j]) < 0.5

@@ -88,13 +88,13 @@ def measured_table(taken: dict[str, Taken], batch: int) -> str:
 
 
 def spread(values: dict[str, float], scale: float = 1.0) -> str:
-    """Typical, and the range where there is one."""
+    """Returns the typical value, and the range if it is not a single value."""
     typical, low, high = (f"{scale * value:.3g}" for value in (values["typical"], *ends(values)))
     return typical if low == high else f"{typical} ({low} to {high})"
 
 
 def ends(values: dict[str, float]) -> tuple[float, float]:
-    """The least and the largest: a speed-up is largest where all costs are low."""
+    """Returns the least and the largest value: a speed-up is largest if all costs are low."""
     return min(values.values()), max(values.values())
 
 
@@ -178,8 +178,8 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
     rows += _frames(engines, options)
     rows += electronics
     for name in chosen:
-        found = sensitivity(make_case(config, job, engines[name], measured.taken, options))
-        rows += [{"part": "sensitivity", "preset": name, **row} for row in found]
+        rows_of_engine = sensitivity(make_case(config, job, engines[name], measured.taken, options))
+        rows += [{"part": "sensitivity", "preset": name, **row} for row in rows_of_engine]
     print(f"measured on {where}")
     print(measured_table(measured.taken, b))
     print("\npasses counted; times, energies and speed-ups (x) projected, typical (low to high)")
@@ -192,7 +192,7 @@ def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
 
 
 def earlier(file: Path, setting: str) -> tuple[str, Measured]:
-    """What an earlier report says that it measured, and of what.
+    """Returns the setting and the measurements of an earlier report.
 
     Raises: ValueError for a file that is not such a report, or is one of another network.
     """
@@ -203,7 +203,7 @@ def earlier(file: Path, setting: str) -> tuple[str, Measured]:
             row["mode"]: [row[name] for name in Taken._fields] for row in rows if row["part"] == "measured"
         }
         taken = {mode: Taken(*taken[mode]) for mode in MODES}
-        found, when = document["setting"], document["date"]
+        measured_setting, when = document["setting"], document["date"]
         power, each = None, taken["inference"].transform / document["batch"]
         for row in rows:
             if row["part"] == "electronics" and row["name"] == "processor":
@@ -212,14 +212,14 @@ def earlier(file: Path, setting: str) -> tuple[str, Measured]:
         measured = Measured(taken, document["rounds"], power)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"--measured={file} is not a report of this command ({error})") from error
-    if found.split(";")[0] != setting:  # of 12 features, not of 128
-        raise ValueError(f"--measured={file} is a report on {found}; this is {setting}")
-    times = "; times of " if "; times of " not in found else None
-    return (f"{found}{times}{when[:10]}" if times else found), measured
+    if measured_setting.split(";")[0] != setting:  # of 12 features, not of 128
+        raise ValueError(f"--measured={file} is a report on {measured_setting}; this is {setting}")
+    times = "; times of " if "; times of " not in measured_setting else None
+    return (f"{measured_setting}{times}{when[:10]}" if times else measured_setting), measured
 
 
 def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
-    """The presets, and the configured engine where there is one."""
+    """Returns the presets, and the configured engine if there is one."""
     engines = {name: entry.engine for name, entry in presets.PRESETS.items()}
     configured = model.engine_of(fields)
     if configured is not None:
@@ -232,7 +232,7 @@ def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
 def _projected(
     config: Any, job: Work, engine: Engine, measured: Measured, options: Options
 ) -> dict[str, Any]:
-    """What a batch takes on an engine, or the reason why not."""
+    """Returns the projection of a batch on an engine, or the reason why it has none."""
     try:
         return project(make_case(config, job, engine, measured.taken, options))
     except ValueError as error:
@@ -264,7 +264,7 @@ def _electronics(measured: Measured, batch: int, gpu: dict[str, float]) -> list[
 
 
 def notes(measured: Measured, static_w: float) -> str:
-    """What the numbers mean, and what they leave out."""
+    """Returns notes on what the numbers mean, and what they leave out."""
     static = "not counted (--static_w)"
     if static_w:
         static = f"{static_w:g} W"
@@ -291,7 +291,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Reports on one configuration."""
+    """Writes and prints the report on one configuration."""
     if not isinstance(flags.FLAGS.config, ConfigDict):  # None, or what config_flags could not read
         name = (
             config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
@@ -308,7 +308,7 @@ def main() -> None:
 
 
 def write(stem: Path, document: dict[str, Any]) -> None:
-    """The numbers, and the figure where there are sensitivities."""
+    """Writes the numbers, and the figure if there are sensitivities."""
     table, picture = (stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png"))
     provenance.write(table, provenance.record() | document)
     sensitivities = any(row["part"] == "sensitivity" for row in document["rows"])

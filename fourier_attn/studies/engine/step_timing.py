@@ -1,4 +1,4 @@
-"""How long a network's step takes on the present device, and its transforms alone: medians, in turn."""
+"""Times a network's step on the present device, and its transforms alone: medians, in turn."""
 
 import statistics
 from collections.abc import Callable
@@ -40,12 +40,12 @@ class Taken(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the transform in the step; alone it may take longer than inside."""
+        """Returns the transform's share of the step; alone it may take longer than inside, so at most 1."""
         return min(self.transform / self.explicit, 1.0)
 
 
 class Measured(NamedTuple):
-    """By mode; how many rounds there were; what the processor drew, where it does the work."""
+    """Times by mode, the number of rounds, and the processor's power if it does the work."""
 
     taken: dict[str, Taken]
     rounds: int
@@ -90,12 +90,12 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
 
 
 def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """One step of inference and one of training on random tokens, or on random images."""
+    """Returns a step of inference and one of training, on random tokens or random images."""
     rng, b, example = np.random.default_rng(config.seed), config.data.batch, model.example(config.model)
     if config.model.inputs == "tokens":
         if config.model.vocab < 3:
             raise ValueError(
-                f"model.vocab={config.model.vocab} has no word besides padding; make it at least 3"
+                f"model.vocab={config.model.vocab} has no word other than padding; make it at least 3"
             )
         inputs = rng.integers(2, config.model.vocab, (b, config.data.length))
     else:
@@ -122,7 +122,7 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
 
 
 def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
-    """The transform of all layers by itself, and what is subtracted from it and added to it."""
+    """Returns the transform of all layers by itself, and the parts to subtract from it and to add."""
     parts = {
         "compute": (job.compute, job.arrays),
         "without": (job.without, job.arrays),
@@ -149,6 +149,6 @@ def _repeat(function: Callable[..., Any], times: int, arrays: list[jax.Array]) -
 
 
 def _both(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Forward and backward."""
+    """Computes a function's pullback of its own result: forward and backward."""
     y, pull = jax.vjp(function, *arrays)
     return pull(y)

@@ -1,4 +1,4 @@
-"""How far each assumption alone moves an answer: bars from its low to its high end, the widest on top."""
+"""Plots how far each assumption alone moves an answer, as bars from low to high, the widest on top."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ WIDE = 5  # times its least number: such a panel has a logarithmic axis
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """A panel for each engine and each answer, one under the other."""
+    """Plots a panel for each engine and each answer, one under the other."""
     rows = [row for row in document["rows"] if row["part"] == "sensitivity"]
     panels = [(name, answer) for name in dict.fromkeys(row["preset"] for row in rows) for answer in ANSWERS]
     mine = [[row for row in rows if row["preset"] == name] for name, _ in panels]
@@ -44,7 +44,7 @@ def plot(document: dict[str, Any]) -> Figure:
 
 
 def widest(rows: Rows, answer: str) -> list[dict[str, Any]]:
-    """The rows that move the answer most, the widest first."""
+    """Returns the rows that move the answer most, the widest first."""
     moving = [row for row in rows if _width(row, answer) > math.log1p(SAME)]
     return sorted(moving, key=lambda row: _width(row, answer), reverse=True)[:BARS]
 
@@ -97,7 +97,7 @@ def _panel(axes: Axes, rows: Rows, answer: str) -> None:
 
 
 def number(value: float, unit: str) -> str:
-    """Three digits, with the unit's prefix."""
+    """Returns a number with three digits and the unit's prefix."""
     if not unit or value <= 0:
         return f"{value:.3g}"
     thousands = min(max(math.floor(math.log10(value) / 3), -4), 3)

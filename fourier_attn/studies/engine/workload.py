@@ -1,4 +1,4 @@
-"""What each mixer leaves to a Fourier transform: how it is computed, and what it takes on an engine."""
+"""The Fourier transform in each mixer: its computation, and its cost on an engine."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,16 +16,16 @@ from fourier_attn.optics import Engine, Plan, plan
 
 
 class Work(NamedTuple):
-    """What one layer leaves to a transform, for one batch.
+    """The transform of one layer, for one batch.
 
     Args:
-      title: in words.
+      title: the transform in words.
       compute, arrays: the transform on the present device and its arguments' shapes.
-      without: what `compute` does besides, on the same arguments; its time is subtracted.
-      after, after_arrays: what optics leave to be done in addition.
-      plan: what it takes on an engine.
-      values: real numbers in and out.
-      explicit: fields with which the mixer calls the transform as such, where it does not anyway.
+      without: the rest of `compute`, on the same arguments; its time is subtracted.
+      after, after_arrays: electronic work that follows an optical transform.
+      plan: engine -> its plan for the transform.
+      values: number of real numbers in and out.
+      explicit: fields with which the mixer calls the transform as such, if it does not by default.
     """
 
     title: str
@@ -40,21 +40,21 @@ class Work(NamedTuple):
 
 
 def transforms(config: Config, batch: int, **changes: Any) -> Work | None:
-    """What each of the `layers` of a network leaves to a transform, for so many examples; None: nothing.
+    """Returns the transform of each of a network's `layers`, for a batch of examples; None if it has none.
 
     Args:
-      changes: fields of the mixer.
+      changes: changed fields of the mixer.
     """
     return work(config.model.mixer.to_dict() | changes, batch, tokens(config), config.model.d)
 
 
 def layers(config: Config) -> int:
-    """How many blocks have the configuration's mixer; the others of a layout are not counted."""
+    """Counts the blocks with the configuration's mixer; the others of a layout are not counted."""
     return model.layout(config.model).count(config.model.mixer.name)
 
 
 def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
-    """The transform of a mixer with these fields on (b, t, d); None where it has none."""
+    """Returns the transform of a mixer with these fields on (b, t, d); None if it has none."""
     makers = {"fourier": _fourier, "circular": _circular, "lambda": _lambda}
     return makers[fields["name"]](fields, b, t, d) if fields["name"] in makers else None
 
@@ -128,7 +128,7 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
 
 
 def _lambda_taps(fields: dict[str, Any], t: int) -> tuple[int, ...]:
-    """Of the table of positions, as `fourier_attn.layers.lambdas.LambdaLayer` uses it for t tokens."""
+    """Returns the taps of the table of positions that `LambdaLayer` uses for t tokens."""
     grid, context, length = tuple(fields["grid"]), fields["context"], fields["length"]
     if fields["causal"]:
         return (min(context or length, t),)

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def look(directory: Path, name: str) -> list[dict[str, Any]]:
-    """Of one run, a row for each kind of question.
+    """Evaluates one run; returns a row for each kind of question.
 
     Raises: ValueError for a run on another task, or with other tokens than the cells of the images.
     """
@@ -103,7 +103,7 @@ def look(directory: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _asked(settings: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of a split, in its order: which patches are asked about (n, t), and whether for a colour (n,)."""
+    """Returns a split's patches in question (n, t), and whether a question is about a colour (n,)."""
     task = data.task_of(settings)
     questions = read_images(settings)[0][split].questions
     builder = prepared(task.dataset, settings.dir or None, task.builder)
@@ -113,14 +113,14 @@ def _asked(settings: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weights(network: Any, params: Any, test: Split) -> np.ndarray:
-    """(n, h, t): of the question token, for all examples."""
+    """Returns the weights of the question token (n, h, t), for all examples."""
     batches = [test[i] for i in range(len(test))]
     maps = [attention_maps(network, params, batch["inputs"], **model_inputs(batch)) for batch in batches]
     return np.concatenate(maps)[: len(test.labels)]
 
 
 def asked_patches(questions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n, t): which patches show the kind of shape that each question is about, by their labels (n, t)."""
+    """Returns which patches (n, t) show the shape that each question is about, from their labels (n, t)."""
     kinds = np.array([shapes.QUESTIONS.index(question) % len(shapes.KINDS) for question in questions])
     return labels == 1 + kinds[:, None]
 

@@ -26,7 +26,7 @@ from fourier_attn.train.step import model_inputs
 
 MOST = 8  # heads, or filters, in a row of the picture
 NAME = 0.16  # inches that the name of a token needs
-NAMED = 40  # tokens, up to which their names stand at the axes
+NAMED = 40  # at most this many tokens are named at the axes
 
 
 def explain(
@@ -81,7 +81,7 @@ def explain(
 def _batch(
     predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """What is looked at, without padding, and its tokens; of an image, whose patches have no names, none."""
+    """Returns the input as a batch without padding, and the names of its tokens ([] for an image)."""
     task = predictor.config.data.task
     if not predictor.task.images:
         if image is not None or text is None:
@@ -96,9 +96,9 @@ def _batch(
 def _over_image(
     predictor: Predictor, params: Any, batch: dict[str, Any]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """An image without and with light, and where each head looks for the answer (h, rows, cols).
+    """Returns an image with and without its weights, and each head's map for the answer (h, rows, cols).
 
-    Of a text there is neither.
+    A text has neither: both are empty.
     """
     if not predictor.task.images:
         return [], np.zeros((0, 0, 0), np.float32)
@@ -111,14 +111,14 @@ def _over_image(
 
 
 def lit(pixels: np.ndarray, weights: np.ndarray, settings: Any) -> list[np.ndarray]:
-    """The image in colour, and the same as bright as the weights of its patches.
+    """Returns the image in colour, and the same with brightness by the weights of its patches.
 
-    Black is 0, or the least weight where some are negative.
+    Black is 0, or the least weight if some are negative.
 
     Args:
       pixels: (rows, cols, channels), bytes.
-      weights: of each patch, row by row.
-      settings: how patches are cut, see `fourier_attn.ops.patches.fold`.
+      weights: weight of each patch, row by row.
+      settings: the shape of patches, see `fourier_attn.ops.patches.fold`.
     """
     k = settings["patch"]
     patches = jnp.broadcast_to(jnp.asarray(weights)[:, None, None, None], (len(weights), k, k, 1))
@@ -132,7 +132,7 @@ def lit(pixels: np.ndarray, weights: np.ndarray, settings: Any) -> list[np.ndarr
 def _answer(
     predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
 ) -> dict[str, Any] | None:
-    """Of pre-training, which answers for masks alone, none."""
+    """Returns the answer to the input; None for pre-training, which only fills masks."""
     if image is not None:
         return predictor([image], None if text is None else [text])[0]
     if text is None or predictor.task.head == "pretraining":
@@ -141,22 +141,22 @@ def _answer(
 
 
 def _plain(block: Inside) -> dict[str, Any]:
-    """As JSON has it."""
+    """Returns the maps of a block as JSON has them."""
     arrays = {"weights": block.weights, **block.filters}
     return {"mixer": block.mixer} | {name: _digits(array) for name, array in arrays.items()}
 
 
 def _digits(array: np.ndarray | None) -> list[Any]:
-    """With six digits."""
+    """Returns an array as lists, rounded to six digits; [] for None."""
     return [] if array is None else np.round(array.astype(np.float64), 6).tolist()
 
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """A row of maps for each block and kind: a map for each head, or filter, the first ones.
+    """Plots a row of maps for each block and kind: a map for each of the first heads, or filters.
 
-    Above them where the heads of the answer look, if they do, and the image; of an image also question and
-    answer.
+    Above them are the image and the maps of the answer's heads, if there are any; for an image also question
+    and answer.
     """
     tokens, maps = document["tokens"], np.array(document.get("map", []))
     pictures = [np.array(each, np.uint8) for each in document.get("pictures", [])]
@@ -198,20 +198,20 @@ def plot(document: dict[str, Any]) -> Figure:
 
 
 def _title(document: dict[str, Any]) -> str:
-    """The question about an image, and the answer where it is one class."""
+    """Returns the question about an image, and the answer if it is one class."""
     answer = document.get("answer") or {}
     said = f"{answer['label']} ({100 * answer['probability']:.1f} %)" if "label" in answer else ""
     return " ".join(filter(None, (document.get("question"), said)))
 
 
 def _range(array: np.ndarray) -> tuple[float, float]:
-    """Of the colours: from 0, or around it where there are negative numbers."""
+    """Returns the range of the colours: from 0, or around it if there are negative numbers."""
     most = float(np.abs(array).max())
     return -most if array.min() < 0 else 0.0, most
 
 
 def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray) -> None:
-    """The pictures, and maps of the first heads."""
+    """Plots the pictures, and maps of the first heads."""
     least, most = _range(maps)
     colours = style.DIVERGING if least < 0 else style.SEQUENTIAL
     names = (*("image", "mean of heads")[: len(pictures)], *(f"head {n}" for n in range(1, MOST + 1)))
@@ -223,7 +223,7 @@ def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray)
 
 
 def _map(axes: Axes, values: np.ndarray, least: float, most: float) -> None:
-    """One map, or a curve where there is one axis; columns are the tokens that are looked at."""
+    """Plots one map, or a curve for an array with one axis; columns are the attended tokens."""
     axes.set_axis_on()
     if values.ndim == 1:
         axes.plot(values)

@@ -91,13 +91,13 @@ def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
 
 
 def of_tokens(layer: Any, params: Any) -> Callable[[Array], Array]:
-    """The layer as a function of the tokens (t, d) of one example."""
+    """Returns the layer as a function of the tokens (t, d) of one example."""
     apply = jax.jit(layer.apply)
     return lambda tokens: apply(params, tokens[None])[0]
 
 
 def lengths(layer: Any, params: Any) -> str:
-    """Which other numbers of tokens the same parameters take."""
+    """Returns which other numbers of tokens the same parameters take: "any", "up to t" or "t"."""
     fits = {}
     for t in (T // 2, 2 * T):
         try:
@@ -118,9 +118,9 @@ POWERS = {"t²": (2, 0), "t d": (1, 1), "d²": (0, 2), "t": (1, 0), "d": (0, 1),
 
 
 def growth(make: Callable[[int], Any]) -> str:
-    """The parameters as a polynomial of t and d, fitted to counts at nine sizes, which it must meet exactly.
+    """Returns the number of parameters as a polynomial of t and d, which fits counts at nine sizes exactly.
 
-    Raises: ValueError where no polynomial of second degree does.
+    Raises: ValueError if no polynomial of second degree does.
     """
     sizes = list(itertools.product((16, 32, 64), (16, 48, 64)))
     counts = np.array([count(make, t, d) for t, d in sizes], np.float64)
@@ -128,7 +128,7 @@ def growth(make: Callable[[int], Any]) -> str:
     scale = terms.max(axis=0)
     coefficients = np.round(np.linalg.lstsq(terms / scale, counts)[0] / scale, 4)
     if not np.array_equal(terms @ coefficients, counts):
-        raise ValueError(f"parameters {counts.tolist()} at sizes {sizes} are no polynomial; fit another law")
+        raise ValueError(f"parameters {counts.tolist()} at sizes {sizes} fit no polynomial; fit another law")
     written = ""
     for name, c in zip(POWERS, coefficients, strict=True):
         if c:
@@ -138,27 +138,27 @@ def growth(make: Callable[[int], Any]) -> str:
 
 
 def symmetries(function: Callable[[Array], Array], x: Array) -> dict[str, float]:
-    """How far y(move(x)) is from move(y(x)), as a share of y, for three ways to move the tokens.
+    """Returns the distance of y(move(x)) from move(y(x)), as a share of y, for three ways to move the tokens.
 
     "translation" moves tokens with zeros at both ends, and compares the places that both results have.
     """
     inside, order = x.at[:EDGE].set(0).at[-EDGE:].set(0), np.random.default_rng(2).permutation(len(x))
     shift = partial(jnp.roll, shift=EDGE - 1, axis=0)
     moves = {"translation": (shift, inside), "cyclic": (shift, x), "permutation": (lambda a: a[order], x)}
-    found = {}
+    distances = {}
     for name, (move, tokens) in moves.items():
         y = function(tokens)
-        first = EDGE - 1 if name == "translation" else 0
-        found[name] = float(jnp.linalg.norm((function(move(tokens)) - move(y))[first:]) / jnp.linalg.norm(y))
-    return found
+        error = (function(move(tokens)) - move(y))[EDGE - 1 if name == "translation" else 0 :]
+        distances[name] = float(jnp.linalg.norm(error) / jnp.linalg.norm(y))
+    return distances
 
 
 def operations(make: Callable[[int], Any]) -> dict[str, float]:
-    """Floating-point operations of the compiled program, and the power of t with which they grow.
+    """Returns the compiled program's floating-point operations, and the power of t with which they grow.
 
     Raises: ValueError for a program with a loop, of which only one round would be counted.
     """
-    found = []
+    counts = []
     for t in (MANY, 2 * MANY):
         x = jnp.zeros((1, t, WIDE))
         layer = make(t)
@@ -166,13 +166,13 @@ def operations(make: Callable[[int], Any]) -> dict[str, float]:
         compiled = jax.jit(layer.apply).lower(params, x).compile()
         if " while(" in (compiled.as_text() or ""):
             raise ValueError(f"the program for t={t} has a loop, whose rounds cannot be counted; make t less")
-        found.append(float((compiled.cost_analysis() or {}).get("flops", 0.0)))
-    power = math.log2(found[1] / found[0]) if found[0] else 0.0
-    return {"operations": found[0], "power_of_t": power}
+        counts.append(float((compiled.cost_analysis() or {}).get("flops", 0.0)))
+    power = math.log2(counts[1] / counts[0]) if counts[0] else 0.0
+    return {"operations": counts[0], "power_of_t": power}
 
 
 def weights(make: Callable[[int], Any]) -> np.ndarray:
-    """What the layer's one head applies to the values of its tokens, at the same x: (t, t)."""
+    """Returns the weights (t, t) of the layer's single head, at the same x."""
     layer, x = make(T), example(T, D)[None]
     return np.asarray(attention_weights(layer, layer.init(jax.random.key(0), x), x)[0, 0])
 

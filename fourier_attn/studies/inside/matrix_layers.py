@@ -19,7 +19,7 @@ T, D = 16, 8  # tokens and features
 
 
 class Plain(NamedTuple):
-    """A layer that is no mixer: the shapes of its parameters at width d, and a function of them and x."""
+    """A layer other than a mixer: the shapes of its parameters at width d, and a function of them and x."""
 
     shapes: Callable[[int], dict[str, tuple[int, ...]]]
     function: Callable[[dict[str, Array], Array], Array]
@@ -42,7 +42,7 @@ def _convolve(p: dict[str, Array], x: Array) -> Array:
 
 
 def convolution(taps: int) -> Plain:
-    """Of neurons, as in a CNN: each tap is a matrix of features."""
+    """Returns a convolution as in a CNN: each tap is a matrix of features."""
     return Plain(lambda d: {"kernel": (taps, d, d), "bias": (d,)}, _convolve)
 
 
@@ -56,7 +56,7 @@ def _mlp_shapes(d: int) -> dict[str, tuple[int, ...]]:
 
 
 def mixer(name: str, t: int, **options: Any) -> Any:
-    """One for sequences of t tokens."""
+    """Returns a mixer for sequences of t tokens."""
     stores = dict.fromkeys(named(MIXERS[name], POSITIONS), t)
     return MIXERS[name](**stores, **options)
 

@@ -21,23 +21,23 @@ NONE = 1e-4  # a relative residual that is float32 rounding, in layers with a so
 
 
 def packed(matrix: np.ndarray) -> str:
-    """A square matrix in 255 levels; one in a hundred of its entries other than 0 is beyond the last one."""
+    """Packs a square matrix in 255 levels; one in a hundred of its nonzero entries is clipped."""
     high = np.percentile(np.abs(matrix[matrix != 0]), 99)
     levels = np.round(127 * np.clip(matrix / high, -1, 1)).astype(np.int8)
     return base64.b64encode(zlib.compress(levels.tobytes(), 9)).decode()
 
 
 def unpacked(text: str) -> np.ndarray:
-    """The matrix that was packed, from -1 to 1."""
+    """Returns a packed matrix, from -1 to 1."""
     levels = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int8)
     return levels.reshape(math.isqrt(levels.size), -1) / 127
 
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """The matrices, token by token, and weights over tokens: blue below zero, red above.
+    """Plots the matrices, token by token, and weights over tokens: blue below zero, red above.
 
-    Each has its own scale, which ends where one in a hundred of its entries other than 0 is larger.
+    Each has its own scale, which clips one in a hundred of its nonzero entries.
     """
     rows = document["rows"]
     pictures = [
@@ -60,7 +60,7 @@ def plot(document: dict[str, Any]) -> Figure:
 
 @style.styled()
 def plot_layer(document: dict[str, Any], layer: str) -> Figure:
-    """Of one layer its matrix and, where it averages, its weights."""
+    """Plots one layer's matrix and, if it averages, its weights."""
     (row,) = [row for row in document["rows"] if row["layer"] == layer]
     pictures = {f"{T} tokens of {D} features": row["matrix"]}
     pictures |= {f"weights over {T} tokens": row["weights"]} if "weights" in row else {}
@@ -75,7 +75,7 @@ def plot_layer(document: dict[str, Any], layer: str) -> Figure:
 
 
 def _scale(figure: Figure, panels: Iterable[Axes], **look: Any) -> None:
-    """The colours, as shares of the scale that each panel has for itself."""
+    """Adds the colour bar, in shares of each panel's own scale."""
     bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), style.DIVERGING), ax=list(panels), **look)
     bar.set_label("entries, as a share of the panel's\n99th percentile of those that are not 0")
     bar.set_ticks([-1, 0, 1], labels=["-1 or less", "0", "1 or more"])
@@ -90,6 +90,6 @@ def _show(axes: Axes, matrix: str, title: str) -> None:
 
 
 def structures(row: dict[str, Any]) -> list[str]:
-    """Those that the matrix has, without what follows: a circulant matrix is Toeplitz, too."""
+    """Returns the structures of the matrix, without implied ones: a circulant matrix is Toeplitz, too."""
     held = [name for name, residual in row["residuals"].items() if residual < structure.SAME]
     return [name for name in held if not (name == "Toeplitz" and "circulant" in held)]

@@ -1,4 +1,4 @@
-"""How free queries and keys are: python -m fourier_attn.studies.inside.query_keys --workdir=runs/NAME
+"""Measures the freedom of queries and keys: python -m fourier_attn.studies.inside.query_keys --workdir=RUN
 
 A head sees tokens through q_i . k_j = x_i^T M x_j alone, with one matrix M for each head (the identity at the
 head of ops/circular.py). For every layer and head of a trained run, of attention or circular attention:
@@ -6,7 +6,7 @@ the parameters of queries and keys, the degrees of freedom of M that they reach,
 
     exp(-sum_i p_i log p_i)    with p_i = s_i / sum_j s_j of its singular values s    (Roy, Vetterli 2007)
 
-The file stands in the run's directory, and is called query_keys.json.
+Writes query_keys.json into the run's directory.
 """
 
 import math
@@ -44,8 +44,8 @@ def main() -> None:
         )
     rows = []
     for layer in range(config.model.depth):
-        found = HEADS[mixer["name"]](params["encoder"][f"block_{layer}"]["mixer"], mixer, d)
-        rows += [{"layer": layer, "head": head, **facts} for head, facts in enumerate(found)]
+        heads = HEADS[mixer["name"]](params["encoder"][f"block_{layer}"]["mixer"], mixer, d)
+        rows += [{"layer": layer, "head": head, **facts} for head, facts in enumerate(heads)]
     path = directory / paths.given(f"{flags.FLAGS.out}.json")
     setting = f"{directory.name}: {mixer['name']}, d = {d}, {config.model.depth} layers"
     networks = [{"run": directory.name, "weights": weights_digest(params)}]
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
-    """M = W_q W_k^T, of rank k at most: such matrices have 2 d k - k^2 degrees of freedom."""
+    """Describes M = W_q W_k^T of rank at most k; such matrices have 2 d k - k^2 degrees of freedom."""
     query, key = (np.asarray(params[name]["kernel"], np.float64) for name in ("query", "key"))
     k = query.shape[-1]
     return [
@@ -66,14 +66,14 @@ def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str
 
 
 def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
-    """M = C_q^T C_k; its degrees of freedom are the rank of its derivative by both kernels."""
+    """Describes M = C_q^T C_k; its degrees of freedom are the rank of its derivative by both kernels."""
     shape = tuple(mixer["shape"] or ()) or None
     taps = params["query"].shape[1:]
     units = jnp.eye(math.prod(taps)).reshape(-1, *taps)  # kernels of one tap each
     correlate = partial(circular_correlate, shape=shape, boundary=mixer["boundary"], method="direct")
     each = np.asarray(correlate(jnp.eye(d), units), np.float64)  # of each feature: zeros and ones, exact
 
-    found = []
+    heads = []
     for query, key in zip(params["query"], params["key"], strict=True):
         kernels = [np.asarray(kernel, np.float64).ravel() for kernel in (query, key)]
         queries, keys = (np.einsum("irf,r->if", each, kernel) for kernel in kernels)
@@ -81,8 +81,8 @@ def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str,
         change = np.concatenate([by_query, by_key], -1).reshape(d * d, -1)
         squares = np.linalg.eigvalsh(change.T @ change)  # of the singular values
         freedom = int(np.sum(squares > FREE**2 * squares.max()))
-        found.append(described(queries @ keys.T, 2 * len(units), freedom))
-    return found
+        heads.append(described(queries @ keys.T, 2 * len(units), freedom))
+    return heads
 
 
 HEADS = {"attention": attention_heads, "circular": circular_heads}
@@ -93,7 +93,7 @@ def described(matrix: np.ndarray, parameters: int, freedom: int) -> dict[str, in
 
 
 def effective_rank(matrix: np.ndarray) -> float:
-    """The exponential of the entropy of its singular values: n for an identity, 1 for an outer product."""
+    """Returns the exponential of the singular values' entropy: n for an identity, 1 for an outer product."""
     values = np.linalg.svd(matrix, compute_uv=False)
     shares = values[values > 0] / values.sum()
     return float(np.exp(-np.sum(shares * np.log(shares))))

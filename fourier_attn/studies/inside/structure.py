@@ -1,4 +1,4 @@
-"""What a matrix between tokens looks like: rank, distinct entries, structure, each by a residual.
+"""Rank, distinct entries and structure of a matrix between tokens, each by a residual.
 
 A matrix here has four axes (t, d, t, d): output token and feature, input token and feature. Residuals are the
 largest deviation over the largest entry.
@@ -12,33 +12,33 @@ SAME = 1e-5  # of the largest: float32 rounding of sums of some hundred products
 
 
 def residual(a: np.ndarray, b: np.ndarray, scale: np.ndarray) -> float:
-    """How far a is from b, as a share of the largest entry of `scale`."""
+    """Returns the largest difference of a and b, as a share of the largest entry of `scale`."""
     return float(np.max(np.abs(a - b), initial=0.0) / np.abs(scale).max())
 
 
 def toeplitz(matrix: np.ndarray) -> float:
-    """J[i + 1, j + 1] = J[i, j] for all pairs of tokens that there are."""
+    """Returns the residual of J[i + 1, j + 1] = J[i, j], for all pairs of tokens inside."""
     return residual(matrix[1:, :, 1:], matrix[:-1, :, :-1], matrix)
 
 
 def circulant(matrix: np.ndarray) -> float:
-    """J[i + 1, j + 1] = J[i, j], the first token being the one after the last."""
+    """Returns the residual of J[i + 1, j + 1] = J[i, j], where the first token follows the last."""
     return residual(np.roll(matrix, (1, 1), (0, 2)), matrix, matrix)
 
 
 def diagonal(matrix: np.ndarray) -> float:
-    """J[i, j] = 0 for i != j: tokens do not meet."""
-    apart = ~np.eye(len(matrix), dtype=bool)[:, None, :, None]
-    return residual(matrix * apart, np.zeros(()), matrix)
+    """Returns the residual of J[i, j] = 0 for i != j: tokens are not mixed."""
+    others = ~np.eye(len(matrix), dtype=bool)[:, None, :, None]
+    return residual(matrix * others, np.zeros(()), matrix)
 
 
 def symmetric(matrix: np.ndarray) -> float:
-    """J^T = J, features included."""
+    """Returns the residual of J^T = J, features included."""
     return residual(matrix.transpose(2, 3, 0, 1), matrix, matrix)
 
 
 def permutation(matrix: np.ndarray) -> float:
-    """One entry of each row and of each column is 1, all others are 0."""
+    """Returns the residual of a permutation: one entry of each row and column is 1, all others are 0."""
     flat = square(matrix)
     ones = np.zeros_like(flat)
     ones[np.arange(len(flat)), np.abs(flat).argmax(axis=1)] = 1
@@ -56,19 +56,19 @@ STRUCTURES: Mapping[str, Callable[[np.ndarray], float]] = {
 
 
 def square(matrix: np.ndarray) -> np.ndarray:
-    """(t d, t d): rows are outputs, token by token."""
+    """Returns the matrix (t d, t d) whose rows are outputs, token by token."""
     rows = matrix.shape[0] * matrix.shape[1]
     return matrix.reshape(rows, -1)
 
 
 def rank(flat: np.ndarray) -> int:
-    """Singular values above `SAME` of the largest."""
+    """Counts the singular values above `SAME` times the largest."""
     values = np.linalg.svd(flat, compute_uv=False)
     return int(np.sum(values > SAME * values[0]))
 
 
 def products(matrix: np.ndarray) -> int:
-    """The least n with J = sum_n T_n (x) F_n, each a matrix of tokens times one of features.
+    """Returns the least n with J = sum_n T_n (x) F_n, each a matrix of tokens times one of features.
 
     It is the rank of J with its axes in the order (i, j), (p, q); 1 for a matrix over tokens as in y = T x F.
     """
@@ -77,6 +77,6 @@ def products(matrix: np.ndarray) -> int:
 
 
 def distinct(matrix: np.ndarray) -> int:
-    """How many different entries there are; those closer than `SAME` / 10 of the largest count as one."""
+    """Counts the different entries; those closer than `SAME` / 10 of the largest count as one."""
     values = np.sort(matrix.ravel())
     return 1 + int(np.sum(np.diff(values) > SAME / 10 * np.abs(values).max()))

@@ -1,4 +1,4 @@
-"""The service through which processes find each other, in a process of its own beside process 0.
+"""The service through which processes find each other, in a separate process on the machine of process 0.
 
 Where the service ends, JAX ends the processes that use it, with a C++ stack. Here it outlives process 0 until
 the others have noticed, each of which then ends with a message.
@@ -35,7 +35,7 @@ PRIVATE = (
     "clusters.K8sCluster",
 )
 LIBRARY: Any = vars(distributed).get("_jax")  # from which JAX takes its service
-LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # after what it was told; "": process 0 was killed
+LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # by its last message; "": process 0 was killed
 
 
 class Service:
@@ -49,7 +49,7 @@ class Service:
 
     def __init__(self, address: str, processes: int, **options: Any):
         order = json.dumps([address, processes, options])
-        # -P: modules beside this file have names of the standard library's
+        # -P: some modules in this folder have names of the standard library's
         self.child = subprocess.Popen(
             [sys.executable, "-P", __file__, order],
             stdin=subprocess.PIPE,
@@ -101,7 +101,7 @@ def launched() -> int:
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """Inside `with`, a service that JAX starts is one of these."""
+    """Lets JAX start this service instead of its own, inside `with`."""
     own = LIBRARY.get_distributed_runtime_service
     LIBRARY.get_distributed_runtime_service = Service
     try:

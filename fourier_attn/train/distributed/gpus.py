@@ -1,4 +1,4 @@
-"""Which of a node's GPUs are this process's, where SLURM or Open MPI has started it."""
+"""Chooses this process's GPUs among those of its node, where SLURM or Open MPI has started it."""
 
 import os
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ def share(environment: Mapping[str, str] = os.environ) -> list[int] | None:
 
     Returns [] for all that it sees; None where that is said elsewhere (JAX_LOCAL_DEVICE_IDS), or not known.
     """
-    found = None if environment.get("JAX_LOCAL_DEVICE_IDS") else _place(environment)
-    if found is None:
+    place = None if environment.get("JAX_LOCAL_DEVICE_IDS") else _place(environment)
+    if place is None:
         return None
-    index, processes = found
+    index, processes = place
     seen = next((len(value.split(",")) for name in VISIBLE if (value := environment.get(name))), 0)
     here = int(environment.get("SLURM_GPUS_ON_NODE", "0"))
     if processes == 1 or 0 < seen * processes <= here:  # SLURM shows each process its own alone
@@ -28,7 +28,7 @@ def share(environment: Mapping[str, str] = os.environ) -> list[int] | None:
 
 
 def _place(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """Which process of this node this is, of how many; None where nothing says it."""
+    """Returns this process's index on its node and the number of processes there; None if unknown."""
     try:
         if "SLURM_LOCALID" in environment:
             tasks, nodes = (int(environment[f"SLURM_STEP_NUM_{name}"]) for name in ("TASKS", "NODES"))

@@ -42,7 +42,7 @@ def neighbours() -> int:
 
 @contextlib.contextmanager
 def joined(address: str | None = None, count: int | None = None, index: int | None = None) -> Iterator[None]:
-    """Inside `with`, this process is one of several, if there are any.
+    """Joins the other processes of a run, if there are any, for the body of `with`.
 
     SLURM, Open MPI and TPU slices are found by JAX itself; elsewhere the arguments say it, or the variables
     JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID. Where another process ends before its time,
@@ -66,9 +66,9 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
     atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
     try:
         yield
-        _part(watch)
+        _leave(watch)
     except Interrupted:  # in all processes at the same step
-        _part(watch)
+        _leave(watch)
         raise
     except BaseException as error:
         code = command.exit_code(error)
@@ -76,8 +76,8 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
         raise
 
 
-def _part(watch: Watch) -> None:
-    """Leaves when all do."""
+def _leave(watch: Watch) -> None:
+    """Waits for all processes, then leaves with them."""
     barrier(lambda: None)
     watch.stop()
     jax.distributed.shutdown()
@@ -186,9 +186,9 @@ def _detected() -> bool:
 
 
 def _patience() -> tuple[float, int]:
-    """Returns the seconds in which all must come, and the exit code where they do not.
+    """Returns the seconds to wait for all processes, and the exit code if some do not come.
 
-    That is 1, which means that another start may mend it, where the variable says how long: somebody starts
+    The code is 1, which means that a restart may help, if the variable is set: then something starts the
     processes at different times, as in pods.
 
     Raises: ValueError.

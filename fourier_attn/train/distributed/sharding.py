@@ -1,4 +1,4 @@
-"""Which device holds what: a mesh of devices, and where the state and the batches of a run lie on it."""
+"""A mesh of devices, and how the state and the batches of a run are sharded over it."""
 
 import math
 import re
@@ -36,17 +36,17 @@ class Placement(NamedTuple):
     seeds: int = 1
 
     def sharding(self, *spec: str | tuple[str, ...] | None) -> NamedSharding:
-        """Each axis of an array along one axis of `mesh`, or several."""
+        """Returns the sharding with each axis of an array along one axis of `mesh`, or several."""
         names = [(axes,) if isinstance(axes, str) else axes or () for axes in spec]
         parts = [tuple(part for axis in axes for part in self.parts(axis)) for axes in names]
         return NamedSharding(_refined(self.mesh), PartitionSpec(*parts))
 
     def parts(self, axis: str) -> tuple[str, ...]:
-        """The axes of the shardings that make up this one."""
+        """Returns the axes of the refined mesh that make up this one."""
         return tuple(f"{axis}{i}" for i in range(len(primes(self.mesh.shape[axis]))))
 
     def spec(self, shape: tuple[int, ...]) -> PartitionSpec:
-        """Of an array of one network's state: the longest axis that divides is split."""
+        """Returns the partition of an array of one network's state: the longest divisible axis is split."""
         n = self.mesh.shape["fsdp"]
         axes = [i for i, size in enumerate(shape) if size % n == 0]
         if n == 1 or not axes or math.prod(shape) < SMALL:
@@ -55,7 +55,7 @@ class Placement(NamedTuple):
         return PartitionSpec(*("fsdp" if i == longest else None for i in range(longest + 1)))
 
     def state(self, tree: Any) -> Any:
-        """The sharding of each array of a state, of which the shapes are enough."""
+        """Returns the sharding of each array of a state; shapes are enough."""
 
         def of(leaf: Any) -> NamedSharding:
             spec = self.spec(leaf.shape) if self.seeds == 1 else ("seed", *self.spec(leaf.shape[1:]))
@@ -69,7 +69,7 @@ class Placement(NamedTuple):
 
     @property
     def keys(self) -> NamedSharding:
-        """One, or one for each seed."""
+        """Returns the sharding of one key, or of one for each seed."""
         return self.sharding("seed") if self.seeds > 1 else self.sharding()
 
     @property
@@ -85,17 +85,17 @@ class Placement(NamedTuple):
         return jax.tree.map(of, tree, self.state(tree))
 
     def constrain(self, tree: Any) -> Any:
-        """Inside a jitted function: the state as it is to lie."""
+        """Constrains the state to its sharding, inside a jitted function."""
         return jax.lax.with_sharding_constraint(tree, self.state(tree))
 
     def gather(self, params: Any) -> Any:
-        """Inside the step of one network: all parameters on every device."""
+        """Replicates all parameters on every device, inside the step of one network."""
         if self.mesh.shape["fsdp"] == 1:
             return params
         return jax.tree.map(lambda p: jax.lax.with_sharding_constraint(p, self.replicated), params)
 
     def scatter(self, grads: Any) -> Any:
-        """Inside the step of one network: gradients where their parameters lie."""
+        """Shards gradients like their parameters, inside the step of one network."""
         if self.mesh.shape["fsdp"] == 1:
             return grads
         return jax.tree.map(
@@ -103,7 +103,7 @@ class Placement(NamedTuple):
         )
 
     def shard_batch(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
-        """A batch, of which every process has all rows and keeps its own."""
+        """Shards a batch, of which every process has all rows and keeps its own."""
         if self.mesh.size == 1:
             return batch  # which the step itself puts where its state is, in less time
         if jax.process_count() == 1:
@@ -116,7 +116,7 @@ class Placement(NamedTuple):
         return {name: own(array) for name, array in batch.items()}
 
     def highest(self, value: int) -> jax.Array:
-        """The highest of the processes' values. Nothing waits until it is read."""
+        """Returns the highest of the processes' values, without waiting for them."""
         ours = np.full(self.mesh.devices.size, value, np.int32)  # of which each device takes one
         everywhere = self.sharding(AXES)
         values = jax.make_array_from_callback(ours.shape, everywhere, lambda index: ours[index])
@@ -129,15 +129,15 @@ class Placement(NamedTuple):
 
 @lru_cache
 def _refined(mesh: Mesh) -> Mesh:
-    """The same devices in the same order, along an axis for each prime factor of each axis."""
+    """Returns the same devices in the same order, with an axis for each prime factor of each axis."""
     factors = {axis: primes(size) for axis, size in mesh.shape.items()}
-    names = [f"{axis}{i}" for axis, found in factors.items() for i in range(len(found))]
-    shape = [factor for found in factors.values() for factor in found]
+    names = [f"{axis}{i}" for axis, sizes in factors.items() for i in range(len(sizes))]
+    shape = [factor for sizes in factors.values() for factor in sizes]
     return Mesh(mesh.devices.reshape(shape), names)
 
 
 def primes(n: int) -> list[int]:
-    """The prime factors of n in rising order, as often as they divide it; [1] for 1."""
+    """Returns the prime factors of n in rising order, with their multiplicities; [1] for 1."""
     factors, factor = [], 2
     while n > 1:
         if n % factor == 0:
@@ -173,7 +173,7 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
     if not mesh:
         seed = math.gcd(seeds, devices)
         return {"seed": seed, "data": math.gcd(rows, devices // seed), "fsdp": 1}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for part in mesh.split(","):
         match = re.fullmatch(r"\s*(seed|data|fsdp)\s*=\s*([1-9]\d{0,5})\s*", part)
         if not match:
@@ -181,32 +181,32 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
                 f"train.mesh={mesh!r} cannot be read; write it like 'data=4,fsdp=2', with the axes "
                 f"{', '.join(AXES)}"
             )
-        if match[1] in found:
+        if match[1] in counts:
             raise ValueError(f"train.mesh={mesh!r} names {match[1]} twice")
-        found[match[1]] = int(match[2])
-    found = {axis: found.get(axis, 1) for axis in AXES}
-    if math.prod(found.values()) != devices:
+        counts[match[1]] = int(match[2])
+    counts = {axis: counts.get(axis, 1) for axis in AXES}
+    if math.prod(counts.values()) != devices:
         raise ValueError(
-            f"train.mesh={mesh!r} asks for {math.prod(found.values())} devices, and there are {devices}; "
+            f"train.mesh={mesh!r} asks for {math.prod(counts.values())} devices, and there are {devices}; "
             "change it, or leave it empty"
         )
-    if seeds % found["seed"]:
-        raise ValueError(f"train.mesh={mesh!r}: seed={found['seed']} must divide train.seeds={seeds}")
-    if rows % (found["data"] * found["fsdp"]):
+    if seeds % counts["seed"]:
+        raise ValueError(f"train.mesh={mesh!r}: seed={counts['seed']} must divide train.seeds={seeds}")
+    if rows % (counts["data"] * counts["fsdp"]):
         raise ValueError(
             f"train.mesh={mesh!r}: the {rows} rows of a (micro-)batch do not divide by data x fsdp = "
-            f"{found['data'] * found['fsdp']}; change data.batch"
+            f"{counts['data'] * counts['fsdp']}; change data.batch"
         )
-    return found
+    return counts
 
 
 def here(seeds: int = 1) -> Placement:
-    """Everything on the first device of this process."""
+    """Places everything on the first device of this process."""
     return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
 
 
 def place(settings: Any, batch: int) -> Placement:
-    """The placement of a run on the devices that there are.
+    """Returns the placement of a run on the available devices.
 
     Args:
       settings: `config.train`.
@@ -214,12 +214,12 @@ def place(settings: Any, batch: int) -> Placement:
     Raises: ValueError as `sizes`; and where a process would have nothing to do.
     """
     devices, rows = jax.devices(), batch // settings.accumulate
-    found = sizes(settings.mesh, settings.seeds, rows, len(devices))
-    used = math.prod(found.values())
+    mesh = sizes(settings.mesh, settings.seeds, rows, len(devices))
+    used = math.prod(mesh.values())
     if used < len(devices) and jax.process_count() > 1:
         raise ValueError(
             f"a (micro-)batch of {rows} rows does not divide by the {len(devices)} devices of "
             f"{jax.process_count()} processes; change data.batch"
         )
-    shape = tuple(found[axis] for axis in AXES)
+    shape = tuple(mesh[axis] for axis in AXES)
     return Placement(Mesh(np.array(devices[:used]).reshape(shape), AXES), settings.seeds)

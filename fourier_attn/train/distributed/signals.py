@@ -15,7 +15,7 @@ MAY_BE_IGNORED = (signal.SIGHUP, *NOTICES)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The run was told to stop by a signal and has saved its state."""
+    """A signal has stopped the run, which has saved its state."""
 
     def __init__(self, signum: int):
         super().__init__(signum)

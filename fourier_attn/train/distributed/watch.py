@@ -30,7 +30,10 @@ class Watch:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def beat(self) -> None:
-        """Tells the others, and reads what they tell. A process that cannot do that any more is not heard."""
+        """Publishes this process's sign of life, and reads those of the others.
+
+        A process that can no longer do that counts as lost for the others.
+        """
         seen: dict[int, tuple[str, int]] = dict.fromkeys(self.others, ("", 0))
         for number in itertools.count():
             if self.stopped.wait(BEAT_S):
@@ -62,11 +65,11 @@ class Watch:
                 self.lost(f"process 0 has not answered for {SILENCE * BEAT_S:.0f} s", answers=False)
 
     def lost(self, what: str, code: int = 1, answers: bool = True) -> None:
-        """Ends this process; the others are told, if the table answers."""
+        """Ends this process; lets the others know, if the table answers."""
         if not self.stopped.is_set():
             if answers:
                 self.leave(what, code)
-            cure = "; the run can go on from its last checkpoint: give --workdir again" if code == 1 else ""
+            cure = "; to resume the run from its last checkpoint, give --workdir again" if code == 1 else ""
             end(what + cure, code)
 
     def leave(self, reason: str, code: int) -> None:
@@ -79,7 +82,7 @@ class Watch:
         dismiss("leave")
 
     def stop(self) -> None:
-        """All processes are done."""
+        """Stops watching, since all processes have finished."""
         self.stopped.set()
         self.beating.join()
 

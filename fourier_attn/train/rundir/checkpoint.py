@@ -49,8 +49,8 @@ class CheckpointId(NamedTuple):
 def checkpoint_ids(workdir: Path) -> list[CheckpointId]:
     """Returns the complete checkpoints of a run, the newest first."""
     directory = workdir / "checkpoints"
-    found = directory.iterdir() if directory.is_dir() else ()
-    matches = [CHECKPOINT_ID.fullmatch(path.name) for path in found if path.is_dir()]
+    entries = directory.iterdir() if directory.is_dir() else ()
+    matches = [CHECKPOINT_ID.fullmatch(path.name) for path in entries if path.is_dir()]
     return sorted((_parse(m) for m in matches if m), reverse=True)
 
 
@@ -62,14 +62,14 @@ class Checkpoints:
     """Keeps the newest checkpoint of a run and two regular ones, in `workdir/checkpoints/STEP`.
 
     Saving is asynchronous and atomic: a checkpoint has its name once it is whole. An older one is removed
-    after the files of the newer ones are on the disk, which Orbax itself does not see to. Beside the arrays
-    stands the SHA-256 sum of each, which is compared when they are restored: Orbax itself restores flipped
-    bits without a word. Of several processes each writes and reads the parts that it holds, and what one of
-    them finds damaged is damaged for all.
+    after the files of the newer ones are on the disk, which Orbax itself does not ensure. The SHA-256 sum of
+    each array is saved, too, and compared when it is restored: Orbax itself restores flipped bits silently.
+    Of several processes each writes and reads the parts that it holds. If one of them finds a checkpoint
+    damaged, all of them skip it.
 
     Args:
-      read_only: nothing is created, renamed or cleaned up, so that a run that goes on is not disturbed; and
-        this process reads by itself, whatever others do.
+      read_only: nothing is created, renamed or cleaned up, so that an active run is not disturbed; and this
+        process reads by itself, whatever others do.
     """
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
@@ -169,8 +169,8 @@ class Checkpoints:
         return work() if self.read_only else processes.barrier(work)
 
     def _names(self) -> list[CheckpointId]:
-        found = self._from_primary(lambda: [str(name) for name in checkpoint_ids(self.directory.parent)])
-        return [_parse(match) for match in map(CHECKPOINT_ID.fullmatch, found) if match]
+        names = self._from_primary(lambda: [str(name) for name in checkpoint_ids(self.directory.parent)])
+        return [_parse(match) for match in map(CHECKPOINT_ID.fullmatch, names) if match]
 
     def _read(
         self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
@@ -258,7 +258,7 @@ class Checkpoints:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Orbax reports a failing disk by ValueError, which is for what a user gave. Raises: OSError instead."""
+    """Raises OSError where Orbax reports a failing disk by ValueError, which here means a user's mistake."""
     try:
         yield
     except ValueError as error:

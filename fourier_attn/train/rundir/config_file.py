@@ -92,8 +92,8 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
     }
     mixers = {config.model.mixer.name, *config.model.others}
     names = {"mixers": mixers, "tasks": {config.data.task}, "optimizers": {config.optim.name}}
-    if found := plugins.record(names):
-        facts |= {"plugins": found, "metric": task_of(config.data).metrics[0]}
+    if recorded := plugins.record(names):
+        facts |= {"plugins": recorded, "metric": task_of(config.data).metrics[0]}
     write_record(workdir, facts)
 
 
@@ -102,7 +102,7 @@ def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Co
 
     Args:
       devices: files of measured devices that have moved, by their knobs.
-    Raises: ValueError where there is no config.json, or it cannot be read.
+    Raises: ValueError if config.json is missing, or cannot be read.
     """
     facts = record(workdir)
     try:
@@ -129,7 +129,7 @@ def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Co
 def as_written(workdir: Path) -> tuple[dict[str, Any], str]:
     """Returns a run's knobs by their full names, and the metric that counts; runs no plug-in's code.
 
-    Raises: ValueError where there is no config.json, or it cannot be read.
+    Raises: ValueError if config.json is missing, or cannot be read.
     """
     facts = record(workdir)
     if not facts.get("plugins"):

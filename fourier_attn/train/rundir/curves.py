@@ -23,13 +23,13 @@ def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = No
 
 @style.styled()
 def plot(lines: Lines, name: str = "accuracy", chance: float | None = None, title: str = "") -> Figure:
-    """One of the metrics, and loss, of train and validation by epoch.
+    """Plots one of the metrics, and the loss, of training and validation by epoch.
 
     Args:
-      lines: of metrics.jsonl.
-      name: of the metric that chooses the best epoch, which is marked.
-      chance: what guessing gets.
-      title: of both panels.
+      lines: lines of metrics.jsonl.
+      name: the metric that chooses the best epoch, which is marked.
+      chance: the metric of guessing.
+      title: title of both panels.
     """
     epochs = [line for line in lines if line["epoch"] == int(line["epoch"])]
     losses = [key for key in epochs[0] if key.endswith("loss")] if epochs else []
@@ -49,7 +49,7 @@ def plot(lines: Lines, name: str = "accuracy", chance: float | None = None, titl
 
 
 def _points(metric: str, split: str, lines: Lines) -> list[tuple[float, float, float]]:
-    """Epoch, value and deviation over seeds."""
+    """Returns epoch, value and deviation over seeds of each line that has the metric."""
     return [
         (float(line["epoch"]), float(line[metric]), float(line.get(f"{metric}_std", 0.0)))
         for line in lines

@@ -80,7 +80,7 @@ def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterabl
         changes = _describe({name: differing[name] for name in refused})
         raise ValueError(
             f"workdir={workdir} began with other {' and '.join(refused)} ({changes}), so that the run "
-            "would not be the one that was begun; restore them, or go on with "
+            "would not be the one that was begun; restore them, or continue with "
             f"--allow_drift={','.join(refused)}"
         )
     return sorted(differing)

@@ -22,7 +22,7 @@ class Writer:
 
     Args:
       step: lines of later steps are dropped, and what was read from test sets.
-      closed: whether the validation at `step` is behind the run; if not, its lines are dropped, too.
+      closed: whether the validation at `step` is finished; if not, its lines are dropped, too.
     """
 
     def __init__(self, workdir: Path, step: int, closed: bool = True):
@@ -84,12 +84,12 @@ def read_lines(workdir: Path) -> list[dict[str, Any]]:
             try:
                 values = json.loads(line)
                 if type(values["step"]) is not int or not isinstance(values["split"], str):
-                    raise ValueError("its step is no whole number, or its split no name")
+                    raise ValueError("its step is not a whole number, or its split is not a name")
                 if type(values["epoch"]) not in (int, float) or not math.isfinite(values["epoch"]):
-                    raise ValueError("its epoch is no number")
+                    raise ValueError("its epoch is not a number")
                 complete.append(values)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
-                    f"{path}, line {number} is damaged ({error}); mend it or move it away"
+                    f"{path}, line {number} is damaged ({error}); fix it or move it away"
                 ) from error
     return complete

@@ -1,9 +1,9 @@
 """Compiled programs, kept for the next start: in `.fourier_attn` of the data directory, if that is safe.
 
-A compiled program is code. So it is read only from a folder that nobody but this user and root can change, or
-put another one in the place of: the folders above it are checked as well. Else the user's own cache directory
-is used. The name of the folder tells this machine and the number that its file system gave to the folder
-above: one that came with somebody's data or run has another number, and is not looked at.
+A compiled program is code. It is read only from a folder that nobody but this user and root can change or
+replace; the folders above it are checked as well. If there is none, the user's own cache directory is used.
+The folder's name is a hash of this machine and of the inode of the folder above, so a folder that came with
+somebody's data or run is ignored.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path 
     """Returns where programs are kept, by the `data` part of the configuration; None if nowhere is safe.
 
     Args:
-      say: is told why it is not the data directory.
+      say: gets the reason if it is not the data directory.
     """
     data, own = kept.root(config).resolve(), _own_cache()
     if not data.is_dir():
@@ -34,10 +34,10 @@ def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path 
         return place
     with contextlib.suppress(OSError):
         own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = _private(own)
-    where = f"in {own}" if isinstance(found, Path) else f"nowhere ({found})"
+    place = _private(own)
+    where = f"in {own}" if isinstance(place, Path) else f"nowhere ({place})"
     say(f"compiled programs are kept {where}, not in the data directory: {place}")
-    return found if isinstance(found, Path) else None
+    return place if isinstance(place, Path) else None
 
 
 def _own_cache() -> Path:
@@ -68,7 +68,7 @@ def _private(above: Path) -> Path | str:
 
 
 def _machine() -> str:
-    """What a program that was compiled for its processor is for."""
+    """Returns the versions and the processor for which a program is compiled."""
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.exists() else []
     kind = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2]
@@ -81,23 +81,23 @@ def _tidy(place: Path) -> None:
         if not _whole(path):
             path.unlink(missing_ok=True)
     files = [(path, path.stat()) for path in _files(place)]
-    size = sum(found.st_size for _, found in files)
+    size = sum(stat.st_size for _, stat in files)
     if size <= MOST:
         return
-    for path, found in sorted(files, key=lambda item: item[1].st_mtime_ns):
+    for path, stat in sorted(files, key=lambda item: item[1].st_mtime_ns):
         path.unlink(missing_ok=True)
-        size -= found.st_size
+        size -= stat.st_size
         if size <= MOST / 2:
             return
 
 
 def _files(place: Path) -> list[Path]:
-    """The programs; on GPUs JAX puts a folder beside them."""
+    """Returns the files of programs; on GPUs JAX puts a folder next to them."""
     return [path for path in place.iterdir() if path.is_file()]
 
 
 def _whole(path: Path) -> bool:
-    """Whether a program, as JAX packs it by zlib, can be unpacked to its end; packed otherwise, it counts."""
+    """Returns whether a program can be unpacked to its end by zlib; True for another format."""
     unpacking = zlib.decompressobj()
     with path.open("rb") as file:
         packed = file.read(4)

@@ -32,9 +32,7 @@ def check(workdir: Path, config: Config) -> None:
     if not (workdir / "config.json").exists():
         there = {path.name for path in workdir.iterdir()}
         if there - {LOCK, *EARLY} or (there and LOCK not in there):
-            raise ValueError(
-                f"workdir={workdir} holds files but no config.json, so it is no run's; name a new directory"
-            )
+            raise ValueError(f"workdir={workdir} holds files but no config.json; name a new directory")
         return
     if changes := differing(workdir, config):
         listed = "; ".join(f"{key} is {a!r} there, {b!r} now" for key, (a, b) in [*changes.items()][:5])
