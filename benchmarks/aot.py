@@ -164,8 +164,8 @@ def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
         sharding = NamedSharding(mesh, spec)
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
 
-    first, *others = arguments
-    return [place(first, PartitionSpec()), *(place(tree, PartitionSpec("data")) for tree in others)]
+    leading, *others = arguments
+    return [place(leading, PartitionSpec()), *(place(tree, PartitionSpec("data")) for tree in others)]
 
 
 def compiled(function: Callable[..., Any], arguments: list[Any], donate: bool = False) -> Row:

@@ -111,13 +111,13 @@ def start(data_dir: Path, run: Path) -> tuple[float, float]:
     return taken, used.ru_utime + used.ru_stime
 
 
-def starts(given: Path) -> list[dict[str, Any]]:
+def starts(options: Path) -> list[dict[str, Any]]:
     taken = {"first start": [], "second start": []}
     for round_ in range(flags.FLAGS.rounds):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "data"
             place.mkdir()
-            (place / "imdb_reviews").symlink_to(given / "imdb_reviews")
+            (place / "imdb_reviews").symlink_to(options / "imdb_reviews")
             for name, values in taken.items():
                 values.append(start(place, Path(folder) / f"{name}{round_}"))
     return [

@@ -41,8 +41,8 @@ def _sources(module: Any) -> dict[str, tuple[str, str]]:
 
 def _find(module: str, name: str) -> Any:
     """Returns what `from module import name` would, for a submodule, too."""
-    found = importlib.import_module(module)
+    loaded = importlib.import_module(module)
     try:
-        return vars(found)[name]
+        return vars(loaded)[name]
     except KeyError:
         return importlib.import_module(f"{module}.{name}")

@@ -81,8 +81,8 @@ def matching(pattern: str) -> list[Path]:
     """Returns the files that a pattern matches, sorted; what exists as it is written is not a pattern."""
     path = given(pattern)
     literal = next(place for place in (path, *path.parents) if place.exists())
-    found = [path] if literal == path else literal.glob(str(path.relative_to(literal)))
-    return sorted(each for each in found if each.is_file())
+    matches = [path] if literal == path else literal.glob(str(path.relative_to(literal)))
+    return sorted(each for each in matches if each.is_file())
 
 
 def exposed(path: Path) -> str:
@@ -91,13 +91,13 @@ def exposed(path: Path) -> str:
     It goes down from the root, so that what has been checked cannot be replaced in the meantime.
     """
     for folder in (*reversed(path.parents), path):
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode):
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode):
             return f"{folder} is a link or a file, not a folder"
-        if found.st_uid not in (0, os.geteuid()):
+        if status.st_uid not in (0, os.geteuid()):
             return f"{folder} belongs to another user"
-        sticky = found.st_mode & stat.S_ISVTX and folder != path  # others cannot rename what is not theirs
-        if found.st_mode & 0o022 and not sticky:
+        sticky = status.st_mode & stat.S_ISVTX and folder != path  # others cannot rename what is not theirs
+        if status.st_mode & 0o022 and not sticky:
             return f"other users can write to {folder}"
     return ""
 

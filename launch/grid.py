@@ -98,10 +98,10 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
     return [check_point(own, point, option(given, "recipe")) for point in chosen]
 
 
-def overrides(given: Sequence[str]) -> list[str]:
+def overrides(options: Sequence[str]) -> list[str]:
     """Returns those of the options that set a knob, each as one word."""
     settings = []
-    for word, following in zip(given, (*given, "--")[1:], strict=True):
+    for word, following in zip(options, (*options, "--")[1:], strict=True):
         if re.match(r"--?(no)?config\.", word):
             separate = "=" not in word and not following.startswith("--")
             settings.append(f"{word}={following}" if separate else word)

@@ -43,12 +43,12 @@ def program(words: Sequence[str]) -> Program:
     """
     if not words:
         raise ValueError("there is nothing to run; give the command's options after --: -- --config=FILE")
-    given = option(words, "workdir")
-    if given == "":
+    workdir_option = option(words, "workdir")
+    if workdir_option == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
-    workdir = paths.given(given or new_workdir(words))
+    workdir = paths.given(workdir_option or new_workdir(words))
     paths.folder(workdir, "workdir")
-    added = () if given else (f"--workdir={workdir}",)
+    added = () if workdir_option else (f"--workdir={workdir}",)
     return Program((sys.executable, "-m", flags.FLAGS.module, *words, *added), workdir)
 
 

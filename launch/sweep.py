@@ -156,10 +156,10 @@ def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None
     left, jobs, queue = list(waiting), {}, cluster.Queue()
     known = {run: cluster.submitted(run.program.output) for run in waiting}
     earlier = [job for numbers in known.values() for job in numbers]
-    while (there := queue.ask(earlier)) is None:
+    while (jobs_known := queue.ask(earlier)) is None:
         time.sleep(ASK)
     for run, numbers in known.items():
-        if going := there & set(numbers):
+        if going := jobs_known & set(numbers):
             jobs[run] = going.pop()
             left.remove(run)
             print(f"{run.program.workdir.name}: is job {jobs[run]} already", flush=True)

@@ -72,14 +72,14 @@ class Task:
         self.child = subprocess.Popen(
             self.command, env=environment, preexec_fn=prepare, start_new_session=self.watched
         )
-        orders, done, abandoned = self.orders_file(folder), 0, 0.0
+        orders, obeyed, abandoned = self.orders_file(folder), 0, 0.0
         while self.running():
             time.sleep(POLL)
-            done = self.obey(orders, done)
+            obeyed = self.obey(orders, obeyed)
             if self.watched and (os.getppid() != parent or not held(self.lock_file(folder))):
                 abandoned = self.abandon(abandoned)
-        ended = self.child.wait()
-        code = ended if ended >= 0 else 128 - ended
+        code = self.child.wait()
+        code = code if code >= 0 else 128 - code
         atomic.write(self.usage_file(folder, rank), json.dumps(usage()) + "\n")
         atomic.write(self.code_file(folder, rank), f"{code}\n")
         if code and not self.watched:

@@ -118,10 +118,10 @@ class Classifier:
         rows, parts = len(arrays[0]), []
         count = self.facts["batch"] or min(MOST, 1 << (rows - 1).bit_length())
         for start in range(0, rows, count):
-            given = [array[start : start + count] for array in arrays]
-            short = count - len(given[0])
-            given = [np.concatenate([array, array[:1].repeat(short, axis=0)]) for array in given]
-            parts.append(np.asarray(self.programs[program].call(*given))[: count - short])
+            inputs = [array[start : start + count] for array in arrays]
+            short = count - len(inputs[0])
+            inputs = [np.concatenate([array, array[:1].repeat(short, axis=0)]) for array in inputs]
+            parts.append(np.asarray(self.programs[program].call(*inputs))[: count - short])
         return np.concatenate(parts)
 
 

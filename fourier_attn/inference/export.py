@@ -47,16 +47,16 @@ def answers(predictor: Predictor) -> Callable[..., jax.Array]:
         raise ValueError("a run of pre-training answers no text; fine-tune it first (init_from)")
     params = jax.tree.map(jnp.asarray, predictor.params)
 
-    def one(params: Any, *given: jax.Array) -> jax.Array:
-        named = dict(zip(("mask", "types"), given[1:], strict=False))
+    def one(params: Any, *inputs: jax.Array) -> jax.Array:
+        named = dict(zip(("mask", "types"), inputs[1:], strict=False))
         draws = {"noise": jax.random.key(0)}
-        outputs = predictor.network.apply({"params": params}, given[0], **named, rngs=draws)
+        outputs = predictor.network.apply({"params": params}, inputs[0], **named, rngs=draws)
         return OBJECTIVES[task.head].answers(outputs)
 
-    def all_seeds(*given: jax.Array) -> jax.Array:
+    def all_seeds(*inputs: jax.Array) -> jax.Array:
         if seeds == 1:
-            return one(params, *given)
-        return jnp.mean(jax.vmap(lambda p: one(p, *given))(params), axis=0)
+            return one(params, *inputs)
+        return jnp.mean(jax.vmap(lambda p: one(p, *inputs))(params), axis=0)
 
     return all_seeds
 
@@ -76,8 +76,8 @@ def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[in
     else:
         kinds = (np.int32, np.bool_, np.int32)
         shapes = {t: [((b, t), kind) for kind in kinds] for t in padded_lengths(config.data)}
-    for length, given in shapes.items():
-        arguments = [jax.ShapeDtypeStruct(shape, kind) for shape, kind in given]
+    for length, inputs in shapes.items():
+        arguments = [jax.ShapeDtypeStruct(shape, kind) for shape, kind in inputs]
         exported[length] = bytes(jax.export.export(function, platforms=platforms)(*arguments).serialize())
     return exported
 
@@ -179,15 +179,15 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    given = flags.FLAGS
-    if not given.workdir or not given.to:
+    options = flags.FLAGS
+    if not options.workdir or not options.to:
         raise ValueError("--workdir and --to are needed, for example --workdir=runs/NAME --to=exported")
-    if given.format == "stablehlo":
+    if options.format == "stablehlo":
         needs_flatbuffers()
-    if given.allow_code:
-        config_file.allow_code(paths.given(given.workdir))
-    note = export(paths.given(given.workdir), paths.given(given.to), given.format, given.platforms)
-    for path in sorted(paths.given(given.to).iterdir()):
+    if options.allow_code:
+        config_file.allow_code(paths.given(options.workdir))
+    note = export(paths.given(options.workdir), paths.given(options.to), options.format, options.platforms)
+    for path in sorted(paths.given(options.to).iterdir()):
         print(f"written: {path} ({path.stat().st_size:,} bytes)")
     if note:
         print(f"note: {note}")

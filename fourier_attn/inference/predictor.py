@@ -256,8 +256,8 @@ def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
     Raises: ValueError for one text, for what has no order, and for tables and arrays of other axes.
     """
     if isinstance(values, str | bytes | Path):
-        what = "file" if isinstance(values, Path) else "text"
-        raise ValueError(f"{name}={values!r:.40} is one {what}; give a list of {what}s")
+        kind = "file" if isinstance(values, Path) else "text"
+        raise ValueError(f"{name}={values!r:.40} is one {kind}; give a list of {kind}s")
     if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
         raise ValueError(f"{name} must be a list, not a {type(values).__name__}; pass a list")
     if (dimensions := getattr(values, "ndim", axes)) not in (1, axes):

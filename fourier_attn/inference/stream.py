@@ -64,9 +64,9 @@ def predict_file(
     scored = None if target == "-" else _metrics_file(target)
     for path in () if scored is None else (paths.given(target), scored):
         if source not in STDIN and _same(paths.given(source), path):
-            what = "" if path == paths.given(target) else f" (its scores, {path.name})"
+            suffix = "" if path == paths.given(target) else f" (its scores, {path.name})"
             raise ValueError(
-                f"--output={target}{what} would overwrite the file of --input; choose another name"
+                f"--output={target}{suffix} would overwrite the file of --input; choose another name"
             )
     predictor = Predictor.load(directory, devices=devices)
     tally = Tally(predictor.task, predictor.config.data.length)
@@ -209,9 +209,9 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
             yield Item(row, *_checked(row, predictor, wanted))
         except (ValueError, RecursionError) as error:
             if not skip_bad:
-                what = str(error).removesuffix("; fix that line")
+                reason = str(error).removesuffix("; fix that line")
                 raise ValueError(
-                    f"{row.where}: {what}; fix that line, or skip invalid lines with --skip_bad"
+                    f"{row.where}: {reason}; fix that line, or skip invalid lines with --skip_bad"
                 ) from error
             tally.skipped += 1
             print(f"note: {row.where} is skipped: {error}", file=sys.stderr)

@@ -95,20 +95,20 @@ def save(path: str | Path, config: Any, params: Any, format: str = "safetensors"
     """
     expected = architecture.parameters(config)
     flat = traverse_util.flatten_dict(params, sep="/")
-    given = {path: np.asarray(array) for path, array in flat.items()}
-    wrong = [f"{key} is {array.dtype}" for key, array in given.items() if array.dtype != np.float32]
-    wrong += _differences({key: array.shape for key, array in given.items()}, expected)
+    ours = {path: np.asarray(array) for path, array in flat.items()}
+    wrong = [f"{key} is {array.dtype}" for key, array in ours.items() if array.dtype != np.float32]
+    wrong += _differences({key: array.shape for key, array in ours.items()}, expected)
     if wrong:
         raise ValueError(f"params do not belong to config: {_listed(wrong)}")
     published = "huggingface" if format == "safetensors" else "f_net"
     style = published if architecture.expressible(config, published) else "fourier_attn"
     arrays = {}
-    for ours, array in given.items():
-        name = names.to_file(ours, style, config["head"])
+    for key, array in ours.items():
+        name = names.to_file(key, style, config["head"])
         if name is None:
-            raise ValueError(f"{ours} has no name in the style {style}; report this configuration")
-        key = name.name.removeprefix("fnet.") if config["head"] == "features" else name.name
-        arrays[key] = array.T if name.form == "T" else array.reshape(name.stored(array.shape))
+            raise ValueError(f"{key} has no name in the style {style}; report this configuration")
+        theirs = name.name.removeprefix("fnet.") if config["head"] == "features" else name.name
+        arrays[theirs] = array.T if name.form == "T" else array.reshape(name.stored(array.shape))
     files.write(paths.given(path), arrays, architecture.to_text(config), format, torch=style == "huggingface")
     return style
 
@@ -265,15 +265,15 @@ def _config_json(file: Path) -> dict[str, Any]:
         ) from error
 
 
-def _differences(given: architecture.Shapes, expected: architecture.Shapes) -> list[str]:
-    missing = [f"{key} is missing" for key in sorted(expected.keys() - given.keys())]
-    extra = [f"{key} is one too many" for key in sorted(given.keys() - expected.keys())]
-    shapes = [
-        f"{key} has the shape {given[key]} instead of {expected[key]}"
-        for key in sorted(given.keys() & expected.keys())
-        if given[key] != expected[key]
+def _differences(shapes: architecture.Shapes, expected: architecture.Shapes) -> list[str]:
+    missing = [f"{key} is missing" for key in sorted(expected.keys() - shapes.keys())]
+    extra = [f"{key} is one too many" for key in sorted(shapes.keys() - expected.keys())]
+    unlike = [
+        f"{key} has the shape {shapes[key]} instead of {expected[key]}"
+        for key in sorted(shapes.keys() & expected.keys())
+        if shapes[key] != expected[key]
     ]
-    return missing + extra + shapes
+    return missing + extra + unlike
 
 
 def _listed(wrong: list[str]) -> str:

@@ -180,8 +180,8 @@ def from_text(text: str, shapes: Shapes) -> Any:
         values = json.loads(text)
         name, others = values["mixer"]["name"], tuple(values["others"])
         settings = config.default(name, others=others).model
-        for mixer, given in model.mixers(values).items():
-            _read_engines(model.mixers(settings)[mixer], mixer, given)
+        for mixer, fields in model.mixers(values).items():
+            _read_engines(model.mixers(settings)[mixer], mixer, fields)
     except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
@@ -204,8 +204,8 @@ def _read_engines(fields: Any, mixer: str, values: dict[str, Any]) -> None:
                 config.set_engine(fields, mixer, Engine(), name)
 
 
-def _checked(given: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
-    """Returns `given` if it has the keys and the kinds of `like`, and no size above `most`.
+def _checked(value: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
+    """Returns `value` if it has the keys and the kinds of `like`, and no size above `most`.
 
     Args:
       most: the number of weights.
@@ -213,23 +213,23 @@ def _checked(given: Any, like: Any, where: str, most: int, unused: set[str]) -> 
     Raises: ValueError.
     """
     if isinstance(like, dict):
-        if isinstance(given, dict):
-            given = {key: like[key] for key in ADDED & like.keys()} | given
-        if not isinstance(given, dict) or given.keys() != like.keys():
-            differing = sorted(map(str, set(given if isinstance(given, dict) else ()) ^ set(like)))
+        if isinstance(value, dict):
+            value = {key: like[key] for key in ADDED & like.keys()} | value
+        if not isinstance(value, dict) or value.keys() != like.keys():
+            differing = sorted(map(str, set(value if isinstance(value, dict) else ()) ^ set(like)))
             raise ValueError(f"in its configuration {where} has other keys: {', '.join(differing[:5])}")
-        return {key: _checked(given[key], like[key], f"{where}.{key}", most, unused) for key in like}
-    given = tuple(given) if isinstance(given, list) else given
-    simple = given if isinstance(given, tuple) else (given,)
+        return {key: _checked(value[key], like[key], f"{where}.{key}", most, unused) for key in like}
+    value = tuple(value) if isinstance(value, list) else value
+    simple = value if isinstance(value, tuple) else (value,)
     kinds = {type(like), *((int,) if isinstance(like, float) else ())}
     if where.count(".") > 1:  # a mixer's: None may mean that there is none, or that one is found
         kinds |= {type(None), *((int, float, str, tuple) if like is None else ())}
-    if type(given) not in kinds or not all(_simple(value) for value in simple):
-        raise ValueError(f"in its configuration {where}={given!r:.60} is not of the kind of {like!r}")
+    if type(value) not in kinds or not all(_simple(each) for each in simple):
+        raise ValueError(f"in its configuration {where}={value!r:.60} is not of the kind of {like!r}")
     free = where in unused or where.endswith(".seed") or OF_AN_ENGINE.match(where)
-    if not free and any(type(value) is int and abs(value) > most for value in simple):
-        raise ValueError(f"in its configuration {where}={given!r:.60} exceeds the number of its weights")
-    return given
+    if not free and any(type(each) is int and abs(each) > most for each in simple):
+        raise ValueError(f"in its configuration {where}={value!r:.60} exceeds the number of its weights")
+    return value
 
 
 def _simple(value: Any) -> bool:

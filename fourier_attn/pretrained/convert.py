@@ -26,13 +26,13 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    given = flags.FLAGS
-    if not given.source:
+    options = flags.FLAGS
+    if not options.source:
         raise ValueError("--source is needed, for example --source=f_net_checkpoint --to=model.safetensors")
-    if given.to:
-        rewrite(given.source, given.to, given.mixer, given.head)
+    if options.to:
+        rewrite(options.source, options.to, options.mixer, options.head)
     else:
-        print(pretrained.read(given.source, given.mixer, given.head).report())
+        print(pretrained.read(options.source, options.mixer, options.head).report())
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
         return {}
     tokenizer = Tokenizer.from_file(str(source))
     ids = special(tokenizer)
-    given = {"cls_token": ids.cls, "sep_token": ids.sep, "mask_token": ids.mask}
-    given |= {"pad_token": ids.pad, "unk_token": ids.unknown}
+    special_ids = {"cls_token": ids.cls, "sep_token": ids.sep, "mask_token": ids.mask}
+    special_ids |= {"pad_token": ids.pad, "unk_token": ids.unknown}
     texts = not data.task_of(config.data).images  # questions have no frame
     if texts and ids.cls is not None and ids.sep is not None:
         tokens: Any = [("[CLS]", ids.cls), ("[SEP]", ids.sep)]
@@ -69,7 +69,7 @@ def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
         )
         tokenizer.post_processor = template
     tokenizer.save(str(to / "tokenizer.json"))
-    names = {name: tokenizer.id_to_token(i) for name, i in given.items() if i is not None}
+    names = {name: tokenizer.id_to_token(i) for name, i in special_ids.items() if i is not None}
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.data.length, **names}
     (to / "tokenizer_config.json").write_text(json.dumps(facts, indent=2) + "\n")
     return {"pad_token_id": ids.pad}
@@ -135,14 +135,14 @@ def _use(config: Config) -> str:
     task = data.task_of(config.data)
     if task.images and task.inputs == "tokens":
         return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'
-    given = '["image.png"]' if task.images else '["a text"]'
+    arguments = '["image.png"]' if task.images else '["a text"]'
     if task.head == "pretraining":
-        given = '["a text with a [MASK]"]'
+        arguments = '["a text with a [MASK]"]'
     if task.question:
-        given += ', ["a question"]'
+        arguments += ', ["a question"]'
     elif len(task.texts) == 2:
-        given += ', ["its second text"]'
-    return f'`from fourier_attn import Predictor; Predictor.load("THIS FOLDER")({given})`'
+        arguments += ', ["its second text"]'
+    return f'`from fourier_attn import Predictor; Predictor.load("THIS FOLDER")({arguments})`'
 
 
 def is_export(path: Path) -> bool:

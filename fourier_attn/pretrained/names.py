@@ -137,8 +137,8 @@ def style_of(keys: Iterable[str]) -> str:
     """
     keys = sorted(keys)
     own = ("encoder/tokens/", "encoder/patches/")
-    for style, start in zip(STYLES, (own, "encoder/embedder/", "fnet.embeddings."), strict=True):
-        if any(key.startswith(start) for key in keys):
+    for style, prefix in zip(STYLES, (own, "encoder/embedder/", "fnet.embeddings."), strict=True):
+        if any(key.startswith(prefix) for key in keys):
             return style
     raise ValueError(
         f"it holds no weights of FNet or of this project; its names begin with {', '.join(keys[:3]) or '-'}"

@@ -36,9 +36,9 @@ def recognise(path: Path) -> str:
         raise ValueError(_archive(path))
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         raise ValueError(pickled(path))
-    for start, what, cure in KINDS:
-        if head.lstrip().startswith(start) if start in (b"<", b"{") else head.startswith(start):
-            raise ValueError(f"{path} is {what}; {cure}")
+    for magic, kind, cure in KINDS:
+        if head.lstrip().startswith(magic) if magic in (b"<", b"{") else head.startswith(magic):
+            raise ValueError(f"{path} is {kind}; {cure}")
     if head[257:262] == b"ustar":
         raise ValueError(f"{path} is a tar archive; unpack it first, with tar -xf")
     if path.suffix in PICKLES and not _is_map(head):

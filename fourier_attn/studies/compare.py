@@ -38,8 +38,8 @@ def main(*directories: str) -> None:
         raise ValueError(f"no run found in {', '.join(directories[:3])} (no config.json); train one first")
     named = zip(trained, labels(trained), strict=True)
     runs = ordered([replace(summary(directory), run=name) for directory, name in named])
-    for what in (lambda run: str(run.metric), lambda run: str(run.knobs.get("data.task"))):
-        if len(kinds := {what(run) for run in runs}) > 1:
+    for attribute in (lambda run: str(run.metric), lambda run: str(run.knobs.get("data.task"))):
+        if len(kinds := {attribute(run) for run in runs}) > 1:
             raise ValueError(f"the runs have {' and '.join(sorted(kinds))}; compare runs on one task")
     if len({run.rows.get("test") for run in runs if run.rows}) > 1:
         print("note: the runs were tested on different rows, see data.* in config.json", file=sys.stderr)

@@ -32,15 +32,15 @@ def directories() -> list[Path]:
 
     Raises: ValueError where none is named, or one is named twice.
     """
-    given = flags.FLAGS
-    if not given.workdir:
+    options = flags.FLAGS
+    if not options.workdir:
         raise ValueError("--workdir is needed: the directory of a trained run")
-    against = given.against if "against" in given else None
-    named = given.workdir if isinstance(given.workdir, list) else [given.workdir, against]
+    against = options.against if "against" in options else None
+    named = options.workdir if isinstance(options.workdir, list) else [options.workdir, against]
     runs = [paths.given(name).resolve() for name in named if name]
     if twice := next((directory for directory in runs if runs.count(directory) > 1), None):
         raise ValueError(f"{twice} is named twice; name each run once")
-    for directory in runs if given.allow_code else ():
+    for directory in runs if options.allow_code else ():
         for file in config_file.allow_code(directory):
             print(f"code        {file}", file=sys.stderr)
     return runs

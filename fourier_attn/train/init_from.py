@@ -50,9 +50,9 @@ def load(settings: Config, directory: Path) -> InitialWeights:
 
     Raises: ValueError for weights, or a tokenizer, that cannot be used.
     """
-    given = settings.data.tokenizer.lower().endswith((".json", ".model"))
+    has_tokenizer = settings.data.tokenizer.lower().endswith((".json", ".model"))
     begun = (directory / "config.json").exists()
-    if given and not tokenizer_file(directory).exists():
+    if has_tokenizer and not tokenizer_file(directory).exists():
         check_file(settings.data.tokenizer)
     if not settings.init_from:
         return InitialWeights(settings)
@@ -65,7 +65,7 @@ def load(settings: Config, directory: Path) -> InitialWeights:
             f"init_from={settings.init_from} does not exist; name a run's directory, or a file of weights"
         )
     task, labels = "", ()
-    tokenizer = None if given else _tokenizer(settings, source)
+    tokenizer = None if has_tokenizer else _tokenizer(settings, source)
     if is_run(source) or folder.is_export(source):
         trained, params = _trained(source)
         params = sharding.to_host(params)

@@ -29,12 +29,12 @@ from fourier_attn.train.evaluate import (
 )
 from fourier_attn.train.losses import OBJECTIVES, Objective
 from fourier_attn.train.optimizer import build_optimizer, build_schedule, updates_made
-from fourier_attn.train.progress import Clock, Progress, introduction
+from fourier_attn.train.progress import Clock, TrainingProgress, introduction
 from fourier_attn.train.ranges import BATCHES, Watcher
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.rundir.curves import plot_curves
-from fourier_attn.train.rundir.metrics_log import Writer, read_lines
+from fourier_attn.train.rundir.metrics_log import Writer, check_no_metrics
 from fourier_attn.train.step import (
     State,
     close_epoch,
@@ -88,15 +88,7 @@ def train_epochs(run: "Run") -> None:
     if not run.trained():
         tqdm.write("compiling   the first steps take longer: a program for each padded length")
     run.clock, batches = Clock(run.step), prefetch(run.splits.train, run.step)
-    with Progress(
-        "train",
-        run.steps,
-        run.config.data.batch,
-        unit="step",
-        done=run.step,
-        leave=True,
-        say=tqdm.write,
-    ) as progress:
+    with TrainingProgress(run.objective.names, run.steps, run.config.data.batch, run.step) as progress:
         while not run.trained():
             with run.clock.waiting():
                 batch = next(batches)
@@ -104,7 +96,7 @@ def train_epochs(run: "Run") -> None:
             run.step += 1
             end_of_epoch, log = run.step % run.per_epoch == 0, run.step % settings.log_every == 0
             run.validated = not end_of_epoch
-            run.show(progress, at_once=end_of_epoch or log)
+            progress.follow(run.step, run.state, at_once=end_of_epoch or log)
             if end_of_epoch or log:
                 run.guard_against_divergence()
             if end_of_epoch:
@@ -162,8 +154,6 @@ class Run:
         self.initial, self.directory, self.signals = initial, directory, signals
         self.primary = processes.is_primary()
         self.began = time.perf_counter()
-        # a step that is to be shown, what is ready when it has been made, and its sums
-        self.latest: tuple[int, jax.Array, dict[str, jax.Array]] | None = None
 
     def set_up(self) -> None:
         """Reads the data, fits the configuration to them, and makes the network and its steps."""
@@ -231,9 +221,9 @@ class Run:
                 fingerprints.note_drift(self.directory, drifted, self.config, self.fingerprints, at)
             self.state = self.without_other_best(self.with_new_patience(state, name.step), name)
         else:
-            processes.barrier(self.check_new)
-            given, then = self.initial.params, self.initial.config.model
-            params = init_from.at_resolution(given, then, self.config.model) or {}
+            processes.barrier(lambda: check_no_metrics(self.directory))
+            initial = self.initial
+            params = init_from.at_resolution(initial.params, initial.config.model, self.config.model) or {}
             name = CheckpointId(0)
             self.state, _ = self.calibrated(init(init_keys, params), 0)
             if self.primary:
@@ -254,15 +244,6 @@ class Run:
         if not checkpoint_ids(self.directory):
             return []
         return fingerprints.check_drift(self.directory, self.fingerprints, allowed)
-
-    def check_new(self) -> None:
-        """Refuses to start over where metrics exist but no checkpoint does. Raises: ValueError."""
-        if (self.directory / "metrics.jsonl").exists():
-            steps = max((line["step"] for line in read_lines(self.directory)), default=0)
-            raise ValueError(
-                f"workdir={self.directory} has metrics of {steps} steps and no checkpoint; put its folder "
-                "checkpoints back, or begin anew in another workdir"
-            )
 
     def with_new_patience(self, state: State, step: int) -> State:
         """Resets the early-stopping counter of a run that had lost its patience and was then extended."""
@@ -333,35 +314,6 @@ class Run:
         """Writes a line of metrics at this step."""
         if self.writer:
             self.writer.write(split, self.step, epoch, values)
-
-    def show(self, progress: Progress, at_once: bool) -> None:
-        """Shows this step, or the one before: the devices compute this one while the next batch is read."""
-        if at_once:
-            jax.block_until_ready(self.state.step)
-            progress.show(self.step, self.words(self.sums_here()))
-        elif self.latest:
-            step, done, sums = self.latest
-            jax.block_until_ready(done)
-            progress.show(step, self.words(sums))
-        self.latest = None
-        if not at_once and progress.due(self.step):
-            # The next step takes the memory of this one's state.
-            done = jnp.copy(self.state.step.addressable_data(0))
-            self.latest = self.step, done, jax.tree.map(_copy, self.sums_here())
-
-    def sums_here(self) -> dict[str, jax.Array]:
-        """Returns the sums of the epoch so far, none where other processes hold a part of them.
-
-        Progress is shown when a clock says so, and clocks differ: nothing may wait for another process here.
-        """
-        sums = {name: self.state.sums[name] for name in self.objective.names}
-        here = all(each.is_fully_addressable or each.is_fully_replicated for each in sums.values())
-        return sums if here else {}
-
-    def words(self, sums: dict[str, jax.Array]) -> str:
-        """Returns the metrics of sums in words."""
-        means = metrics.mean(sharding.to_host(sums))
-        return ", ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in sums)
 
     def stopped_early(self) -> str:
         """Returns the line that says why the run ends before its last epoch."""
@@ -491,8 +443,3 @@ class Run:
         origins = self.splits.origins.get(name)
         chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
         data.write_submission(self.config.data, self.splits, name, chosen, self.directory)
-
-
-def _copy(leaf: jax.Array) -> jax.Array:
-    """Copies what this process holds: no other process takes part."""
-    return jnp.copy(leaf.addressable_data(0) if leaf.is_fully_replicated else leaf)

@@ -57,9 +57,9 @@ def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
     loss, accuracy = class_sums(logits, batch["label"], batch["weight"])
     if "second_label" in batch:  # images mixed of two, each with its share
         share = batch["share"]
-        first, _ = class_sums(logits, batch["label"], batch["weight"] * share)
-        second, _ = class_sums(logits, batch["second_label"], batch["weight"] * (1 - share))
-        loss = first + second
+        own_label, _ = class_sums(logits, batch["label"], batch["weight"] * share)
+        other_label, _ = class_sums(logits, batch["second_label"], batch["weight"] * (1 - share))
+        loss = own_label + other_label
     return {"loss": loss, "accuracy": accuracy}
 
 

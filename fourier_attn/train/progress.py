@@ -4,18 +4,21 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from tqdm import tqdm
 
 from fourier_attn.config import Config
 from fourier_attn.data import Splits
-from fourier_attn.train.distributed.sharding import Placement
+from fourier_attn.train import metrics
+from fourier_attn.train.distributed.sharding import Placement, to_host
 from fourier_attn.train.optimizer import warmup
+from fourier_attn.train.step import State
 
 LOOK = 0.5  # seconds, about, from one look at the devices to the next
 LINE = 60.0  # seconds between two lines without a terminal
@@ -58,14 +61,14 @@ def introduction(
 
 def _devices(placement: Placement, rows: int) -> list[str]:
     """Returns lines on the devices, with a note on those that are not used because rows do not divide."""
-    device, used, there = jax.devices()[0], placement.mesh.devices.size, jax.device_count()
+    device, used, count = jax.devices()[0], placement.mesh.devices.size, jax.device_count()
     shared = f" in {jax.process_count()} processes" if jax.process_count() > 1 else ""
     split = f"{used} devices{shared}: {placement}; " if used > 1 else ""
     lines = [f"device      {split}{device.device_kind} ({device.platform})"]
-    if used < there:
+    if used < count:
         lines.append(
-            f"note        {there - used} of {there} devices are not used: {rows} rows of a (micro-)batch do "
-            "not divide by more; change data.batch"
+            f"note        {count - used} of {count} devices are not used: {rows} rows of a (micro-)batch "
+            "do not divide by more; change data.batch"
         )
     return lines
 
@@ -173,6 +176,58 @@ class Progress:
             self.line = now
         if not self.since or self.line == now:
             self.since = (step, now)
+
+
+class TrainingProgress(Progress):
+    """Shows training steps with the means of the epoch so far.
+
+    Args:
+      names: the metrics that are shown.
+      total: steps of the run.
+      batch: examples of a step.
+      done: steps that were made before.
+    """
+
+    def __init__(self, names: Sequence[str], total: int, batch: int, done: int):
+        super().__init__("train", total, batch, unit="step", done=done, leave=True, say=tqdm.write)
+        self.names = names
+        # a step that is to be shown, an array that is ready when it has been made, and its sums
+        self.latest: tuple[int, jax.Array, metrics.Sums] | None = None
+
+    def follow(self, step: int, state: State, at_once: bool) -> None:
+        """Shows this step, or the one before: the devices compute this one while the next batch is read."""
+        if at_once:
+            jax.block_until_ready(state.step)
+            self.show(step, _words(self._sums(state)))
+        elif self.latest:
+            before, made, sums = self.latest
+            jax.block_until_ready(made)
+            self.show(before, _words(sums))
+        self.latest = None
+        if not at_once and self.due(step):
+            # The next step takes the memory of this one's state.
+            made = jnp.copy(state.step.addressable_data(0))
+            self.latest = step, made, jax.tree.map(_copy, self._sums(state))
+
+    def _sums(self, state: State) -> metrics.Sums:
+        """Returns the sums of the epoch so far, none if other processes hold a part of them.
+
+        Progress is shown when a clock says so, and clocks differ: nothing may wait for another process here.
+        """
+        sums = {name: state.sums[name] for name in self.names}
+        here = all(each.is_fully_addressable or each.is_fully_replicated for each in sums.values())
+        return sums if here else {}
+
+
+def _words(sums: metrics.Sums) -> str:
+    """Returns the means of sums in words."""
+    means = metrics.mean(to_host(sums))
+    return ", ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in sums)
+
+
+def _copy(leaf: jax.Array) -> jax.Array:
+    """Copies what this process holds: no other process takes part."""
+    return jnp.copy(leaf.addressable_data(0) if leaf.is_fully_replicated else leaf)
 
 
 def _width() -> dict[str, Any]:

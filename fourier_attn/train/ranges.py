@@ -31,22 +31,26 @@ class Watcher:
         self.engines: dict[Place, Engine] = {}
         self.looks: list[tuple[str, set[Place], Any]] = []
         self.seen: list[tuple[Place, Any]] = []
-        for which in (0, -1):
+        for engine_index in (0, -1):
             asking = {
-                (("encoder", f"block_{block}", "mixer"), converter): engines[which]
+                (("encoder", f"block_{block}", "mixer"), converter): engines[engine_index]
                 for block, engines in enumerate(model.engines(network))
                 if engines
-                for converter in uncalibrated(engines[which])
+                for converter in uncalibrated(engines[engine_index])
             }
             new = asking.keys() - self.engines.keys()
             self.engines = asking | self.engines
             for look in (*ORACLES, IN_FORCE):
                 places = {place for place in new if look in (place[1], IN_FORCE)}
                 if places:
-                    self.looks.append((look, places, self._forward(network, which, ORACLES.get(look, ()))))
+                    self.looks.append(
+                        (look, places, self._forward(network, engine_index, ORACLES.get(look, ())))
+                    )
 
-    def _forward(self, network: model.Model, which: int, oracles: Collection[str]) -> Any:
-        watching = model.with_engines(network, lambda engine: watched(engine, self._count, oracles), which)
+    def _forward(self, network: model.Model, engine_index: int, oracles: Collection[str]) -> Any:
+        watching = model.with_engines(
+            network, lambda engine: watched(engine, self._count, oracles), engine_index
+        )
         return make_forward(watching)
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:

@@ -110,9 +110,9 @@ def single(array: jax.Array) -> jax.Array:
     return array.astype(SINGLE.get(str(array.dtype), array.dtype))
 
 
-def key_beside(key: Key, given: Any) -> Key:
+def key_beside(key: Key, params: Any) -> Key:
     """Returns a key that depends on every value of some parameters, too."""
-    for leaf in jax.tree.leaves(given):
+    for leaf in jax.tree.leaves(params):
         bits = jax.lax.bitcast_convert_type(jnp.asarray(leaf, jnp.float32), jnp.uint32)
         key = jax.random.fold_in(key, jnp.sum(bits, dtype=jnp.uint32))
     return key

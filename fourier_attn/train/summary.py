@@ -31,9 +31,9 @@ def finished(directory: Path) -> dict[str, Any] | None:
     line, settings = tests[-1], config_file.load(directory)
     task, answers = data.task_of(settings.data), directory / "predictions.jsonl"
     known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
-    given = answers.read_bytes().count(b"\n") if answers.exists() else 0
-    expected = line.get("examples", given)  # earlier versions did not say it
-    if not known or (task.head != "pretraining" and (given != expected or not given)):
+    predictions = answers.read_bytes().count(b"\n") if answers.exists() else 0
+    expected = line.get("examples", predictions)  # earlier versions did not say it
+    if not known or (task.head != "pretraining" and (predictions != expected or not predictions)):
         return None
     try:
         _, _, name, state = init_from.restore_state(directory, on_device=False)

@@ -92,9 +92,9 @@ def test_the_devices_have_a_step_to_do_while_one_is_shown() -> None:
     """Or nothing is computed while the next batch is read, where each step takes longer than a look."""
     events: list[str] = []
 
-    class Bar(progress.Progress):
+    class Bar(progress.TrainingProgress):
         def __init__(self):
-            pass
+            self.names, self.latest = ("loss",), None
 
         def due(self, step: int) -> bool:
             return True
@@ -102,15 +102,14 @@ def test_the_devices_have_a_step_to_do_while_one_is_shown() -> None:
         def show(self, step: int, metrics: str = "") -> None:
             events.append(f"shown {step} {metrics}")
 
-    run: Any = loop.Run.__new__(loop.Run)
-    run.latest, run.objective = None, SimpleNamespace(names=("loss",))
+    bar, state = Bar(), None
     for step in range(1, 5):
-        if step > 1:  # donated
-            run.state.step.delete()
-            run.state.sums["loss"].delete()
-        run.step, events = step, [*events, f"started {step}"]
-        run.state = SimpleNamespace(step=jnp.int32(step), sums={"loss": jnp.array([step, 1.0])})
-        run.show(Bar(), at_once=step == 4)
+        if state:  # donated
+            state.step.delete()
+            state.sums["loss"].delete()
+        events.append(f"started {step}")
+        state: Any = SimpleNamespace(step=jnp.int32(step), sums={"loss": jnp.array([step, 1.0])})
+        bar.follow(step, state, at_once=step == 4)
     assert events == [
         "started 1",
         *("started 2", "shown 1 loss 1.000"),

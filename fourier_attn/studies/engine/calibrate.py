@@ -62,9 +62,9 @@ def main() -> None:
     if (options.workdir is None) != (options.init_from is None):
         raise ValueError("--workdir, where the networks are trained, and --init_from must be given together")
     report, picture = runs.new_files(paths.given(options.out))
-    given, rows = presets.preset(options.engine), []
+    preset, rows = presets.preset(options.engine), []
     hidden = [
-        given.replace(static_phase_rms=phase, static_gain_rms=gain, seed=options.seed)
+        preset.replace(static_phase_rms=phase, static_gain_rms=gain, seed=options.seed)
         for phase, gain in zip(phases, gains, strict=True)
     ]
     heads = ("phases, rad", "detection", "photons", "passes", "residual", "predicted", "hidden", "corrected")
@@ -75,7 +75,7 @@ def main() -> None:
         cells = list(rows[-1].values())
         print(f"{cells[0]:>12g}{cells[2]:>12}{cells[3]:>12g}{cells[5]:>12}", end="")
         print("".join(f"{cell:>12.2f}" for cell in cells[6:]))
-    networks = train_networks(given, hidden[0], photons[-1]) if options.workdir else []
+    networks = train_networks(preset, hidden[0], photons[-1]) if options.workdir else []
     for row in networks:
         print(f"tuned through the {row['tuned_through']}: {100 * row['accuracy']:.2f} % on the hidden device")
     atomic.make_folder(report.parent)
@@ -112,9 +112,9 @@ def signal_to_error(engine: Engine, key: Any) -> float:
     return float(10 * np.log10(np.sum(np.abs(exact) ** 2) / np.sum(np.abs(error) ** 2)))
 
 
-def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[str, Any]]:
+def train_networks(preset: Engine, hidden: Engine, photons: float) -> list[dict[str, Any]]:
     """Accuracies on the hidden device of networks that were fine-tuned through it, and through others."""
-    given, hidden = given.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
+    preset, hidden = preset.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
     measured = calibrate(hidden, jax.random.key(0), photons=photons, probes=flags.FLAGS.probes)
     directory = paths.given(flags.FLAGS.workdir)
     atomic.make_folder(directory)
@@ -123,7 +123,7 @@ def train_networks(given: Engine, hidden: Engine, photons: float) -> list[dict[s
         np.savez(opened, transfer=transfer_matrix(measured))
     model = hidden.replace(**dict.fromkeys(MEASURED), file=str(file.resolve()))
     accuracies = [evaluated("exact transform", paths.given(flags.FLAGS.init_from), hidden)]
-    engines = {"preset without the errors": given, "measured model": model, "hidden device": hidden}
+    engines = {"preset without the errors": preset, "measured model": model, "hidden device": hidden}
     for name, engine in engines.items():
         run = directory / name.replace(" ", "-")
         train.run(network(engine), run)
@@ -170,14 +170,14 @@ def plot(document: dict[str, Any]) -> Figure:
     phases = list(dict.fromkeys(row["phase_rms"] for row in rows))
     detections = list(dict.fromkeys(row["detection"] for row in rows))
     for phase, detection in product(phases, detections):
-        those = [row for row in rows if (row["phase_rms"], row["detection"]) == (phase, detection)]
-        photons, name = [row["photons"] for row in those], f"{detection}, {phase:g} rad"
+        mine = [row for row in rows if (row["phase_rms"], row["detection"]) == (phase, detection)]
+        photons, name = [row["photons"] for row in mine], f"{detection}, {phase:g} rad"
         device, kind = phases.index(phase), detections.index(detection)
         look = {"marker": style.MARKERS[device], "linestyle": ("-", "--", ":")[device % 3]}
         look["color"] = style.COLOURS[kind]
         label = detection if device == 0 else None  # the others' residuals are the same
-        left.semilogx(photons, [row["residual_db"] for row in those], label=label, **look)
-        right.loglog(photons, [prediction_error_db(row) for row in those], label=name, **look)
+        left.semilogx(photons, [row["residual_db"] for row in mine], label=label, **look)
+        right.loglog(photons, [prediction_error_db(row) for row in mine], label=name, **look)
     left.set(title="transfer matrix", ylabel="residual, dB")
     right.set(title="signal over error: predicted and true", ylabel="apart, dB")
     right.axhline(0.3, color="black", linewidth=0.6, linestyle=":")

@@ -42,10 +42,10 @@ def cpu_power(
     before = counters(root)
     if not before:
         return _estimate((components.library() if library is None else library)["cpu.core_w"])
-    start, elapsed = clock(), 0.0
+    began, elapsed = clock(), 0.0
     while elapsed == 0 or elapsed < seconds:
         work()
-        elapsed = clock() - start
+        elapsed = clock() - began
     after = counters(root)
     joules = sum(_spent(*after[zone], before[zone][0]) for zone in before if zone in after)
     watts = joules / elapsed

@@ -95,10 +95,10 @@ def number(option: str, text: str, kind: type) -> Any:
 
 def choose_engines(evaluators: list[EngineEvaluator]) -> list[Engine]:
     """Returns the engine that each run is evaluated through."""
-    given = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
+    chosen = None if flags.FLAGS.engine is None else presets.preset(flags.FLAGS.engine)
     trained = [evaluator.engine for evaluator in evaluators if evaluator.engine is not None]
     other = trained[0] if trained else presets.preset("chip_11x11")
-    return [given or evaluator.engine or other for evaluator in evaluators]
+    return [chosen or evaluator.engine or other for evaluator in evaluators]
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ def standard_error(document: dict[str, Any]) -> float | None:
     number have it in their commands; None where it is not known.
     """
     rows = document["rows"]
-    given = [re.search(r"--examples=(\d+)", each.get("command") or "") for each in (document, *rows)]
-    examples = rows[0].get("examples") or next((int(match[1]) for match in given if match), 0)
+    matches = [re.search(r"--examples=(\d+)", each.get("command") or "") for each in (document, *rows)]
+    examples = rows[0].get("examples") or next((int(match[1]) for match in matches if match), 0)
     accuracy = next(row["accuracy"] for row in rows if "bits" not in row)
     return 100 * math.sqrt(accuracy * (1 - accuracy) / examples) if examples else None
 

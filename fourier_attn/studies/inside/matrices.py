@@ -72,7 +72,7 @@ def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
     params = layer.init(jax.random.key(0), x[None])
     function = of_tokens(layer, params)
     linearised = jax.jit(jax.jacobian(function))
-    matrix, there = (np.asarray(linearised(at), np.float64) for at in (x, other))
+    matrix, elsewhere = (np.asarray(linearised(at), np.float64) for at in (x, other))
     return {
         "layer": name,
         "rank": structure.rank(structure.square(matrix)),
@@ -80,7 +80,7 @@ def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
         "products": structure.products(matrix),
         "distinct": structure.distinct(matrix),
         "residuals": {kind: residual(matrix) for kind, residual in structure.STRUCTURES.items()},
-        "depends_on_x": structure.residual(there, matrix, matrix),
+        "depends_on_x": structure.residual(elsewhere, matrix, matrix),
         "lengths": lengths(layer, params),
         "parameters": count(make, T, D),
         "growth": growth(make),

@@ -56,11 +56,11 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
       count, index: number of processes, and which one this is.
     Raises: ValueError where they do not fit each other.
     """
-    given = _given(address, count, index)
-    if given is None and not _detected():
+    arguments = _given(address, count, index)
+    if arguments is None and not _detected():
         yield
         return
-    _connect(given)
+    _connect(arguments)
     watch = Watch()
     table().key_value_set(f"host/{jax.process_index()}", socket.gethostname())
     atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
@@ -201,19 +201,19 @@ def _patience() -> tuple[float, int]:
     return float(text), 1
 
 
-def _connect(given: tuple[str, int, int] | None) -> None:
+def _connect(arguments: tuple[str, int, int] | None) -> None:
     """Meets the others. Where they do not come, JAX would end with a C++ stack, so it is given longer."""
     (patience, code), begin = _patience(), time.monotonic()
-    if given:
-        _find(given[0], begin + patience, code)
-    where = f"{given[1]} processes at {given[0]}" if given else "processes"
+    if arguments:
+        _find(arguments[0], begin + patience, code)
+    where = f"{arguments[1]} processes at {arguments[0]}" if arguments else "processes"
     message = (
         f"the {where} did not all come within {patience:.0f} s; see that each runs and reaches process 0"
     )
     late = threading.Timer(begin + patience - time.monotonic(), end, (message, code))
     late.daemon = True
     late.start()
-    address, count, index = given or (None, None, None)
+    address, count, index = arguments or (None, None, None)
     longer = int(patience) + 550
     try:
         with coordinator.apart():

@@ -40,7 +40,7 @@ class Watch:
                 return
             try:
                 self.client.key_value_set(f"alive/{self.index}", str(number), allow_overwrite=True)
-                told = {
+                published = {
                     int(key.rsplit("/", 1)[1]): value
                     for key, value in self.client.key_value_dir_get("alive/")
                 }
@@ -48,7 +48,7 @@ class Watch:
                 continue
             self.unanswered = 0
             for i in self.others:
-                value = told.get(i, "")
+                value = published.get(i, "")
                 if value.startswith(LEFT):
                     code, _, reason = value.removeprefix(LEFT).partition(" ")
                     self.lost(f"process {i} has ended ({reason})", int(code))
@@ -64,13 +64,13 @@ class Watch:
             if self.unanswered > SILENCE:
                 self.lost(f"process 0 has not answered for {SILENCE * BEAT_S:.0f} s", answers=False)
 
-    def lost(self, what: str, code: int = 1, answers: bool = True) -> None:
+    def lost(self, reason: str, code: int = 1, answers: bool = True) -> None:
         """Ends this process; lets the others know, if the table answers."""
         if not self.stopped.is_set():
             if answers:
-                self.leave(what, code)
+                self.leave(reason, code)
             cure = "; to resume the run from its last checkpoint, give --workdir again" if code == 1 else ""
-            end(what + cure, code)
+            end(reason + cure, code)
 
     def leave(self, reason: str, code: int) -> None:
         """Tells the others that this process ends, and with which exit code they are to."""

@@ -130,8 +130,8 @@ class Checkpoints:
         Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
         """
         damaged: dict[CheckpointId, str] = {}
-        there = self._names()
-        for name in filter(wanted, there):
+        names = self._names()
+        for name in filter(wanted, names):
             try:
                 state = self._read(name, like, earlier)
             except ValueError as error:
@@ -142,7 +142,7 @@ class Checkpoints:
             return name, state
         lost = [f"{name} damaged: {reason}" for name, reason in damaged.items()]
         lost += self._from_primary(lambda: [path.name for path in self.directory.glob(f"{DAMAGED}*")])
-        if lost and len(damaged) == len(there):
+        if lost and len(damaged) == len(names):
             raise ValueError(
                 f"none of the checkpoints in {self.directory} is sound ({'; '.join(lost)}); "
                 "put a copy back, or begin anew in another workdir"
@@ -223,10 +223,10 @@ class Checkpoints:
         stored = {_plain(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(saved.tree)}
 
         def as_saved(path: Any, leaf: Any) -> Any:
-            there = stored[_plain(path)]
-            if tuple(there.shape) != leaf.shape:
+            saved = stored[_plain(path)]
+            if tuple(saved.shape) != leaf.shape:
                 raise ValueError("its arrays are those of another network")
-            dtype = np.dtype(there.dtype)
+            dtype = np.dtype(saved.dtype)
             return leaf if dtype == leaf.dtype else np.broadcast_to(np.zeros((), dtype), leaf.shape)
 
         return jax.tree_util.tree_map_with_path(as_saved, form)
@@ -248,9 +248,9 @@ class Checkpoints:
         return path.rename(aside)
 
     def _remove_older(self) -> None:
-        there = checkpoint_ids(self.directory.parent)
-        kept = {*there[:1], *[name for name in there if name.validated and name.regular][:KEPT]}
-        for name in set(there) - kept:
+        names = checkpoint_ids(self.directory.parent)
+        kept = {*names[:1], *[name for name in names if name.validated and name.regular][:KEPT]}
+        for name in set(names) - kept:
             path = self.directory / f"{OLD}{name}"
             (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
             shutil.rmtree(path)

@@ -175,36 +175,36 @@ def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
 
     Places, what the data determine, and files of the same contents are left out.
     """
-    there, given = (
+    recorded, current = (
         flat(json.loads(json.dumps(with_absolute_paths(c).to_dict()))) for c in (load(workdir), config)
     )  # earlier versions wrote names as given
-    free = {*FREE_KEYS, *_same_files(workdir, there, given)}
-    pairs = {key: (there.get(key), given.get(key)) for key in sorted(there.keys() | given.keys())}
+    free = {*FREE_KEYS, *_same_files(workdir, recorded, current)}
+    pairs = {key: (recorded.get(key), current.get(key)) for key in sorted(recorded.keys() | current.keys())}
     differing = {key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free}
-    return {key: values for key, values in differing.items() if not _fitted(key, given, config)}
+    return {key: values for key, values in differing.items() if not _fitted(key, current, config)}
 
 
-def _same_files(workdir: Path, there: Mapping[str, Any], given: Mapping[str, Any]) -> set[str]:
+def _same_files(workdir: Path, recorded: Mapping[str, Any], current: Mapping[str, Any]) -> set[str]:
     """Returns the knobs whose file was renamed and has the contents that the run recorded."""
     prints, same = record(workdir)["fingerprints"], set()
-    recorded = {"data.tokenizer": prints.get("tokenizer"), **flat(prints.get("device") or {})}
-    for key, digest in recorded.items():
-        names = [str(knobs.get(key)) for knobs in (there, given)]
+    digests = {"data.tokenizer": prints.get("tokenizer"), **flat(prints.get("device") or {})}
+    for key, digest in digests.items():
+        names = [str(knobs.get(key)) for knobs in (recorded, current)]
         if all(name.endswith((".json", ".model", ".npz", ".npy")) for name in names):
             same |= {key} if digest == paths.digest(Path(names[1])) else set()
     for key in ("data.corpora", "data.exclude"):  # whose rows the data's fingerprint has
-        was, now = (knobs.get(key, []) for knobs in (there, given))
+        was, now = (knobs.get(key, []) for knobs in (recorded, current))
         if len(was) == len(now) and all(map(names_files, [*was, *now])):
             same.add(key)
     return same
 
 
-def _fitted(key: str, given: Mapping[str, Any], config: Config) -> bool:
+def _fitted(key: str, current: Mapping[str, Any], config: Config) -> bool:
     """Returns whether the run, not the user, chose the value of a knob."""
-    if key in DETECTED and not given.get(key):
+    if key in DETECTED and not current.get(key):
         return True
     source, images = field_source(config, key), config.model.inputs == "patches"
-    sized = source == POSITIONS or (source == GRID and not given.get(key))
+    sized = source == POSITIONS or (source == GRID and not current.get(key))
     return source == LENGTHS or (images and sized)
 
 

@@ -58,6 +58,16 @@ class Writer:
         atomic.sync_tree(self.path.with_name("tensorboard"))
 
 
+def check_no_metrics(workdir: Path) -> None:
+    """Refuses to start over in a directory with metrics but without a checkpoint. Raises: ValueError."""
+    if (workdir / "metrics.jsonl").exists():
+        steps = max((line["step"] for line in read_lines(workdir)), default=0)
+        raise ValueError(
+            f"workdir={workdir} has metrics of {steps} steps and no checkpoint; put its folder checkpoints "
+            "back, or begin anew in another workdir"
+        )
+
+
 def strict_json(value: Any) -> str:
     """Returns standard JSON, in which a number that is not finite is null."""
     return json.dumps(_strict(value), allow_nan=False)

@@ -41,8 +41,8 @@ def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path 
 
 
 def _own_cache() -> Path:
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = given if given.is_absolute() else Path("~/.cache").expanduser()
+    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = configured if configured.is_absolute() else Path("~/.cache").expanduser()
     return cache.resolve() / "fourier_attn"
 
 
@@ -53,8 +53,8 @@ def _private(above: Path) -> Path | str:
             return reason
         with contextlib.suppress(FileExistsError):
             above.mkdir(mode=0o755)
-        told = f"{above.lstat().st_ino} {os.geteuid()} {_machine()}"
-        place = above / f"programs-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        identity = f"{above.lstat().st_ino} {os.geteuid()} {_machine()}"
+        place = above / f"programs-{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
         if reason := paths.exposed(above):
             return reason
         with contextlib.suppress(FileExistsError):

@@ -30,8 +30,8 @@ def check(workdir: Path, config: Config) -> None:
         raise ValueError(f"workdir={workdir} is a file; name a directory")
     refuse_links(workdir)
     if not (workdir / "config.json").exists():
-        there = {path.name for path in workdir.iterdir()}
-        if there - {LOCK, *EARLY} or (there and LOCK not in there):
+        names = {path.name for path in workdir.iterdir()}
+        if names - {LOCK, *EARLY} or (names and LOCK not in names):
             raise ValueError(f"workdir={workdir} holds files but no config.json; name a new directory")
         return
     if changes := differing(workdir, config):
