@@ -77,14 +77,14 @@ def plot(document: dict[str, Any]) -> Figure:
 
 
 def grow(quick: bool) -> None:
-    """Measures and draws all lengths; with `quick`, two short ones."""
+    """Measures and plots all lengths; with `quick`, two short ones."""
     lengths = (128, 256) if quick else (128, 256, 512, 1024, 2048, 4096, 8192)
     rows = [row for t in lengths for row in measure(t, 2 if quick else 9 if t <= 1024 else 3)]
     name = "growth-quick" if quick else "growth"
     report(name, rows)
     path = RESULTS / f"{name}-{jax.default_backend()}.png"
     style.save(plot({"rows": rows}), path)
-    print(f"drawn in results/benchmarks/{path.name}")
+    print(f"plotted in results/benchmarks/{path.name}")
 
 
 def define_flags() -> None:

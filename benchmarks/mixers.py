@@ -4,7 +4,7 @@
 
 Both sides run in turn in one process; rows give medians, the ratio with its range, and how temporary
 memory and compilation time compare. With PyTorch installed, the layers are also raced against it, each side
-in a process of its own.
+in its own process.
 """
 
 import importlib.util

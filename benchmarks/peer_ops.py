@@ -1,6 +1,6 @@
 """Attention and Fourier mixing against PyTorch's own functions: `python -m benchmarks.peer_ops [--quick]`.
 
-Each side runs in a process of its own, forward, and forward + backward for a given cotangent of the result;
+Each side runs in its own process, forward, and forward + backward for a given cotangent of the result;
 first both sides' arrays are held equal. With dropout only times are compared.
 """
 

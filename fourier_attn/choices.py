@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def check_choice(argument: str, value: Any, choices: Iterable[Any], otherwise: str = "") -> None:
+def check_choice(argument: str, value: Any, choices: Iterable[Any], alternative: str = "") -> None:
     """Checks that a value is one of the choices.
 
     Args:
       argument: its name, as the user knows it.
-      otherwise: what else can be given, appended to the message.
+      alternative: what else can be given, appended to the message.
     Raises: ValueError "argument='value' is unknown; choose one of ..".
     """
     if problem := choice_problem(value, choices):
-        raise ValueError(f"{argument}={value!r} {problem}{otherwise}")
+        raise ValueError(f"{argument}={value!r} {problem}{alternative}")
 
 
 def choice_problem(value: Any, choices: Iterable[Any]) -> str | None:

@@ -62,7 +62,7 @@ def absolute(name: str) -> str:
 
 
 def folder(name: str | Path, option: str) -> Path:
-    """Returns the resolved path of a folder that is given to libraries with rules of their own for names.
+    """Returns the resolved path of a folder for libraries that have their own rules for names.
 
     Args:
       option: how the message calls it, like "workdir".

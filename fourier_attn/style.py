@@ -70,7 +70,7 @@ SETTINGS: dict[Any, Any] = {
 
 
 def styled() -> ContextDecorator:
-    """Settings of this style, as a decorator of what draws."""
+    """Returns a decorator that applies the settings of this style to a function that plots."""
     return matplotlib.rc_context(SETTINGS)
 
 
@@ -231,16 +231,16 @@ def _within(box: BboxBase, other: BboxBase) -> bool:
     return bool(other.contains(box.x0, box.y0) and other.contains(box.x1, box.y1))
 
 
-def save(drawn: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Writes a PNG file, whole."""
-    atomic.write(path, png(drawn))
+    atomic.write(path, png(figure))
 
 
 @styled()
-def png(drawn: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
     """Returns a PNG of at most 256 colours that depends on the figure alone, so not on the program's name."""
     full, packed = io.BytesIO(), io.BytesIO()
-    drawn.savefig(full, dpi=DPI, format="png", metadata={"Software": None})
+    figure.savefig(full, dpi=DPI, format="png", metadata={"Software": None})
     whole = Image.open(full).convert("RGB")
     colours = whole.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)  # rare ones, too
     colours.save(packed, "png", optimize=True, dpi=(DPI, DPI))

@@ -70,7 +70,7 @@ def words(point: Point) -> list[str]:
 
 
 def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[config.Config]:
-    """Checks, before anything starts, that each point has a directory of its own and a sound configuration.
+    """Checks, before anything starts, that each point has its own directory and a sound configuration.
 
     Returns these; none of another module than the training command, whose knobs alone are known.
 

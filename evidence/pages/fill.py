@@ -122,7 +122,7 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
     if len(OPENING.findall(text)) != len(BLOCK.findall(text)):
         raise ValueError(
             f"{where} has a table that is not closed; write <!-- table: NAME --> and <!-- /table --> "
-            "on lines of their own"
+            "on separate lines"
         )
     changed = []
 

@@ -136,7 +136,7 @@ def origin(row: Row) -> str:
         date[:10] if date else "date unknown",
         loaded(row["load"]) if row.get("load") else "",
         row.get("setting", ""),
-        f"went on with other {', '.join(sorted(drifted))}" if drifted else "",
+        f"resumed with other {', '.join(sorted(drifted))}" if drifted else "",
     ]
     return "; ".join(part for part in parts if part)
 

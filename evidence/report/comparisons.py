@@ -15,7 +15,7 @@ class Comparison:
     """Claims that `model` is not worse than `against`, or that it is better.
 
     Args:
-      better: whether the claim is that it is better; otherwise that it loses less than `MARGIN`.
+      better: True: it is better; False: it loses less than `MARGIN`.
     """
 
     claim: int

@@ -49,13 +49,13 @@ TITLES = {
     "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
 }
 READING = """
-Curves are means over seeds, of which there are as many as brackets say, with bands of 95 % (Student), cut
-at the ends of axes; grey ones are the other models of the figure, dashed ones training. Beside curves: the
-score of each seed (red) and the mean's 95 % interval, which one seed does not have, with an arrow where it
-goes on beyond the axis; in the other panels a model has its number. Core-hours are those of the seed that
-took the least, since other work beside makes the same training dearer; more seeds have more chances. A
-core-hour is 3,600 seconds on one core. Where processes of all seeds were killed, they are not known. Peak
-memory is the mean over seeds of the most that a process of theirs used.
+Curves are means over seeds (their number is in brackets) with bands of 95 % (Student), cut at the ends of
+axes. Grey curves are the other models of the figure, dashed ones training. In the plots of costs, the first
+panel has the score of each seed (red) and the mean's 95 % interval, which a single seed does not have,
+with an arrow if it extends beyond the axis; in the other panels models are numbered. Core-hours are those of
+the fastest seed, since other work on the machine slows a training down; with more seeds the fastest one
+is faster. A core-hour is 3,600 seconds on one core. It is unknown if processes of all seeds were killed.
+Peak memory is the mean over seeds of the largest memory of a process.
 """
 # mixer -> from when on it has another initial value, and what it had before
 STARTED = {"token_conv": ("2026-11-25T18:00", "a filter of random numbers")}
@@ -139,7 +139,7 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
         rows = facts.get("data", {}).get("test", "unknown")
         alike.setdefault((tier, f"test sets of {read}"), {}).setdefault(rows, []).append(finding["cell"])
         if drifted := sorted({what for entry in finding["allowed_drift"] for what in entry["what"]}):
-            yield f"`{finding['cell']}` went on with other {', '.join(drifted)}."
+            yield f"`{finding['cell']}` was resumed with other {', '.join(drifted)}."
     for (tier, kind), versions in alike.items():
         if len(versions) > 1:
             listed = "; ".join(f"{', '.join(cells)}: {version}" for version, cells in versions.items())

@@ -263,7 +263,7 @@ def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
     if (dimensions := getattr(values, "ndim", axes)) not in (1, axes):
         cure = "pass a single column" if axes == 1 else "pass a list, even for a single input"
         raise ValueError(f"{name} is a {type(values).__name__} with {dimensions} axes; {cure}")
-    # pyarrow's arrays hold objects of their own
+    # pyarrow's arrays hold pyarrow's objects
     return getattr(values, "to_pylist", lambda: list(values))()
 
 
@@ -383,7 +383,7 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
     [answer] = predictor([text], None if text_pair is None else [text_pair])
     if answer["unknown"]:
         note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
-        print(f"{note}; the others have no influence of their own", file=sys.stderr)
+        print(f"{note}; the others are all read as one unknown token", file=sys.stderr)
     if answer["cut"]:
         note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
         print(f"{note}={predictor.config.data.length} tokens", file=sys.stderr)

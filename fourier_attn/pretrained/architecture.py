@@ -25,12 +25,7 @@ PUBLISHED = {
     "identity": {},
 }
 PARAMETERLESS = ("fourier", "random", "identity")
-# Knobs of the model and of mixers that files of earlier versions do not have.
-ADDED = {
-    *("positions_kind", "position_width", "image", "patch", "stride", "pad_image", "pixel_mean"),
-    *("pixel_deviation", "class_token", "norm_position", "grid", "features", "scan", "method"),
-}
-# Knobs that size no parameter where the inputs are these; a head for questions has words of its own.
+# Knobs that size no parameter where the inputs are these; a head for questions has its own words.
 UNUSED = {"patches": ("vocab", "positions", "types", "emb"), "tokens": ("image", "patch", "stride")}
 IN_BLOCK = 8  # parameters of a block, besides its mixer's
 LONGEST = 2**20  # characters of a configuration
@@ -213,8 +208,6 @@ def _checked(value: Any, like: Any, where: str, most: int, unused: set[str]) -> 
     Raises: ValueError.
     """
     if isinstance(like, dict):
-        if isinstance(value, dict):
-            value = {key: like[key] for key in ADDED & like.keys()} | value
         if not isinstance(value, dict) or value.keys() != like.keys():
             differing = sorted(map(str, set(value if isinstance(value, dict) else ()) ^ set(like)))
             raise ValueError(f"in its configuration {where} has other keys: {', '.join(differing[:5])}")

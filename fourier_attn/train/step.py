@@ -63,7 +63,7 @@ def earlier_form(like: State) -> tuple[EarlierState, Callable[[EarlierState], St
 
 SINGLE = {"float64": "float32", "complex128": "complex64"}
 HEALTH = ("gradient_norm", "skipped", "spikes")  # norm before clipping; shares of the steps
-SPIKE = 3.0  # a loss is a spike from so many times the epoch's mean so far on
+SPIKE = 3.0  # a loss is a spike from this multiple of the epoch's mean so far
 
 
 def make_init(

@@ -94,7 +94,7 @@ def test_a_report_does_not_pass_over_different_code() -> None:
     (said,) = write.mixed([found("a", "x"), found("b", "x", rows="other")])
     assert "2 test sets of imdb, split 0, data.vocab=9 (a: z; b: other)" in said
     (said,) = write.mixed([found("a", "x", drift=("device",))])
-    assert said == "`a` went on with other device."
+    assert said == "`a` was resumed with other device."
 
 
 def test_only_cells_of_the_same_start_have_the_same_rows() -> None:

@@ -113,14 +113,6 @@ def test_engines_come_back(tmp_path: Path) -> None:
     assert (engine.receiver.adc_bits, engine.device.seed, engine.modulator.compensated) == (5, 2, False)
 
 
-def test_attention_of_an_earlier_version_comes_back() -> None:
-    """Which had one method."""
-    c = settings("attention")
-    values = json.loads(architecture.to_text(c))
-    del values["mixer"]["method"]
-    assert architecture.from_text(json.dumps(values), architecture.parameters(c)) == c
-
-
 @pytest.mark.parametrize(
     "layout", [("fourier", "fourier"), ("linear", "linear"), ("attention", "attention"), HYBRID], ids="-".join
 )

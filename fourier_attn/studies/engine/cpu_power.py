@@ -37,7 +37,7 @@ def cpu_power(
 
     Running average power limit (RAPL) counts the joules of the whole package, idle cores and other programs
     included. Where its counters cannot be read (virtual machines, other users than root), it is the thermal
-    design power of so many cores as this process may use.
+    design power of the cores that this process may use.
     """
     before = counters(root)
     if not before:

@@ -44,7 +44,7 @@ class EngineEvaluator:
       directory: of the run.
       name: the run's in rows and figures; "": that of its directory.
       data_dir: where TFDS keeps its data sets now; None: where it did when the run was made.
-      examples: the first so many of each split; 0 is all.
+      examples: number of examples of each split; 0: all.
     Raises: ValueError for a task without classes, or a mixer without optical form.
     """
 

@@ -13,11 +13,11 @@ from fourier_attn import style
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 Lines = Sequence[Mapping[str, Any]]
-NARROWEST = 0.1  # of an axis of accuracy or loss: a smaller change is not drawn as a large one
+NARROWEST = 0.1  # of an axis of accuracy or loss: a smaller change is not shown as a large one
 
 
 def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = None) -> None:
-    """Draws a run's `curves.png`, see `draw`."""
+    """Plots a run's `curves.png`, see `plot`."""
     style.save(plot(read_lines(workdir), name, chance, workdir.name), workdir / "curves.png")
 
 

@@ -167,10 +167,8 @@ def validated_differently(workdir: Path, at: tuple[int, bool]) -> bool:
     """
     facts = record(workdir)
     try:
-        notes = [note for note in facts.get("allowed_drift", []) if "at" in note]  # earlier ones lack it
-        after = [
-            note["before"]["data"] for note in notes if "data" in note["what"] and list(at) <= note["at"]
-        ]
+        notes = [note for note in facts.get("allowed_drift", []) if "data" in note["what"]]
+        after = [note["before"]["data"] for note in notes if list(at) <= note["at"]]
         now = facts["fingerprints"].get("data", {}).get("validation")
         return any(before.get("validation") != now for before in after)
     except (TypeError, KeyError, AttributeError) as error:

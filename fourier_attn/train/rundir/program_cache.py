@@ -77,7 +77,7 @@ def _machine() -> str:
 
 def _tidy(place: Path) -> None:
     for path in _files(place):
-        # JAX writes them bit by bit, and never again where there is one: a cut one would stay for ever.
+        # JAX writes them incrementally, and never over an existing one: a truncated one would stay for ever.
         if not _whole(path):
             path.unlink(missing_ok=True)
     files = [(path, path.stat()) for path in _files(place)]
