@@ -194,6 +194,9 @@ class TrainingProgress(Progress):
         # a step that is to be shown, an array that is ready when it has been made, and its sums
         self.latest: tuple[int, jax.Array, metrics.Sums] | None = None
 
+    def __enter__(self) -> "TrainingProgress":
+        return self
+
     def follow(self, step: int, state: State, at_once: bool) -> None:
         """Shows this step, or the one before: the devices compute this one while the next batch is read."""
         if at_once:

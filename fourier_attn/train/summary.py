@@ -32,7 +32,8 @@ def finished(directory: Path) -> dict[str, Any] | None:
     task, answers = data.task_of(settings.data), directory / "predictions.jsonl"
     known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
     predictions = answers.read_bytes().count(b"\n") if answers.exists() else 0
-    if not known or (task.head != "pretraining" and predictions != line.get("examples")):
+    expected = line.get("examples", predictions)  # earlier versions did not say it
+    if not known or (task.head != "pretraining" and (predictions != expected or not predictions)):
         return None
     try:
         _, _, name, state = init_from.restore_state(directory, on_device=False)

@@ -84,7 +84,7 @@ def test_a_foreign_file_with_a_hash_of_its_own_is_put_aside(tmp_path: Path) -> N
         assert there.aside == {path: f"is not a file of a finished cell (it lacks {key})"}
     few = {"cell": "toy-fnet-0", "test": {}, "epochs": []}
     path.write_text(json.dumps(few | {"sha256": digest(few)}))
-    assert "(it has no tier, model, config and " in Ledger(tmp_path).aside[path]
+    assert "(it lacks tier, model, config and " in Ledger(tmp_path).aside[path]
 
 
 def test_a_file_under_another_name_is_no_finding(tmp_path: Path) -> None:

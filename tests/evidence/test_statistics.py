@@ -162,13 +162,13 @@ def test_a_deviation_s_interval_covers() -> None:
     rng = np.random.default_rng(8)
     found = [statistics.spread_interval(3 * rng.normal(size=4)) for _ in range(1000)]
     assert 922 <= sum(low <= 3 <= high for low, high in found) <= 978
-    with pytest.raises(ValueError, match="1 value tells nothing"):
+    with pytest.raises(ValueError, match="needs at least 2 values, not 1"):
         statistics.spread_interval([3.0])
 
 
 def test_one_seed_is_refused() -> None:
     two = np.ones((2, 5), bool)
-    with pytest.raises(ValueError, match="1 seed tells nothing"):
+    with pytest.raises(ValueError, match="needs at least 2, not 1"):
         difference(two, two[:1])
 
 

@@ -101,7 +101,7 @@ def test_the_budget_that_is_asked_for_is_enough(scale: float) -> None:
 def test_a_budget_that_is_no_number(tmp_path: Path) -> None:
     code, _, error = run_here(train, "--tier=toy", "--budget_hours=nan", f"--results={tmp_path}")
     assert code == 2
-    assert "budget_hours=nan is no number of hours" in error
+    assert "budget_hours=nan is not a number of hours" in error
     train.check_budget(suite.cells("toy"), 1.0, math.inf)
 
 

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from fourier_attn import config, train
 from fourier_attn.train import loop, progress
 from fourier_attn.train.rundir import curves
+from fourier_attn.train.step import State
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -108,7 +109,7 @@ def test_the_devices_have_a_step_to_do_while_one_is_shown() -> None:
             state.step.delete()
             state.sums["loss"].delete()
         events.append(f"started {step}")
-        state: Any = SimpleNamespace(step=jnp.int32(step), sums={"loss": jnp.array([step, 1.0])})
+        state = State(jnp.int32(step), *[None] * 2, {"loss": jnp.array([step, 1.0])}, *[None] * 5)
         bar.follow(step, state, at_once=step == 4)
     assert events == [
         "started 1",
