@@ -57,7 +57,7 @@ def test_an_interval_stays_within_0_and_1() -> None:
 @pytest.mark.parametrize(
     ("option", "error"),
     [
-        ("--bits=eight", "--bits=eight is no number"),
+        ("--bits=eight", "--bits=eight is not a number"),
         ("--bits=25", r"--bits=[25] must lie from 2 to 24"),
         ("--slices=0", "--slices=[0] must lie from 1 to 64"),
         ("--power=0", "--power=[0.0] must be positive"),
