@@ -95,6 +95,6 @@ def test_what_an_extension_has_saved_stays(
 def test_a_run_that_is_not_finished_is_refused(toy_run: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((toy_run / "config.json").read_bytes())
     code, _, error = run_here(main, f"--workdir={tmp_path}", "--extend=2")
-    assert (code, error.count("is not finished; give it without --extend")) == (2, 1)
+    assert (code, error.count("is not finished; resume it without --extend")) == (2, 1)
     for words in (["--config=fnet", "--extend=2"], [f"--workdir={tmp_path}", "--extend=0"]):
         assert run_here(main, *words)[0] == 2

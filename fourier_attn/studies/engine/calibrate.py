@@ -60,7 +60,9 @@ def main() -> None:
     if len(phases) != len(gains):
         raise ValueError(f"--phase={phases} and --gain={gains} must be pairs, one for each device")
     if (options.workdir is None) != (options.init_from is None):
-        raise ValueError("--workdir, where the networks are trained, and --init_from must be given together")
+        raise ValueError(
+            "--workdir and --init_from go together: where networks are trained, and their initial weights"
+        )
     report, picture = runs.new_files(paths.given(options.out))
     preset, rows = presets.preset(options.engine), []
     hidden = [

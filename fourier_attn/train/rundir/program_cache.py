@@ -34,10 +34,10 @@ def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path 
         return place
     with contextlib.suppress(OSError):
         own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place = _private(own)
-    where = f"in {own}" if isinstance(place, Path) else f"nowhere ({place})"
+    own_place = _private(own)
+    where = f"in {own}" if isinstance(own_place, Path) else f"nowhere ({own_place})"
     say(f"compiled programs are kept {where}, not in the data directory: {place}")
-    return place if isinstance(place, Path) else None
+    return own_place if isinstance(own_place, Path) else None
 
 
 def _own_cache() -> Path:
