@@ -19,7 +19,7 @@ WITHOUT = {
     "check": "nothing but refusals",
     "with_positions": "a part of both embeddings",
     "Inside inspect attention_maps": "of a whole network: notebooks/images.ipynb",
-    "Watch select_engine": "parts of layers on engines",
+    "Watch OnEngine": "parts of layers on engines",
     "norm_with": "a part of the encoder",
     "from_model from_data from_run how_computed not_an_option": "of a layer's fields: docs/extending.md",
     "Source options named source engines on_engines dtype_of": "what the declarations of fields say",

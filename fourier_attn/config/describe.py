@@ -20,9 +20,11 @@ def describe() -> Iterator[str]:
             yield from _line(f"{title}{name}", knob.default, knob.help)
     for mixer, layer in model.MIXERS.items():
         yield f"\nmodel.mixer of {mixer!r}"
-        told = arguments(layer.__doc__ or "")
+        texts: dict[str, str] = {}
+        for each in reversed(layer.__mro__):  # a layer's own words replace those of what it is made from
+            texts |= arguments(each.__doc__ or "")
         for field in options(layer):
-            yield from _line(f"model.mixer.{field.name}", field.default, told.get(field.name, ""))
+            yield from _line(f"model.mixer.{field.name}", field.default, texts.get(field.name, ""))
     yield "\nmodel.mixer.engine"
     for group, name, parameter, value in every_parameter(Engine()):
         unit = f" [{parameter.unit}]" if parameter.unit else ""

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.controls import Identity, Linear, Random
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.ops.arguments import takes_arrays
@@ -60,7 +61,7 @@ def attention_weights(
         if not isinstance(layer, Attention):
             raise ValueError(f"{type(layer).__name__} has no source; leave it out")
         return _attention(layer, params, x, mask, source)
-    if getattr(layer, "engine", None) is not None or getattr(layer, "eval_engine", None) is not None:
+    if isinstance(layer, OnEngine) and layer.optical:
         raise ValueError(f"{type(layer).__name__} has an engine; ask the exact layer, with engine=None")
     return WEIGHTS[type(layer)](layer, params, x, mask)
 

@@ -8,16 +8,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
-from fourier_attn.layers.engine_choice import select_engine
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention
 from fourier_attn.ops.dense import matrix_dot_general
-from fourier_attn.optics import Engine, optical_circular_correlate
+from fourier_attn.optics import optical_circular_correlate
 
 
-class CircularAttention(nn.Module):
+class CircularAttention(OnEngine):
     """Self-attention whose projections are circular correlations of each token, one kernel per head.
 
         y = sum_a softmax(q_a k_a^T / sqrt(d)) v_a      `fourier_attn.ops.circular.circular_attention`
@@ -46,9 +46,6 @@ class CircularAttention(nn.Module):
         None is exact. With an engine the method is "literal": noise comes between projection and product.
         Neighbouring tokens, padding too, share passes and the converters' scale, so that a token's errors
         depend on its partner; normalised inputs keep partners alike.
-      eval_engine: the one of evaluation; None is the same as in training.
-      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
-        adds its error, or "passes".
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
     Raises: ValueError where shape or kernel do not fit d, or for an unknown option.
@@ -61,9 +58,6 @@ class CircularAttention(nn.Module):
     kernel: tuple[int, ...] | None = None
     combine_heads: str = "sum"
     method: str = how_computed("auto")
-    engine: Engine | None = None
-    eval_engine: Engine | None = None
-    prefer: str = "error"
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
@@ -91,7 +85,7 @@ class CircularAttention(nn.Module):
         shape = (self.heads, *taps)
         kernels = [self.param(name, init, shape, jnp.float32) for name in ("query", "key", "value")]
         x, image = x.astype(self.dtype), tuple(self.shape or ()) or None
-        engine, key = select_engine(self, train)
+        engine, key = self.choose_engine(train)
         if engine is None:
             y = circular_attention(
                 x,

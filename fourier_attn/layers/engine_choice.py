@@ -1,10 +1,11 @@
-"""Which engine a layer uses, the key of its noise, and the ranges of its converters."""
+"""Layers that an optical engine can compute: which engine, the key of its noise, its converters' ranges."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from fourier_attn.optics import Engine
 from fourier_attn.optics.planner import check_plan
@@ -12,7 +13,7 @@ from fourier_attn.optics.ranges import CONVERTERS, uncalibrated, with_full_scale
 
 
 class Watch(NamedTuple):
-    """A monitor of engines that is told the layer, too."""
+    """A monitor of engines that gets the layer's path, too."""
 
     layer: tuple[str, ...]
     monitor: Callable[..., None]
@@ -21,31 +22,51 @@ class Watch(NamedTuple):
         self.monitor(self.layer, *seen)
 
 
-def select_engine(layer: nn.Module, train: bool) -> tuple[Engine | None, Any]:
-    """The engine of training or of evaluation, and a key of the stream "noise" if it draws any.
+class OnEngine(nn.Module, kw_only=True):
+    """A layer whose transforms a Fourier-optical engine can compute.
 
-    Noise is physics and not dropout: it is on in evaluation too, where the steps pass a fixed key. Where an
-    engine has calibrated ranges, their full scales are parameters of the layer: 0 until they are calibrated,
-    which gives no number, and without a derivative.
-
-    Raises: ValueError for a plan that does not exist, or parameters without those that the engine asks for.
+    Args:
+      engine: a Fourier-optical engine that computes the transforms; None is exact.
+      eval_engine: the one of evaluation; None is the same as in training.
+      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
+        adds its error, or "passes".
     """
-    fields: Any = layer
-    check_plan(fields.prefer)
-    engine = fields.engine if train or fields.eval_engine is None else fields.eval_engine
-    asking = [one for one in (fields.engine, fields.eval_engine) if one is not None]
-    stored = {}
-    for converter in dict.fromkeys(name for one in asking for name in uncalibrated(one)):
-        name = CONVERTERS[converter].full_scale
-        if not (layer.is_initializing() or layer.has_variable("params", name)):
-            raise ValueError(
-                f"{'/'.join(layer.path)} has no {name}, which {CONVERTERS[converter].range}='calibrated' "
-                "needs; calibrate it with fourier_attn.train.ranges.calibrate_ranges, or train with it"
-            )
-        stored[converter] = layer.param(name, nn.initializers.zeros, (), jnp.float32)
-    if engine is None:
-        return None, None
-    engine = with_full_scales(engine, {name: stored[name] for name in uncalibrated(engine)})
-    if engine.monitor is not None:
-        engine = engine.replace(monitor=Watch(layer.path, engine.monitor))
-    return engine, layer.make_rng("noise") if engine.noisy else None
+
+    engine: Engine | None = None
+    eval_engine: Engine | None = None
+    prefer: str = "error"
+
+    @property
+    def optical(self) -> bool:
+        """Says whether training or evaluation uses an engine."""
+        return self.engine is not None or self.eval_engine is not None
+
+    @nn.nowrap
+    def choose_engine(self, train: bool) -> tuple[Engine | None, Array | None]:
+        """Returns the engine of training or of evaluation, and a key of the stream "noise" if it draws any.
+
+        Noise is physics and not dropout: it is on in evaluation too, where the steps pass a fixed key. Where
+        an engine has calibrated ranges, their full scales are parameters of the layer: 0 until they are
+        calibrated, which gives no number, and without a derivative.
+
+        Raises: ValueError for a plan that does not exist, or parameters without those that the engine asks
+          for.
+        """
+        check_plan(self.prefer)
+        engine = self.engine if train or self.eval_engine is None else self.eval_engine
+        engines = [one for one in (self.engine, self.eval_engine) if one is not None]
+        stored = {}
+        for converter in dict.fromkeys(name for one in engines for name in uncalibrated(one)):
+            name = CONVERTERS[converter].full_scale
+            if not (self.is_initializing() or self.has_variable("params", name)):
+                raise ValueError(
+                    f"{'/'.join(self.path)} has no {name}, which {CONVERTERS[converter].range}='calibrated' "
+                    "needs; calibrate it with fourier_attn.train.ranges.calibrate_ranges, or train with it"
+                )
+            stored[converter] = self.param(name, nn.initializers.zeros, (), jnp.float32)
+        if engine is None:
+            return None, None
+        engine = with_full_scales(engine, {name: stored[name] for name in uncalibrated(engine)})
+        if engine.monitor is not None:
+            engine = engine.replace(monitor=Watch(self.path, engine.monitor))
+        return engine, self.make_rng("noise") if engine.noisy else None

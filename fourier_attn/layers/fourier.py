@@ -6,17 +6,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
-from fourier_attn.layers.engine_choice import select_engine
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_run, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.patches import same_proportions
-from fourier_attn.optics import Engine, optical_fourier_mix
+from fourier_attn.optics import optical_fourier_mix
 
 OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "own", "zero", "tokens")}
 
 
-class FourierMixing(nn.Module):
+class FourierMixing(OnEngine):
     """FNet's mixing sublayer: y = Re F_tokens(F_features(x)). Its only parameters are engines' ranges.
 
         >>> layer, x = FourierMixing(), jnp.ones((1, 4, 8))
@@ -37,9 +37,6 @@ class FourierMixing(nn.Module):
       engine: a Fourier-optical engine that computes the transform; None is exact. With a mask it
         needs padding="zero" or "tokens". Neighbours in the batch share passes and the converters' scale, so
         that an example's errors depend on its partner; normalised inputs keep partners alike.
-      eval_engine: the one of evaluation; None is the same as in training.
-      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
-        adds its error, or "passes".
       dtype: of the result; in which precision the transform runs is for `method` to say.
     Masking: "invariant" transforms each example over a length that follows from its number of tokens n =
       mask.sum() alone, "own" over exactly n: neither the content nor the amount of padding has an influence
@@ -58,9 +55,6 @@ class FourierMixing(nn.Module):
     grid: tuple[int, ...] = from_data("grid", ())
     features: bool = True
     method: str = how_computed("auto")
-    engine: Engine | None = None
-    eval_engine: Engine | None = None
-    prefer: str = "error"
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
@@ -77,7 +71,7 @@ class FourierMixing(nn.Module):
             return (y / t**0.5 if self.norm == "tokens" else y).astype(self.dtype)
         if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-        engine, key = select_engine(self, train)
+        engine, key = self.choose_engine(train)
         lengths, sizes = None, ()
         if self.padding in ("invariant", "own"):  # on an engine there is no mask then
             x, lengths = self._sized(x, mask)
@@ -111,12 +105,11 @@ class FourierMixing(nn.Module):
             raise ValueError(
                 f"a sequence of {t} tokens exceeds the last of lengths={self.lengths}; add a longer one"
             )
-        optical = self.engine is not None or self.eval_engine is not None
-        if self.grid and (masked or optical):
+        if self.grid and (masked or self.optical):
             raise ValueError(f"grid={tuple(self.grid)} goes with no mask and no engine; use grid=()")
         if not (self.grid or self.features):
             raise ValueError("features=False needs a grid; set it, or leave features as they are")
-        if masked and optical and self.padding in ("invariant", "own"):
+        if masked and self.optical and self.padding in ("invariant", "own"):
             raise ValueError(
                 f"padding={self.padding!r} has no optical form with a mask; use 'zero' or 'tokens'"
             )

@@ -9,18 +9,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
-from fourier_attn.layers.engine_choice import select_engine
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.ops.patches import same_proportions
-from fourier_attn.optics import Engine, optical_position_lambda
+from fourier_attn.optics import optical_position_lambda
 
 NORMS, INITIALIZERS, TABLES = ("layer", "none"), ("fan_in", "uniform"), ("relative", "pairs")
 
 
-class LambdaLayer(nn.Module):
+class LambdaLayer(OnEngine):
     """Lambda layer: the context becomes a linear map, which is applied to the query.
 
         q, key, v = x W_q, x W_k, x W_v       (t, h, k), (t, k, u), (t, v, u) with v = d / h
@@ -55,9 +55,6 @@ class LambdaLayer(nn.Module):
         the positions with every column of the table; None is exact, and does not build them. Neighbouring
         features share passes and the converters' scale, where v is odd those of two examples too, so that
         errors depend on the partner; normalised inputs keep partners alike.
-      eval_engine: the one of evaluation; None is the same as in training.
-      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
-        adds its error, or "passes".
       dtype: of the computation; parameters stay float32, and so do softmax and sums over positions.
     Masking: padding gets no weight in the softmax and no value; outputs at padded positions are meaningless.
     Raises: ValueError where heads do not divide d, for an even context, or for an unknown option.
@@ -75,9 +72,6 @@ class LambdaLayer(nn.Module):
     norm: str = "layer"
     initializer: str = "fan_in"
     method: str = how_computed("auto")
-    engine: Engine | None = None
-    eval_engine: Engine | None = None
-    prefer: str = "error"
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
@@ -118,7 +112,7 @@ class LambdaLayer(nn.Module):
         position = self.param("position", init, shape, jnp.float32)
         position = position.astype(self.dtype)
         grid = same_proportions(t, self.grid) if self.grid else None
-        engine, noise = select_engine(self, train)
+        engine, noise = self.choose_engine(train)
         y = lambda_layer(
             query,
             key,
@@ -157,7 +151,7 @@ class LambdaLayer(nn.Module):
             raise ValueError(f"k={self.k}, u={self.u} and length={self.length} must be at least 1")
         if self.causal and self.grid:
             raise ValueError(f"causal=True needs a sequence, not grid={self.grid}; an image has no order")
-        if self.causal and (self.engine is not None or self.eval_engine is not None):
+        if self.causal and self.optical:
             raise ValueError("causal=True has no optical form; use engine=None")
         if self.context < 0 or (self.context % 2 == 0 and self.context and not self.causal):
             raise ValueError(f"context={self.context} must be odd, or 0 for the whole length")
@@ -173,7 +167,7 @@ class LambdaLayer(nn.Module):
 
     def _check_options(self) -> None:
         pairs = self.table == "pairs"
-        if pairs and (self.context or self.grid or self.causal or self.engine or self.eval_engine):
+        if pairs and (self.context or self.grid or self.causal or self.optical):
             raise ValueError("table='pairs' needs context=0, no grid, causal=False and no engine; set these")
         for field, choices in (("norm", NORMS), ("initializer", INITIALIZERS), ("table", TABLES)):
             check_choice(field, getattr(self, field), choices)
