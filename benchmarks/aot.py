@@ -24,6 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.timing import COMMIT, RESULTS
 from fourier_attn import command, model, provenance
+from fourier_attn.choices import check_choice
 from fourier_attn.family import family
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.chirp import chirp_mix
@@ -259,8 +260,7 @@ def cases(target: str) -> Iterator[Case]:
 
 
 def main(*targets: str) -> None:
-    if len(targets) != 1 or targets[0] not in PACKAGES:
-        raise ValueError(f"target={' '.join(targets)!r} is unknown; choose one of {', '.join(PACKAGES)}")
+    check_choice("target", " ".join(targets), PACKAGES)
     (target,) = targets
     if not ENVIRONMENT.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)

@@ -58,6 +58,8 @@ MIXERS: dict[str, type[nn.Module]] = {
 
 EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbedding}
 
+POOLINGS = ("mean", "first", "class")  # ways to make one vector of a sequence
+
 # The knobs of the model. A mixer's are the fields of its layer.
 KNOBS = {
     "inputs": Knob("tokens", "what the model reads: a key of EMBEDDINGS", one_of(*EMBEDDINGS)),
@@ -99,7 +101,7 @@ KNOBS = {
     "pooling": Knob(
         "mean",
         '"mean" of the real tokens, "first": tanh of a map of the first one, or "class": the first one (ViT)',
-        one_of("mean", "first", "class"),
+        one_of(*POOLINGS),
     ),
     "masked": Knob(
         True,
@@ -175,12 +177,11 @@ class Model(nn.Module):
         return jax.tree.map(lambda y: y.reshape(*lead, *y.shape[1:]), answers)
 
     def pool(self, x: Array, mask: Array | None) -> Array:
+        check_choice("pooling", self.pooling, POOLINGS)
         if self.pooling == "mean":
             return mean(x, mask)
         if self.pooling == "class":
             return x[:, 0]
-        if self.pooling != "first":
-            raise ValueError(f"pooling={self.pooling!r} is unknown; choose 'mean', 'first' or 'class'")
         return nn.tanh(nn.Dense(x.shape[-1], kernel_init=SMALL, name="pooler")(x[:, 0]))
 
 

@@ -35,6 +35,7 @@ from evidence.pages.run_tables import evidence, padding, robustness, runs
 from evidence.pages.timings import growth, kept, speed, values
 from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
+from fourier_attn.choices import check_choice
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
@@ -128,8 +129,7 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
 
     def replace(match: re.Match[str]) -> str:
         name = match["name"]
-        if name not in TABLES:
-            raise ValueError(f"{where}: table {name!r} is unknown; choose one of {', '.join(TABLES)}")
+        check_choice(f"{where}: table", name, TABLES)
         body = TABLES[name](results)
         if body != match["body"]:
             changed.append(name)
@@ -137,8 +137,7 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
 
     def number(match: re.Match[str]) -> str:
         name = match["name"]
-        if name not in VALUES:
-            raise ValueError(f"{where}: value {name!r} is unknown; choose one of {', '.join(VALUES)}")
+        check_choice(f"{where}: value", name, VALUES)
         body = VALUES[name](results)
         if body != match["body"]:
             changed.append(name)

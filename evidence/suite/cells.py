@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import command
+from fourier_attn.choices import check_choice
 from fourier_attn.config import TASK_KEYS, Config, field_source, free_fields, mixer_name, read_engine
 from fourier_attn.layers.fields import GRID, POSITIONS
 from fourier_attn.model import engine_fields
@@ -274,8 +275,8 @@ def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
       only: names of models; none: all.
     Raises: ValueError for a name that is unknown.
     """
-    if unknown := [tier for tier in tiers or ("",) if tier not in MODELS]:
-        raise ValueError(f"tier={unknown[0]!r} is unknown; choose one of {', '.join(MODELS)}")
+    for tier in tiers or ("",):
+        check_choice("tier", tier, MODELS)
     known, chosen = dict.fromkeys(model.name for tier in tiers for model in MODELS[tier]), list(only)
     if unknown := [name for name in chosen if name not in known]:
         raise ValueError(

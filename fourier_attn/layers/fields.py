@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import flax.linen as nn
 import numpy as np
 
+from fourier_attn.choices import check_choice
 from fourier_attn.optics import Engine
 
 T = TypeVar("T")
@@ -71,9 +72,7 @@ def not_an_option(default: T) -> T:
 def _declared(
     source: Source, default: T, known: tuple[Source, ...], more: Mapping[str, Any] = MappingProxyType({})
 ) -> T:
-    if source not in known:
-        names = ", ".join(repr(each.name) for each in known)
-        raise ValueError(f"name={source.name!r} is unknown; choose one of {names}")
+    check_choice("name", source.name, [each.name for each in known])
     return dataclasses.field(default=default, metadata={SOURCE: source, **more})
 
 

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.initializers import SMALL
@@ -51,8 +52,7 @@ class Head(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
     ) -> Float[Array, "b ..."]:
-        if self.of not in ("pooled", "tokens"):
-            raise ValueError(f"of={self.of!r} is unknown; choose 'pooled' or 'tokens'")
+        check_choice("of", self.of, ("pooled", "tokens"))
         begin = initializers.dense(self.initializer, x.shape[-1])
         y = nn.Dense(self.outputs or 1, name="output", **begin)(pooled if self.of == "pooled" else x)
         return y if self.outputs else y[..., 0]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fourier_attn.choices import check_choice
+from fourier_attn.choices import check_choice, check_choices
 
 OWN = Path(__file__).with_name("components.toml")
 CORNERS = ("low", "typical", "high")
@@ -72,9 +72,7 @@ def library(path: Path | None = None) -> Library:
     own = _entries(OWN)
     if path is not None:
         other = _entries(path)
-        if unknown := sorted(other.keys() - own.keys()):
-            names = ", ".join(own)
-            raise ValueError(f"{path}: component {', '.join(unknown)} is unknown; choose one of {names}")
+        check_choices(f"{path}: component", sorted(other), own)
         merged = {name: _changed(own[name], entry, f"{path.name}: {name}") for name, entry in other.items()}
         own = {**own, **merged}
     file = OWN if path is None else path

@@ -116,7 +116,7 @@ def test_declared_fields_are_filled(few_reviews: str, tmp_path: Path) -> None:
 
 
 def test_an_unknown_source_is_refused() -> None:
-    with pytest.raises(ValueError, match="name='width' is unknown; choose one of 'positions'"):
+    with pytest.raises(ValueError, match="name='width' is unknown; choose one of positions"):
         from_model("width", 5)
 
 

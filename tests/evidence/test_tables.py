@@ -117,7 +117,7 @@ def test_a_comparison_in_words(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (block("sped"), "x.md: table 'sped' is unknown; choose one of reviews, imdb"),
+        (block("sped"), "x.md: table='sped' is unknown; choose one of reviews, imdb"),
         (block("peer"), "results/benchmarks/peer-huggingface-cpu.json is missing"),
         ("<!-- table: peer -->\n", "x.md has a table that is not closed"),
         (f"<!-- table: peer -->\n{block('peer')}", "x.md has a table that is not closed"),
@@ -132,7 +132,7 @@ def test_an_unknown_table_is_an_error_of_the_command(root: Path) -> None:
     (root / "README.md").write_text(block("sped") + "\n")
     code, said = call(root)
     assert code == 2
-    assert said.startswith("error: README.md: table 'sped' is unknown")
+    assert said.startswith("error: README.md: table='sped' is unknown")
     assert "what" not in (root / "docs" / "speed.md").read_text()  # nothing is half written
 
 
@@ -427,7 +427,7 @@ def test_numbers_inside_of_sentences_are_filled(root: Path, monkeypatch: pytest.
     sentence = "up to <!-- value: seen -->3<!-- /value --> times, and <!-- value: seen -->2.9<!-- /value -->"
     text, changed = fill(sentence, Results(root), "x.md")
     assert (text, changed) == (sentence.replace(">3<", ">2.9<"), ["seen"])
-    for wrong, message in (("seen", "is not closed"), ("other -->1<!-- /value", "value 'other' is unknown")):
+    for wrong, message in (("seen", "is not closed"), ("other -->1<!-- /value", "value='other' is unknown")):
         with pytest.raises(ValueError, match=message):
             fill(f"<!-- value: {wrong} -->", Results(root), "x.md")
 
