@@ -1,7 +1,7 @@
 """Examples as they are read: texts or images, with their labels; and which of them validate."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +12,13 @@ Rows = TypeVar("Rows", bound="Selection")
 
 
 class Selection:
-    """Holds examples of which some can be taken."""
+    """Holds examples of which some can be taken.
+
+    Args:
+      in_train: marks those that are also in the train split.
+    """
+
+    in_train: np.ndarray
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -49,8 +55,13 @@ class Examples(Selection):
         texts, rest = [self.texts[i] for i in index], (self.labels, self.in_train, self.idx)
         return Examples(texts, text_pairs, *(column[index] for column in rest))
 
+    def seen_in(self, train: "Examples") -> "Examples":
+        """Returns the examples with marks on those whose letters and digits are those of one in train."""
+        seen = set(train.letters())
+        return dataclasses.replace(self, in_train=np.array([text in seen for text in self.letters()]))
+
     def letters(self) -> list[str]:
-        """Returns the letters and digits of each example; two examples with the same ones count as equal."""
+        """Returns the letters and digits of each example."""
         text_pairs = self.text_pairs or [""] * len(self)
         return [letters(f"{a} | {b}") for a, b in zip(self.texts, text_pairs, strict=True)]
 
@@ -85,26 +96,24 @@ class Pictures(Selection):
 
 
 def hold_out(
-    train: Rows, splits: Sequence[str], config: Any, nouns: tuple[str, str] = ("examples", "splits")
-) -> tuple[dict[str, Rows], np.ndarray]:
-    """Draws a share `holdout` of train from `split_seed` for each split that the data do not have.
+    parts: Mapping[str, Rows], splits: Sequence[str], config: Any, nouns: tuple[str, str]
+) -> dict[str, Rows]:
+    """Draws a share `holdout` of train from `split_seed` for each of some splits that the data do not have.
 
     Args:
       nouns: what train has and where more of it could come from, for the message.
-    Returns: the splits, and the shuffled numbers of the examples that are left of train.
+    Returns: all parts; what is left of train is in random order.
     Raises: ValueError where train has too few examples.
     """
+    train, missing = parts["train"], [split for split in splits if split not in parts]
     count = round(config["holdout"] * len(train))
-    if splits and (not count or count * len(splits) >= len(train)):
+    if missing and (not count or count * len(missing) >= len(train)):
         what, places = nouns
         raise ValueError(
             f"{config['train'] or 'train'} has {len(train)} {what}, of which data.holdout="
-            f"{config['holdout']} cannot be kept for each of {' and '.join(splits)}; add {what}, or name "
+            f"{config['holdout']} cannot be kept for each of {' and '.join(missing)}; add {what}, or name "
             f"{places} of these"
         )
     order = np.random.default_rng(config["split_seed"]).permutation(np.arange(len(train), dtype=np.int32))
-    parts = [order[i * count : (i + 1) * count] for i in range(len(splits))]
-    return (
-        {split: train.take(part) for split, part in zip(splits, parts, strict=True)},
-        order[len(splits) * count :],
-    )
+    held = {split: train.take(order[i * count : (i + 1) * count]) for i, split in enumerate(missing)}
+    return {**parts, **held, "train": train.take(order[len(missing) * count :])}

@@ -1,13 +1,14 @@
 """The splits of a task, as its source has them: texts, or images."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.checks import check_task
-from fourier_attn.data.examples import Examples, Pictures, hold_out
+from fourier_attn.data.examples import Examples, Pictures, Rows, hold_out
 from fourier_attn.data.tables import image_folders, user_tables
 from fourier_attn.data.tables.columns import find_columns
 from fourier_attn.data.tasks import TASKS, Task, task_of
@@ -29,21 +30,25 @@ def read(config: Any) -> dict[str, Examples]:
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
 
     def split_of(role: str) -> Examples:
-        return read_split(builder, _name(config, role), task.texts, config["label"] or "label")
+        examples = read_split(builder, _name(config, role), task.texts, config["label"] or "label")
+        if role not in task.tests:
+            _check_labels(config, role, examples)
+        return examples
 
     train = split_of("train")
-    _check_labels(config, "train", train)
-    seen, result = set(train.letters()), {}
-    for split in task.tests:
-        test = split_of(split)
-        in_train = np.array([text in seen for text in test.letters()])
-        result[split] = dataclasses.replace(test, in_train=in_train).limit(config["test_examples"])
-    held, order = hold_out(train, () if task.validations else ("validation",), config)
-    result |= {split: part.limit(config["eval_examples"]) for split, part in held.items()}
-    for split in task.validations:
-        result[split] = split_of(split).limit(config["eval_examples"])
-        _check_labels(config, split, result[split])
-    return {"train": train.take(order).limit(config["train_examples"]), **result}
+    parts = {"train": train, **{split: split_of(split).seen_in(train) for split in task.tests}}
+    return _completed(parts, split_of, task, config)
+
+
+def _completed(
+    parts: dict[str, Rows], split_of: Callable[[str], Rows], task: Task, config: Any
+) -> dict[str, Rows]:
+    """Returns the parts and those of validation, which are read or held out, each within its limit."""
+    parts |= {split: split_of(split) for split in task.validations}
+    parts = hold_out(parts, () if task.validations else ("validation",), config, ("examples", "splits"))
+    limits = {"train": config["train_examples"]}
+    limits |= dict.fromkeys((*task.tests, *task.held), config["test_examples"])
+    return {split: part.limit(limits.get(split, config["eval_examples"])) for split, part in parts.items()}
 
 
 def _name(config: Any, role: str) -> str:
@@ -120,18 +125,13 @@ def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple
         return image_folders.read(config)
     task = TASKS[config["task"]]
     builder = prepared(task.dataset, config["dir"] or None, task.builder)
-    features = (task.label, task.question)
-    train = read_pictures(builder, "train", *features)
-    result = {}
-    for split in task.tests:
-        test = read_pictures(builder, split, *features)
-        result[split] = test.seen_in(train).limit(config["test_examples"])
+
+    def split_of(split: str) -> Pictures:
+        return read_pictures(builder, split, task.label, task.question)
+
+    train = split_of("train")
+    parts = {split: split_of(split).seen_in(train) for split in task.tests}
     for name, (first, last) in task.held.items():
-        held = (first <= train.ids) & (train.ids < last)
-        result[name] = train.take(np.flatnonzero(held)).limit(config["test_examples"])
-        train = train.take(np.flatnonzero(~held))
-    parts, order = hold_out(train, () if task.validations else ("validation",), config)
-    result |= {split: part.limit(config["eval_examples"]) for split, part in parts.items()}
-    for split in task.validations:
-        result[split] = read_pictures(builder, split, *features).limit(config["eval_examples"])
-    return {"train": train.take(order).limit(config["train_examples"]), **result}, {}, ()
+        inside = (first <= train.ids) & (train.ids < last)
+        parts[name], train = train.take(np.flatnonzero(inside)), train.take(np.flatnonzero(~inside))
+    return _completed({"train": train, **parts}, split_of, task, config), {}, ()

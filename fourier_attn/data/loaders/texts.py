@@ -19,8 +19,8 @@ from fourier_attn.data.loaders.encoding import (
 )
 from fourier_attn.data.packed import encode_all
 from fourier_attn.data.splits import Splits
-from fourier_attn.data.tables.columns import Columns, describe_columns
-from fourier_attn.data.tables.labels import describe_classes, unseen_classes
+from fourier_attn.data.tables.columns import Columns
+from fourier_attn.data.tables.notes import describe_classes, describe_columns, unseen_classes
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
 
 
@@ -79,6 +79,5 @@ def _tfds_notes(config: Any, labels: np.ndarray) -> list[str]:
     taken, names = Columns(config["text"], config["text_pair"], config["label"]), config["labels"]
     notes = [describe_columns(taken, ())]
     if names:
-        counts = np.bincount(labels, minlength=len(names)).tolist()
-        notes += [describe_classes(names, counts), *unseen_classes(names, labels)]
+        notes += [describe_classes(names, labels), *unseen_classes(names, labels)]
     return notes

@@ -1,6 +1,7 @@
 """Finds the columns of a table that hold texts and labels."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 # Of each split of one's own data, the knob that says how many of its examples are used.
@@ -78,14 +79,14 @@ def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
     """
     for knob in ("text", "text_pair", "label"):
         if knobs[knob] and knobs[knob] not in names:
-            raise ValueError(f"{where} has no column data.{knob}={knobs[knob]!r}; it has {_listed(names)}")
+            raise ValueError(f"{where} has no column data.{knob}={knobs[knob]!r}; it has {listed(names)}")
     given = [knobs["text"], knobs["text_pair"]]
     label = knobs["label"] or _likeliest(
         LABELS, [name for name in names if name not in given], "label", where
     )
     if not label:
         raise ValueError(
-            f"cannot find the label column of {where} (columns: {_listed(names)}); set data.label"
+            f"cannot find the label column of {where} (columns: {listed(names)}); set data.label"
         )
     if knobs["text"]:
         return Columns(knobs["text"], knobs["text_pair"], label)
@@ -96,11 +97,21 @@ def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
             return Columns(plain[first], plain[second], label)
     text = _likeliest(TEXTS, rest, "text", where) or (rest[0] if len(rest) == 1 else "")
     if not text or knobs["text_pair"]:
-        raise ValueError(f"cannot find the text column of {where} (columns: {_listed(names)}); set data.text")
+        raise ValueError(f"cannot find the text column of {where} (columns: {listed(names)}); set data.text")
     return Columns(text, "", label)
 
 
-def _listed(names: Collection[str]) -> str:
+def check_columns(path: Path, split: str, columns: Columns, values: Mapping[str, Any]) -> None:
+    """Checks that a file has the columns of train. Raises: ValueError."""
+    optional = {"", columns.label} if split == "test" else {""}
+    if missing := [name for name in columns if name not in values and name not in optional]:
+        raise ValueError(
+            f"data.{split}={path} has no column {', '.join(missing)}, as train has; it has {listed(values)}"
+        )
+
+
+def listed(names: Collection[str]) -> str:
+    """Returns the first names of columns, and how many more there are."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(f"{name!r:.60}" for name in list(names)[:SHOWN]) + more
 
@@ -117,11 +128,3 @@ def _likeliest(known: tuple[str, ...], names: Collection[str], knob: str, where:
             f"{where}: the {knob} column is ambiguous ({', '.join(likely)}); set data.{knob} to one of them"
         )
     return likely[0] if likely else ""
-
-
-def describe_columns(columns: Columns, names: Collection[str]) -> str:
-    """Returns which columns were taken, in words, and which were not."""
-    taken = [("text", columns.text), ("text_pair", columns.text_pair), ("label", columns.label)]
-    used = ", ".join(f"{knob}: {name}" for knob, name in taken if name)
-    unused = [name for name in names if name not in columns]
-    return f"columns {used}" + (f"; not used: {_listed(unused)}" if unused else "")

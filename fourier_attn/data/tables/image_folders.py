@@ -11,7 +11,7 @@ from fourier_attn.data.examples import Pictures, hold_out
 from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
-from fourier_attn.data.tables.labels import describe_classes, unseen_classes
+from fourier_attn.data.tables.notes import describe_classes, duplicates, unlabelled, unseen_classes
 
 # A file with another ending lies beside the images: a list, a checksum, what a file manager keeps.
 ENDS = (
@@ -42,24 +42,20 @@ def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, .
     names = tuple(config["labels"]) or classes(root)
     if empty := [name for name in _folders(root) if name not in names and not config["labels"]]:
         notes.append(f"folders without images are not used as classes: {', '.join(empty)[:200]}")
-    found = {}
+    parts = {}
     for split in LIMITS:
         if config[split]:
-            found[split] = _images(paths.given(config[split]), names, config["image_size"], split)
-            notes += _left_out(paths.given(config[split]), found[split].ids)
-    missing = [split for split in LIMITS if split not in found]
-    held, order = hold_out(found["train"], missing, config, ("images", "folders"))
-    found |= held | {"train": found["train"].take(order)}
+            parts[split] = _images(paths.given(config[split]), names, config["image_size"], split)
+            notes += _left_out(paths.given(config[split]), parts[split].ids)
+    parts = hold_out(parts, tuple(LIMITS), config, ("images", "folders"))
     for split in ("validation", "test"):
-        found[split] = found[split].seen_in(found["train"])
-        if same := int(found[split].in_train.sum()):
-            notes.append(f"{split}: {same:,} of {len(found[split]):,} images are in train, too")
-    limited = {split: found[split].limit(config[knob]) for split, knob in LIMITS.items()}
+        parts[split] = parts[split].seen_in(parts["train"])
+    notes += duplicates(parts, "images")
+    limited = {split: parts[split].limit(config[knob]) for split, knob in LIMITS.items()}
     if (limited["test"].labels == -1).all():
-        count = len(limited["test"])
-        notes.append(f"test has no labels: the run will predict its {count:,} images but not score them")
-    counts = np.bincount(limited["train"].labels, minlength=len(names)).tolist()
-    notes = [describe_classes(names, counts), *notes, *unseen_classes(names, found["train"].labels)]
+        notes.append(unlabelled(len(limited["test"]), "images"))
+    notes = [describe_classes(names, limited["train"].labels), *notes]
+    notes += unseen_classes(names, parts["train"].labels)
     return limited, {"labels": names}, tuple(notes)
 
 
@@ -87,20 +83,20 @@ def classes(folder: Path) -> tuple[str, ...]:
 def _images(folder: Path, names: tuple[str, ...], size: int, split: str) -> Pictures:
     if not folder.is_dir():
         raise ValueError(f"data.{split}={folder} is not a folder; name one that has a folder for each class")
-    found = [path for path in sorted(folder.glob("*/*")) if path.parent.name[0] != "." and _is_image(path)]
-    if unknown := next((path for path in found if path.parent.name not in names), None):
+    files = [path for path in sorted(folder.glob("*/*")) if path.parent.name[0] != "." and _is_image(path)]
+    if unknown := next((path for path in files if path.parent.name not in names), None):
         raise ValueError(f"{unknown} is of no class of train ({', '.join(names)[:200]}); move it away")
-    labels = np.array([names.index(path.parent.name) for path in found])
-    if not found and split == "test":
-        found = [path for path in sorted(folder.iterdir()) if _is_image(path)]
-        labels = np.full(len(found), -1)
-    if not found:
+    labels = np.array([names.index(path.parent.name) for path in files])
+    if not files and split == "test":
+        files = [path for path in sorted(folder.iterdir()) if _is_image(path)]
+        labels = np.full(len(files), -1)
+    if not files:
         raise ValueError(f"data.{split}={folder} has no images in folders of classes; put some there")
-    images = np.empty((len(found), size, size, 3), np.uint8)
-    for image, path in zip(images, found, strict=True):
+    images = np.empty((len(files), size, size, 3), np.uint8)
+    for image, path in zip(images, files, strict=True):
         image[:] = read_image(path, (size, size, 3))
-    ids = np.array([str(path.relative_to(folder)) for path in found])
-    return Pictures(images, labels, ids, np.zeros(len(found), bool), np.full(len(found), ""))
+    ids = np.array([str(path.relative_to(folder)) for path in files])
+    return Pictures(images, labels, ids, np.zeros(len(files), bool), np.full(len(files), ""))
 
 
 def _left_out(folder: Path, ids: Iterable[str]) -> list[str]:

@@ -4,61 +4,18 @@ import math
 import re
 import unicodedata
 from array import array
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from fourier_attn.data.tables.columns import SHOWN
 from fourier_attn.knobs import HUGE
 
 CLASSES = 10_000  # more are a sign of the wrong column
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
 HIDDEN = ("", "-1", "-1.0", "?", "nan", "na", "n/a", "null", "none")  # labels where they are not public
-JOINED = re.compile(r"\s*[;|,]\s*")  # between several labels of one row
 TRUTH = {"true": 1.0, "false": 0.0}  # like 1 and 0
-
-
-def describe_classes(names: Sequence[str], counts: Sequence[int]) -> str:
-    """Returns the classes of train with their counts, the most frequent ones if they are many, in words."""
-    if not len(names):
-        return ""
-    order = range(len(names))
-    if len(names) > SHOWN:
-        order = sorted(sorted(order, key=lambda i: -counts[i])[:SHOWN])
-    more = f", and {len(names) - SHOWN:,} smaller ones" if len(names) > SHOWN else ""
-    return "classes " + ", ".join(f"{names[i]:.40} {counts[i]:,}" for i in order) + more
-
-
-def unseen_classes(names: Sequence[str], labels: np.ndarray) -> list[str]:
-    """Returns a note for each class that train does not show."""
-    lost = sorted(set(range(len(names))) - set(np.unique(labels).tolist()))
-    return [
-        f"train has no rows of the class {names[i]!r}: they are all held out, or the data have none"
-        for i in lost
-    ]
-
-
-def class_notes(names: Sequence[str], column: str) -> list[str]:
-    """Returns notes on classes that may be scores, or several labels in one."""
-    notes = []
-    if len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
-        notes.append(
-            f"the whole numbers in {column} are used as {len(names)} classes; for regression, write them "
-            "with a decimal point (3.0)"
-        )
-    parts = {name: set(JOINED.split(name)) for name in names}
-    counts = Counter(part for several in parts.values() for part in several)
-    joined = [
-        name for name in names if len(parts[name]) > 1 and any(counts[part] > 1 for part in parts[name])
-    ]
-    if joined:
-        notes.append(
-            f"{joined[0]!r} in {column} is treated as one class: multi-label classification is not supported"
-        )
-    return notes
 
 
 def is_hidden(value: Any) -> bool:

@@ -2,17 +2,18 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fourier_attn.data.examples import Selection
-from fourier_attn.data.tables.columns import Columns
+from fourier_attn.data.tables.columns import Columns, check_columns
 from fourier_attn.data.tables.files import letters
 from fourier_attn.data.tables.labels import HIDDEN, Labels, is_hidden, label_of
+from fourier_attn.data.tables.notes import unlabelled
 from fourier_attn.data.tables.rows import read_rows
 
 MINUS_ONE = ("-1", "-1.0")
@@ -93,7 +94,7 @@ def read_table(
             raise ValueError(
                 f"data.validation={path} has hidden labels (-1 in all rows); give a file with labels"
             )
-        notes.append(f"test has no labels: the run will predict its {count:,} texts but not score them")
+        notes.append(unlabelled(count, "texts"))
     rows = TableSplit(path, np.arange(count, dtype=np.int32), values, np.zeros(count, bool))
     return Table(rows, np.frombuffer(hashes, np.int64), classes, tuple(notes))
 
@@ -118,16 +119,6 @@ def known_labels(classes: tuple[str, ...], train: TableSplit | None) -> tuple[st
     if classes or train is None:
         return tuple(name for name in classes if name.lower() in HIDDEN)
     return MINUS_ONE if (train.labels == -1).any() else ()
-
-
-def check_columns(path: Path, split: str, columns: Columns, values: Mapping[str, Any]) -> None:
-    """Checks that a file has the columns of train. Raises: ValueError."""
-    optional = {"", columns.label} if split == "test" else {""}
-    if missing := [name for name in columns if name not in values and name not in optional]:
-        raise ValueError(
-            f"data.{split}={path} has no column {', '.join(missing)}, as train has; "
-            f"it has {', '.join(values)}"
-        )
 
 
 def texts_of(file: Path, columns: Columns, rows: np.ndarray) -> Iterator[tuple[str, ...]]:

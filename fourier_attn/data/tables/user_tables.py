@@ -10,9 +10,15 @@ from fourier_attn import paths
 from fourier_attn.data.examples import hold_out
 from fourier_attn.data.packed import PackedTokens, encode_all
 from fourier_attn.data.tables import rows
-from fourier_attn.data.tables.columns import LIMITS, Columns, describe_columns, find_columns
-from fourier_attn.data.tables.labels import class_notes, describe_classes, unseen_classes
-from fourier_attn.data.tables.table import TableSplit, check_columns, known_labels, read_table, texts_of
+from fourier_attn.data.tables.columns import LIMITS, Columns, check_columns, find_columns
+from fourier_attn.data.tables.notes import (
+    class_notes,
+    describe_classes,
+    describe_columns,
+    duplicates,
+    unseen_classes,
+)
+from fourier_attn.data.tables.table import TableSplit, known_labels, read_table, texts_of
 
 SPLITS = tuple(LIMITS)
 
@@ -66,17 +72,14 @@ def read(config: Any) -> Tables:
             table = read_table(paths.given(config[split]), split, columns, classes, known)
             parts[split], hashes[split], classes = table.rows, table.hashes, table.classes
             notes += table.notes
-    missing = [split for split in SPLITS[1:] if split not in parts]
-    held, order = hold_out(parts["train"], missing, config, ("rows", "files"))
-    parts |= held | {"train": parts["train"].take(order)}
-    seen = np.sort(hashes["train"][order])
+    parts = hold_out(parts, SPLITS, config, ("rows", "files"))
+    seen = np.sort(hashes["train"][parts["train"].rows])
     for split in SPLITS[1:]:
         hashed = hashes.get(split, hashes["train"])[parts[split].rows]
         parts[split] = replace(parts[split], in_train=_among(hashed, seen))
     limited = {split: parts[split].limit(config[knob]) for split, knob in LIMITS.items()}
     notes += _label_notes(limited["train"].labels, columns, classes)
-    twice = {split: int(parts[split].in_train.sum()) for split in SPLITS[1:]}
-    notes += [f"{s}: {n:,} of {len(parts[s]):,} texts are in train, too" for s, n in twice.items() if n]
+    notes += duplicates(parts, "texts")
     notes += unseen_classes(classes, parts["train"].labels)
     return Tables(limited, columns, classes, tuple(notes))
 
@@ -89,8 +92,7 @@ def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
 
 def _label_notes(labels: np.ndarray, columns: Columns, classes: tuple[str, ...]) -> list[str]:
     if classes:
-        counts = np.bincount(labels, minlength=len(classes)).tolist()
-        return [describe_classes(classes, counts), *class_notes(classes, columns.label)]
+        return [describe_classes(classes, labels), *class_notes(classes, columns.label)]
     notes = [f"labels are numbers: mean {labels.mean():.4g}, deviation {labels.std():.4g}"]
     if (labels == np.rint(labels)).all():
         notes.append(
