@@ -134,7 +134,7 @@ class Model(nn.Module):
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
         pooled = x_0                                pooling "class": the first token (ViT)
 
-    With masked=False nothing is told what is padding, and the mean is over all positions, as in the articles'
+    With masked=False padding counts as tokens, and the mean is over all positions, as in the articles'
     listing.
 
     Inputs may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
@@ -236,7 +236,7 @@ def _check_image(config: Any) -> None:
 
 
 def grid(config: Any) -> tuple[int, ...]:
-    """Rows and columns of the patches; () where inputs are no images."""
+    """Returns rows and columns of the patches; () where inputs are not images."""
     return PatchEmbedding.grid(config) if config["inputs"] == "patches" else ()
 
 
@@ -247,16 +247,16 @@ def layout(config: Any) -> tuple[str, ...]:
 
 def engines(network: Model) -> list[tuple[Engine, ...]]:
     """The engines of each block, of training first; none where it is exact."""
-    found = []
+    per_block = []
     for block in _keywords(network.encoder)["blocks"]:
         mixer = _keywords(block)["mixer"]
         given = (_keywords(mixer).get(name) for name in fields.engines(mixer.func))
-        found.append(tuple(engine for engine in given if engine is not None))
-    return found
+        per_block.append(tuple(engine for engine in given if engine is not None))
+    return per_block
 
 
 def _keywords(factory: Any) -> dict[str, Any]:
-    """What `build` has given to a factory."""
+    """Returns what `build` has given to a factory."""
     return factory.keywords
 
 
@@ -282,7 +282,7 @@ def example(config: Any) -> jax.ShapeDtypeStruct:
 
 
 def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
-    """What makes the mixer of each block."""
+    """Returns the factory of each block's mixer."""
     name = config["mixer"]["name"]
     table = {other: _mixer({"name": other, **fields}) for other, fields in dict(config["others"]).items()}
     table[name] = _mixer(config["mixer"])
@@ -311,7 +311,7 @@ def register_mixer(name: str, mixer: type[nn.Module]) -> None:
     Called by a configuration file, or by the module that has the class. An installed package names the class
     among its entry points instead, in the group "fourier_attn.mixers".
 
-    Raises: ValueError for a name that another one has, and for a class that is no mixer.
+    Raises: ValueError for a name that another one has, and for a class that is not a mixer.
     """
     _add_mixer(name, mixer)
     plugins.note("mixers", name, mixer.__module__)
@@ -337,8 +337,8 @@ def find_mixer(name: str) -> type[nn.Module]:
 
     Raises: ValueError for an unknown one.
     """
-    if name not in MIXERS and (found := plugins.entry("mixers", name)) is not None:
-        _add_mixer(name, found)
+    if name not in MIXERS and (entry := plugins.entry("mixers", name)) is not None:
+        _add_mixer(name, entry)
     check_choice("model.mixer.name", name, MIXERS)
     return MIXERS[name]
 

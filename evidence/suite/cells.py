@@ -1,4 +1,4 @@
-"""Which networks the evidence consists of: cells, each a configuration and a seed, in tiers."""
+"""Lists the networks that the evidence consists of: cells, each a configuration and a seed, in tiers."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ class Cell:
       core_hours: an estimate, before anything was measured.
       knobs: further ones that are set.
       task: of the configuration.
-      start: the cell whose weights it goes on from; "": from scratch.
+      start: the cell whose weights it continues from; "": from scratch.
     """
 
     tier: str
@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its directory and its file; the split is named where it is not the seed's."""
+        """Returns the name of its directory and its file; the split is named where it is not the seed's."""
         split = "" if self.split_seed == self.seed else f"-split{self.split_seed}"
         return f"{self.tier}-{self.model}-{self.seed}{split}"
 
@@ -66,7 +66,7 @@ class Cell:
     def differing(self, knobs: Mapping[str, Any]) -> str:
         """Returns the knobs whose value in today's configuration differs from that in the run; "" for none.
 
-        What the run fits to its images, and what weights bring that it goes on from, is not looked at;
+        What the run fits to its images, and what the weights bring that it starts from, is ignored;
         these are to be of today's cell. What it has set and is the default today is the same; a parameter of
         engines that there was not yet had its default.
         """
@@ -113,7 +113,7 @@ def _said(knobs: Mapping[str, Any], key: str) -> str:
 
 
 def _brought(key: str, config: Config) -> bool:
-    """Whether weights bring a knob: their architecture, but for how it is computed, and their tokenizer."""
+    """Says whether weights bring a knob: architecture, but not how it is computed, and tokenizer."""
     part, *others = key.split(".")
     mixer = mixer_name(config, key)
     own = free_fields(mixer) if mixer else TASK_KEYS
@@ -269,7 +269,7 @@ APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 
 
 def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
-    """Those of tiers, tier by tier: the cheapest first, the first seed of all before the second of any.
+    """Returns the cells of tiers in order: tier by tier, seed by seed, the cheapest first.
 
     Args:
       only: names of models; none: all.

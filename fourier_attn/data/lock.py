@@ -17,7 +17,7 @@ NONE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 def alone(folder: Path, name: str) -> Iterator[None]:
     """Waits until no other process is in here for the same folder and name, and keeps others waiting.
 
-    The system lets go of the lock when a process ends, however it does, so none is left behind. Nor is its
+    The system lets go of the lock when a process ends, however it does, so none remains. Nor is its
     file, or a folder that was made for it and stayed empty.
 
     Raises: OSError where the folder cannot be written to.

@@ -33,7 +33,7 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
 
     Raises: ValueError for a source that is missing, has another form, is damaged, holds a row without a
       label or text in UTF-8, or anything that has no place in a data set: links, devices, texts without
-      end. Nothing is left behind then.
+      end. Nothing remains then.
     """
     source = _existing(source, dataset)
     builder = tfds_builder(dataset, data_dir)

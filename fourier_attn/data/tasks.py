@@ -1,4 +1,4 @@
-"""The table of tasks."""
+"""Defines the tasks: where each one's data are from, and what they ask of a model."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

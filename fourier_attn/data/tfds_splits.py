@@ -15,7 +15,7 @@ def read_pictures(builder: Any, split: str, label: str = "label", question: str 
     """Reads the images of a split, in TFDS's order.
 
     Args:
-      label, question: the features with them; without a name there are no questions.
+      label, question: the features with them; without a name none is asked.
     Raises: ValueError for a split that is not there or cannot be read.
     """
     check_split(builder, split, ("image", label, *([question] if question else [])), "images")

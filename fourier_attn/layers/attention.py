@@ -42,7 +42,7 @@ class Attention(nn.Module):
       dropout: rate of the softmax weights, in training.
       initializer: of the projections, see `fourier_attn.layers.initializers.dense`.
       method: "literal" computes the lines above; "fused" is the same without keys and values, see
-        `fourier_attn.ops.attention.fused_attention`, for which nothing may stand between projection and
+        `fourier_attn.ops.attention.fused_attention`, for which nothing may come between projection and
         product: no bias, no rotation, no dropout, "xla". "auto" is "fused" where that holds and it multiplies
         less: for full heads, unless there are few tokens.
       implementation: see `fourier_attn.ops.attention.attention`.
@@ -119,11 +119,11 @@ class Attention(nn.Module):
 
     @property
     def fusible(self) -> bool:
-        """Whether nothing stands between projections and products."""
+        """Says whether projections are multiplied as they are, so that both can be one product."""
         return not (self.bias or self.rotary) and self.implementation == "xla"
 
     def places(self, t: int) -> np.ndarray:
-        """Where the tokens stand; an image of another resolution has a grid of the same proportions.
+        """Returns the places of tokens; an image of another resolution has a grid of the same proportions.
 
         Raises: ValueError for other proportions.
         """
@@ -135,7 +135,7 @@ class Attention(nn.Module):
         return places(t, grid)
 
     def check(self, x: Array, source: Array) -> None:
-        """Raises: ValueError, see there."""
+        """Checks the fields. Raises: ValueError, see the class."""
         d = x.shape[-1]
         if self.heads < 1 or (self.head_width == "split" and d % self.heads):
             raise ValueError(

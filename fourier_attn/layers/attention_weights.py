@@ -67,7 +67,7 @@ def attention_weights(
 
 
 def _seen(layer: nn.Module, params: Any, *inputs: Array, **options: Any) -> Any:
-    """What the layer leaves in the collection "intermediates"."""
+    """Returns the collection "intermediates" of a pass through the layer."""
     _, collections = layer.apply(params, *inputs, mutable=["intermediates"], **options)
     return collections["intermediates"]
 
@@ -90,7 +90,7 @@ def _circular(layer: CircularAttention, params: Any, x: Array, mask: Array | Non
 
 
 def _lambda(layer: LambdaLayer, params: Any, x: Array, mask: Array | None) -> Array:
-    """What the layer makes of values that are the columns of an identity, for each of its sets by itself."""
+    """Applies the layer to the columns of an identity as values, for each of its sets by itself."""
     seen, t = _seen(layer, params, x, mask=mask, capture_intermediates=True), x.shape[1]
     query = seen["query_norm" if layer.norm == "layer" else "query"]["__call__"][0]
     key = seen["key"]["__call__"][0]

@@ -55,7 +55,7 @@ def with_positions(
 
 
 def content_width(whole: int, kind: str, width: int) -> int:
-    """Features that are left beside codes that are appended. Raises: ValueError where there are none.
+    """Returns the number of features that appended codes leave. Raises: ValueError where none is left.
 
     >>> content_width(32, "sines_appended", 8), content_width(32, "learned", 8)
     (24, 32)
@@ -168,7 +168,7 @@ class PatchEmbedding(nn.Module):
 
         x_t = vec(patch_t((pixels / 255 - mean) / deviation)) W + b (+ P[t])
 
-    Equal to a convolution with stride. With `class_token` a learned vector stands before the patches.
+    Equal to a convolution with stride. With `class_token` a learned vector precedes the patches.
 
         >>> layer, images = PatchEmbedding(d=8, image=(8, 8, 3), patch=4), jnp.zeros((1, 8, 8, 3), jnp.uint8)
         >>> layer.apply(layer.init(jax.random.key(0), images), images)[0].shape

@@ -102,7 +102,7 @@ class Encoder(nn.Module):
         (1, 3, 4)
 
     Args:
-      embed: makes the embedding, whose parameters stand in the encoder's own scope.
+      embed: makes the embedding, whose parameters are in the encoder's own scope.
       blocks: each makes a block, a module like `Block`.
       norm: makes the last normalisation, for blocks with norm_position "pre"; None: there is none.
       dropout: rate after the embedding.

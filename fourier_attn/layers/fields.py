@@ -87,7 +87,7 @@ def _is_option(field: dataclasses.Field) -> bool:
 
 
 def _is_dtype(value: Any) -> bool:
-    """Whether a value is a dtype, as jnp.dtype("float32") or jnp.float32: no configuration can hold it."""
+    """Says whether a value is a dtype (jnp.dtype("float32"), jnp.float32): no configuration can hold it."""
     return isinstance(value, np.dtype) or (isinstance(value, type) and hasattr(value, "dtype"))
 
 

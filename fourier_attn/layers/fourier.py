@@ -86,7 +86,7 @@ class FourierMixing(OnEngine):
         return y[:, :t].astype(self.dtype)
 
     def _sized(self, x: Array, mask: Array | None) -> tuple[Array, Array | None]:
-        """The tokens, with zeros behind them where that is needed, and the length of each transform."""
+        """Returns the tokens, padded with zeros where that is needed, and the length of each transform."""
         if not self.lengths or self.padding == "own":
             return x, None if mask is None else mask.sum(-1)
         t, table = x.shape[1], np.asarray(self.lengths)

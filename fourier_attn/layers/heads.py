@@ -1,4 +1,4 @@
-"""What stands after the blocks: one vector of a sequence, and what a task wants to know."""
+"""Heads of a network: they turn the encoder's output into one vector of a sequence, and answers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -111,7 +111,7 @@ class Question(nn.Module):
 
 
 class Features(nn.Module):
-    """What the encoder found, as it is: {"hidden": (b, t, d), "pooled": (b, d)}.
+    """Returns the encoder's output as it is: {"hidden": (b, t, d), "pooled": (b, d)}.
 
     >>> sorted(Features().apply({}, jnp.ones((1, 3, 4)), jnp.ones((1, 4))))
     ['hidden', 'pooled']

@@ -18,7 +18,7 @@ def _check(initializer: str) -> None:
 
 
 def dense(initializer: str, inputs: int) -> dict[str, Any]:
-    """What to give to a dense layer with so many inputs.
+    """Returns the initializers that a dense layer with so many inputs takes.
 
     "fan_in": weights are normal, cut at two deviations, with variance 1 / inputs, and biases 0. "torch": both
     are U(-1 / sqrt(inputs), 1 / sqrt(inputs)), as in torch.nn.Linear.
@@ -42,7 +42,7 @@ def dense(initializer: str, inputs: int) -> dict[str, Any]:
 
 
 def table(initializer: str) -> nn.initializers.Initializer:
-    """Of a table of vectors: normal, with deviation 0.02, or 1 as in torch.nn.Embedding.
+    """Returns the initializer of a table of vectors: normal with deviation 0.02, or 1 as in PyTorch.
 
         >>> table("fan_in")(jax.random.key(0), (7, 4)).shape
         (7, 4)

@@ -1,4 +1,4 @@
-"""What the mixers of a network do with one example, and where its answers look."""
+"""Shows what the mixers of a network do with one example, and where its answers look."""
 
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ class Inside(NamedTuple):
 
 
 def inspect(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[Inside]:
-    """What the mixers of a network do with a batch of one, block by block; tokens of padding are left out.
+    """Returns what each mixer does with a batch of one, block by block; tokens of padding are left out.
 
     A mixer on an engine is shown as its exact twin.
 
@@ -69,8 +69,10 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
     def watch(call: Any, arguments: Any, options: Any, context: Any) -> Any:
         layer = context.module
         if context.method_name == "__call__" and layer.name == "mixer" and type(layer) in LOOKING:
-            found = {"params": dict(layer.variables["params"])}
-            looking.append((layer.clone(parent=None, **_exact(layer)), found, arguments[0], options["mask"]))
+            variables = {"params": dict(layer.variables["params"])}
+            looking.append(
+                (layer.clone(parent=None, **_exact(layer)), variables, arguments[0], options["mask"])
+            )
         return call(*arguments, **options)
 
     with nn.intercept_methods(watch):
@@ -102,6 +104,6 @@ def _inside(layer: Any, x: jax.Array, mask: jax.Array | None) -> Inside:
     if type(layer) in WEIGHTS:
         kept = np.ones(x.shape[1], bool) if mask is None else np.asarray(mask[0])
         weights = np.asarray(attention_weights(alone, params, x, mask), np.float32)[0][:, kept][:, :, kept]
-    found = learned(alone, params, x.shape[-1])
-    filters = {name: np.asarray(value, np.float32) for name, value in found.items()}
+    arrays = learned(alone, params, x.shape[-1])
+    filters = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
     return Inside(type(layer).__name__, weights, filters)

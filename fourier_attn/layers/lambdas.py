@@ -130,7 +130,7 @@ class LambdaLayer(OnEngine):
         return y.reshape(b, t, d)
 
     def used_taps(self, position: Array, t: int) -> Array:
-        """What a sequence shorter than the table needs of it."""
+        """Returns the part of the table that a sequence of t tokens uses."""
         if self.table == "pairs":
             return position[:t, :t]
         return position[-t:] if self.causal else position

@@ -1,4 +1,4 @@
-"""What layers have learned that no input changes: filters and tables, as arrays to look at."""
+"""Extracts what layers have learned that no input changes: filters and tables, as arrays."""
 
 from collections.abc import Callable
 from typing import Any

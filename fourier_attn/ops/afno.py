@@ -12,7 +12,7 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def kept(axes: tuple[int, ...], modes: float) -> tuple[int, ...]:
-    """How many bins K remain on each axis, |f| < ceil(modes (n // 2 + 1)): half of them on the last axis.
+    """Returns how many bins K remain on each axis, |f| < ceil(modes (n // 2 + 1)); the last has half of them.
 
     >>> kept((8, 8), 0.5)  # frequencies -2 .. 2 of rows, 0 .. 2 of columns
     (5, 3)

@@ -189,7 +189,7 @@ def fused_attention(
 
     Products of matrices may be taken in any order: keys and values are the source z itself, the same for
     all heads, and two products of weights, which are small, take the place of two products with all of z.
-    Also, M_a and N_a are all that attention has of its weights. It holds where nothing stands between
+    Also, M_a and N_a are all that attention has of its weights. It holds where nothing comes between
     projection and product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores
     cost more: `fewest_products` counts. Differentiation: as `shared_attention`.
 
@@ -240,7 +240,7 @@ def average_source(
 
 
 def fewest_products(b: int, t: int, s: int, d: int, e: int, h: int, k: int) -> str:
-    """Which form of attention multiplies less, "fused" or "literal"; nothing at all has but the latter.
+    """Returns the form that needs fewer products, "fused" or "literal"; empty inputs use "literal".
 
     Args: b examples of t tokens of width d, which ask s tokens of width e, by h heads of width k.
 

@@ -32,7 +32,7 @@ NEVER = -1e30  # the score of a masked pair; finite, so that differences stay nu
 
 
 class Draws(NamedTuple):
-    """Which weights are dropped: the rate, and what kind of keys they are drawn from."""
+    """Says which weights are dropped: the rate, and the kind of keys that they are drawn from."""
 
     rate: float
     kind: Any
@@ -117,7 +117,7 @@ def _flat(arrays: tuple[Array, ...], axes: tuple[int, ...]) -> list[Array]:
 
 
 class Sizes(NamedTuple):
-    """Of a block: examples, heads and rows (queries of each head); and how many blocks a head has."""
+    """Holds the sizes of a block: examples, heads and rows (queries of each head), and blocks of a head."""
 
     examples: int
     heads: int
@@ -159,7 +159,7 @@ class Problem(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Which examples and heads a block has; cuts them out of arrays, and puts results into such."""
+    """Cuts the examples and heads of a block out of arrays, and puts results into such."""
 
     example: Array
     head: Array
@@ -189,14 +189,14 @@ class Group(NamedTuple):
         return jax.lax.dynamic_update_slice(x, part, (self.example, self.head, begin))
 
     def mask(self, problem: Problem) -> Array | None:
-        """(heads, s)."""
+        """Returns the mask of the block, (heads, s)."""
         if problem.mask is None:
             return None
         cut = jax.lax.dynamic_slice_in_dim(problem.mask, self.example, self.sizes.examples)
         return jnp.repeat(cut, self.sizes.heads, axis=0)
 
     def kept(self, problem: Problem, block: Array) -> Array | None:
-        """Which weights of a block stay, (heads, rows, s)."""
+        """Draws which weights of a block stay, (heads, rows, s)."""
         if problem.draws is None or problem.seeds is None:
             return None
         rate, kind = problem.draws

@@ -85,7 +85,7 @@ def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Arr
         y[i, j] = 1/2 sum_{k < d} c[i, k] exp(-2 pi sqrt(-1) j k / d)
 
     Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns
-    share one complex transform (their mirror images tell them apart), and the transform of the features
+    share one complex transform (they are separated by their mirror images), and the transform of the features
     goes from half a spectrum to real numbers, with nothing to be mirrored after it.
 
         >>> x = jnp.ones((1, 4, 2))

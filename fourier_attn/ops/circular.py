@@ -61,7 +61,7 @@ Ends = list[tuple[int, int]]  # cells before and after, for each axis
 
 
 def _ends(taps: tuple[int, ...], boundary: str, convolution: bool) -> Ends:
-    """How many cells the window reaches before and after its place, on each axis."""
+    """Returns how many cells the window reaches before and after its place, on each axis."""
     ends = []
     for r in taps:
         before = r // 2 if boundary == "zero" else 0
@@ -72,7 +72,7 @@ def _ends(taps: tuple[int, ...], boundary: str, convolution: bool) -> Ends:
 
 
 def _pad(x: Array, ends: Ends, mode: str = "constant") -> Array:
-    """Pads the last axes."""
+    """Pads the last axes of x by what the boundary asks for."""
     return jnp.pad(x, [(0, 0)] * (x.ndim - len(ends)) + ends, mode=mode)
 
 
@@ -168,8 +168,8 @@ def circular_correlate(
         y[.., a, p] = sum_{j < r} w[a, j] x[.., p + j - r // 2]           "zero": x is zero outside
         y[.., a, p] = sum_{j < r} w[a, j] x[.., p + j],  p <= d - r       "valid"
 
-    Cross-correlation, as the articles' "convolution" is: tap 0 stands at p and the window runs forward;
-    for "zero" tap r // 2 stands at p. With `shape=(d1, d2)` the vector is an image, row by row, and all
+    Cross-correlation, as the articles' "convolution" is: tap 0 is at p and the window runs forward;
+    for "zero" tap r // 2 is at p. With `shape=(d1, d2)` the vector is an image, row by row, and all
     of the above holds on both axes. Any d and any r from 1 to d.
 
         >>> x, kernel = jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.array([[0.0, 1.0]])  # one kernel of two taps
@@ -185,7 +185,7 @@ def circular_correlate(
         (circulant) matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 64, or 256 for the
         other boundaries, and "fft" above: so forward + backward cross in `python -m benchmarks.mixers` on
         CPU (forward alone, "matmul" wins up to d = 128); on other backends 512 (not yet run).
-    Masking: none needed; each vector stands alone.
+    Masking: none needed; vectors do not mix.
     Raises: ValueError for kernels that do not fit, and for an unknown boundary or method.
     Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
     """

@@ -1,4 +1,4 @@
-"""The product behind dense layers, always as one product of two matrices."""
+"""The product of dense layers, always as one product of two matrices."""
 
 import math
 from typing import Any

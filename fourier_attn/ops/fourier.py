@@ -46,7 +46,7 @@ def best_method(platform: str, t: int, *, low: bool, masked: bool, sized: bool =
 
 
 def _best_on_tpu(t: int, *, low: bool, masked: bool) -> str:
-    """By the compiler's estimates for a v5e."""
+    """Returns the method that the compiler's estimates for a v5e prefer."""
     if masked:
         return "matmul" if t <= (512 if low else 256) else "rfft"
     if divisor(t) < 16:
@@ -227,7 +227,7 @@ def fourier_mix_grid(
     Linear, self-adjoint, unnormalised, as `fourier_mix`.
 
         >>> x = jnp.ones((1, 6, 4))  # an image of 2 x 3 tokens
-        >>> fourier_mix_grid(x, (2, 3))[0, 0]  # all of it stands at frequency zero
+        >>> fourier_mix_grid(x, (2, 3))[0, 0]  # all of it is at frequency zero
         Array([24.,  0.,  0.,  0.], dtype=float32)
 
     Args: features: False leaves out the transform of the features.

@@ -2,7 +2,7 @@
 
 The Hartley transform is the real relative of the Fourier transform, X_H = Re X - Im X. Its basis is
 orthonormal, symmetric and exactly as wide as the signal, whatever the parity and the number of axes, so
-that inner products and attention can be computed in it as they stand. Being a matrix product it runs in
+that inner products and attention can be computed in it unchanged. Being a matrix product it runs in
 low precision, on matrix units, and with a sharded batch.
 """
 
@@ -45,7 +45,7 @@ def transform(x: Float[Array, "*b d"], axes: tuple[int, ...]) -> Float[Array, "*
 
 @takes_arrays
 def adjoint(x: Float[Array, "*b _"], axes: tuple[int, ...]) -> Float[Array, "*b d"]:
-    """The adjoint of `transform`: the sum of what both halves stand for.
+    """The adjoint of `transform`: the sum of what both halves represent.
 
     >>> x = jnp.arange(4.0)
     >>> adjoint(transform(x, (4,)), (4,)).round().astype(int)  # twice, since there are two halves

@@ -55,7 +55,7 @@ def _indices(count: int, patch: int, step: int) -> np.ndarray:
 def patches(
     x: Num[Array, "*b i j c"], patch: int, stride: int = 0, pad: bool = False
 ) -> Num[Array, "*b t k l c"]:
-    """The patches of an image, row by row, each as it stands in the image.
+    """The patches of an image, row by row, each as it is in the image.
 
         y[t] = x[s u .. s u + k - 1, s v .. s v + k - 1],     t = u cols + v
 

@@ -13,11 +13,11 @@ BASE = 10_000.0
 
 
 def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
-    """(t, axes): where each token stands, row and column on a grid, otherwise its number.
+    """(t, axes): the place of each token, row and column on a grid, otherwise its number.
 
     One token more than the grid has is a class token before the others. It has no place of its own, and its
-    code must not depend on the size of the grid, so it stands at place 0, as the first of the others does;
-    the vector that is learned for it tells the two apart.
+    code must not depend on the size of the grid, so it is at place 0, as the first of the others does;
+    the vector that is learned for it separates the two.
 
         >>> places(4, (2, 2)).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -26,11 +26,11 @@ def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
     """
     if not grid:
         return np.arange(t)[:, None]
-    found = np.indices(grid).reshape(len(grid), -1).T
-    extra = t - len(found)
+    cells = np.indices(grid).reshape(len(grid), -1).T
+    extra = t - len(cells)
     if extra not in (0, 1):
         raise ValueError(f"grid={tuple(grid)} must have the {t} tokens, or all but the class token")
-    return np.concatenate([np.zeros((extra, len(grid)), found.dtype), found])
+    return np.concatenate([np.zeros((extra, len(grid)), cells.dtype), cells])
 
 
 @takes_arrays
@@ -61,7 +61,7 @@ def sinusoids(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> 
         >>> sinusoids(places(1), 4)  # at place 0 all sines are 0 and all cosines 1
         array([[0., 1., 0., 1.]], dtype=float32)
 
-    Raises: ValueError for a width that is no multiple of 2 axes.
+    Raises: ValueError for a width that is not a multiple of 2 axes.
     Source: Vaswani et al., arXiv 1706.03762, 3.5.
     """
     count = _share(where, width, 2)
@@ -84,7 +84,7 @@ def rotate(
         >>> bool((rotate(x, places(2))[0, 0] == x[0, 0]).all())  # nothing turns at place 0
         True
 
-    Raises: ValueError for a width k that is no multiple of 2 axes.
+    Raises: ValueError for a width k that is not a multiple of 2 axes.
     Source: Su et al., RoFormer, arXiv 2104.09864.
     """
     count = _share(where, x.shape[-1], 2)
@@ -127,7 +127,7 @@ def interpolate(
 
 
 def _share(where: np.ndarray, width: int, of: int) -> int:
-    """How many wavelengths each coordinate gets."""
+    """Returns the number of wavelengths of each coordinate."""
     axes = where.shape[-1]
     if width < 1 or width % (of * axes):
         raise ValueError(

@@ -170,7 +170,7 @@ def _weighted(matrix: Array, value: Array, query: Array) -> Array:
 
 
 def _rows(n: int, across: int, r: int, placing: bool, h: int) -> int:
-    """How many rows of positions, of n with `across` in each, are in a block."""
+    """Returns how many of n rows, with `across` positions in each, are in a block."""
     narrow = placing and r < n  # the fewer positions in a block, the less of its window is beyond its taps
     size = min(n, max(1, BLOCK // (across * h if narrow else across)))
     if 2 * r < n:  # a window little wider than the block
@@ -179,7 +179,7 @@ def _rows(n: int, across: int, r: int, placing: bool, h: int) -> int:
 
 
 def _worth_placing(query: tuple, r: int) -> bool:
-    """Whether on a CPU it is faster to skew the table than the scores, by `python -m benchmarks.images`.
+    """Says whether a CPU skews the table faster than the scores, by `python -m benchmarks.images`.
 
     There are k columns to move, against b h scores of each position: of one block if all blocks have the
     same, of every block otherwise, and of a sequence by a skew, which moves each number twice.
@@ -204,7 +204,7 @@ def by_matrix(
     """y = A v, one block of rows after the other, so that memory grows with the block and not with n^2.
 
     Where the window of a block is smaller than the whole, the values are cut, otherwise the table. Neighbours
-    come to stand under their places by a skew: of the scores, for each of b h queries, or of the table, for
+    get under their places by a skew: of the scores, for each of b h queries, or of the table, for
     each of its k columns, which serve all queries and, where values are cut, all blocks.
 
         >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
@@ -232,7 +232,7 @@ def by_matrix(
     table = table.astype(wide(query, value))
 
     def matrix_of(taps: Array, first: int, rows: int) -> Callable[[Array], Array]:
-        """What makes A of a block's queries, whose first row has `first` taps before it, of `rows` seen."""
+        """Returns a function that makes A of a block's queries; its first row has `first` taps before it."""
         firsts, source = (first, *before[1:]), (rows, *axes)
         if placing:
             return partial(_from_placed, placed=_place(taps, (size, *axes), firsts, source))

@@ -1,8 +1,8 @@
 """Fast Fourier transforms of trailing axes that leave a sharded batch where it is.
 
 Up to JAX 0.11, XLA gathers the whole batch on every CPU or GPU for a transform of sharded arrays, although
-each transform needs one example only. Here the partitioner is told so; on one device nothing changes. The
-compiler for TPUs splits transforms by itself, and knows nothing of marks.
+each transform needs one example only. This module declares that to the partitioner; on one device nothing
+changes. The compiler for TPUs splits transforms by itself, and knows nothing of marks.
 """
 
 import math
@@ -74,8 +74,8 @@ def batchwise(
         all_batched = True if results is None else (True,) * len(results)
         if one_by_one and not all(is_batched):
             own = {i: a for i, (a, its_own) in enumerate(zip(x, is_batched, strict=True)) if its_own}
-            found = jax.lax.map(lambda one: batched(*(one.get(i, x[i]) for i in range(len(x)))), own)
-            return found, all_batched
+            transformed = jax.lax.map(lambda one: batched(*(one.get(i, x[i]) for i in range(len(x)))), own)
+            return transformed, all_batched
         whole = [
             a if its_own else jnp.broadcast_to(a, (size, *a.shape))
             for a, its_own in zip(x, is_batched, strict=True)

@@ -240,10 +240,10 @@ def write_submission(
     Args:
       task: its name in `GLUE`.
       predictions: class numbers; for glue/stsb numbers, which are cut to 0 .. 5.
-      index: the `idx` of each example, by which lines are sorted; without it predictions stand in
+      index: the `idx` of each example, by which lines are sorted; without it predictions are in
         GLUE's order, which is not that of TFDS.
 
-    Raises: ValueError for a prediction that is no class of the task, or an index that is not 0, 1, 2, ..
+    Raises: ValueError for a prediction that is not a class of the task, or an index that is not 0, 1, 2, ..
     """
     answers = [_answer(GLUE[task], prediction) for prediction in predictions]
     places = range(len(answers)) if index is None else [int(i) for i in index]

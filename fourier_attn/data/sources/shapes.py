@@ -67,7 +67,7 @@ def answer(question: int, colours: np.ndarray, numbers: np.ndarray) -> int:
 def picture(labels: np.ndarray, colours: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Returns the image (SIZE, SIZE, 3) of labelled cells, in uint8, with noise everywhere.
 
-    Each shape has a size of its own and stands anywhere within its cell.
+    Each shape has a size of its own and is anywhere within its cell.
     """
     pixels, palette = np.full((SIZE, SIZE, 3), GREY, np.float64), np.array(list(COLOURS.values()))
     for row, column in np.argwhere(labels):

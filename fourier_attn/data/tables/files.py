@@ -80,7 +80,7 @@ def open_regular(path: Path, source: Path) -> BinaryIO:
 
     A link is followed where the user names it. Within the folder it is refused, since it may lead anywhere.
 
-    Raises: ValueError for a link, for what is no regular file, and for one that cannot be opened.
+    Raises: ValueError for a link, for what is not a regular file, and for one that cannot be opened.
     """
     inside = path.relative_to(source).parts
     for depth in range(1, len(inside) + 1):
@@ -184,7 +184,7 @@ def numbered(file: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def lines(path: Path, source: Path, limits: Limits | None = None) -> Iterator[tuple[str, str]]:
-    """Yields where a line stands, for messages, and the line without its end, as `numbered` reads them.
+    """Yields the place of a line, for messages, and the line without its end, as `numbered` reads them.
 
     Raises: ValueError for a file that `unpacked` refuses, that is cut off or damaged, a line that is not
       UTF-8 or has more than `TEXT` bytes, and more lines than `limits` say.

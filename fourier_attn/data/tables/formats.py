@@ -88,7 +88,7 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
 
 
 def _first_line(lines: Iterator[str], end: str) -> tuple[str, int, str]:
-    """Returns the line with the names of columns, how many stand before it, and what separates columns."""
+    """Returns the line with the names of columns, how many precede it, and what separates columns."""
     skipped, said = 0, ""
     for line in lines:
         if end == ".csv" and not said and (sep := SEPARATION.fullmatch(line.strip())):

@@ -18,7 +18,7 @@ COPY = re.compile(r"backup|(?<![a-z])(bak|old|orig|copy)(?![a-z])|\(\d+\)")
 def parts_of(folder: Path) -> list[Path]:
     """Returns the files of a folder that are the parts of one table.
 
-    Hugging Face's `datasets` names them in state.json, beside files of its cache. Without it all files whose
+    Hugging Face's `datasets` names them in state.json, next to files of its cache. Without it all files whose
     names say that they are data count, and hidden ones do not.
 
     Raises: ValueError for a folder that has none, or several splits, or not the parts that it should have.

@@ -95,7 +95,7 @@ def beginning(tokenizer: Any, text: str, size: int, lefts: Sequence[str] = ()) -
 
 
 def splits_at_blanks(tokenizer: Any) -> bool:
-    """Returns whether no token, and no rule of the normaliser, reaches over white space behind a word."""
+    """Returns whether no token, and no rule of the normaliser, reaches over white space after a word."""
     if hasattr(tokenizer, "processor"):  # SentencePiece, whose pieces tell
         return not any(ACROSS.search(tokenizer.id_to_token(i)) for i in range(tokenizer.get_vocab_size()))
     settings = json.loads(tokenizer.to_str())

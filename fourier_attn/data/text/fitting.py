@@ -98,7 +98,7 @@ def fit(
     """Makes the tokenizer of that kind, fitted on `texts` ("bytes" needs none).
 
     Subwords are learned from words of at most `WORD` characters, as time grows with the square of a word's
-    length. Longer ones are taken in pieces, and `say` is told how many texts have some.
+    length. Longer ones are taken in pieces, and `say` gets how many texts have some.
 
     Raises: ValueError for an unknown kind, or a vocabulary without room for a word.
     """

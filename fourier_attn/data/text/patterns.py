@@ -6,7 +6,7 @@ The library tries one way after another, and gives up beyond a limit. The number
     as a product                        with the choices in one branch: (a|a)(a|a) has four ways, a?a? as well
     exponentially with the length       where a group repeats that itself repeats or chooses
 
-These are bounded here. A part that is repeated a fixed number of times is no choice, nor are alternatives
+These are bounded here. A part that is repeated a fixed number of times is not a choice, nor are alternatives
 that begin with different letters, since at most one of them matches.
 """
 
@@ -45,7 +45,7 @@ class _Group:
         self.begin()
 
     def begin(self) -> None:
-        """Opens a branch."""
+        """Opens a branch of the pattern at this place."""
         self.done, self.last, self.size = (
             _Item(),
             _Item(),
@@ -159,7 +159,7 @@ def _letter(piece: str) -> str | None:
 
 
 def _count(piece: str) -> tuple[int, int | None] | None:
-    """Returns how often the part before is repeated, at least and at most; None: it is no quantifier."""
+    """Returns how often the part before is repeated, at least and at most; None: it is not a quantifier."""
     if piece[0] in "*+?":
         return int(piece[0] == "+"), 1 if piece[0] == "?" else None
     counts = re.fullmatch(r"\{(\d*)(,?)(\d*)\}[?+]?", piece)

@@ -1,4 +1,4 @@
-"""What a tokenizer's file must hold to be of use to a model, checked without running into what it may do.
+"""Checks that a tokenizer's file is of use to a model, without running what it may contain.
 
 Such a file comes from strangers. Its normaliser runs on every text, and the library ends the process where
 memory does not suffice; its ids are rows of the embedding, and one that is too large reads NaN.
@@ -146,7 +146,7 @@ def check_ids(tokenizer: Any, vocabulary: dict[str, int]) -> None:
 
 
 def check_use(tokenizer: Any) -> None:
-    """Checks that a tokenizer tells texts apart and makes few tokens of them, on its own tokens and `TEXTS`.
+    """Checks that a tokenizer distinguishes texts and makes few tokens of them; tries its tokens and `TEXTS`.
 
     Raises: ValueError.
     """

@@ -26,7 +26,7 @@ def check_file(kind: str) -> None:
 class SentencePiece:
     """Wraps a SentencePiece model in the methods of `tokenizers.Tokenizer` that are used here.
 
-    Raises: ValueError for a file that is no such model, or whose normaliser multiplies texts.
+    Raises: ValueError for a file that is not such a model, or whose normaliser multiplies texts.
     """
 
     def __init__(self, contents: bytes):
@@ -115,7 +115,7 @@ def save_tokenizer(tokenizer: Any, directory: Path) -> None:
 def copy_tokenizer(source: Path, directory: Path) -> None:
     """Gives a run the tokenizer in the file `source`, byte for byte (reading and writing may round scores).
 
-    Raises: ValueError for a file that is no tokenizer.
+    Raises: ValueError for a file that is not a tokenizer.
     """
     load_tokenizer(source)
     name = "tokenizer.model" if files.ending(source) == ".model" else "tokenizer.json"
