@@ -1,14 +1,18 @@
 """What the optical tests share: random light, the exact transform in double precision, decibels."""
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from conftest import normal
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.engine_spec import ELECTRON_C
+from fourier_attn.optics.transforms import FrameRunner
 
 KEY = jax.random.key(0)
 QUICK = {"xla_backend_optimization_level": 0}  # compiles four times as fast
@@ -28,6 +32,20 @@ def exact(x: Any, axes: tuple[int, ...] = (-2, -1)) -> np.ndarray:
         matrix = np.exp(-2j * np.pi * np.outer(k, k) / len(k)) / math.sqrt(len(k))
         y = np.moveaxis(np.moveaxis(y, axis, -1) @ matrix, -1, axis)
     return y
+
+
+@contextlib.contextmanager
+def frames_sent() -> Iterator[list[int]]:
+    """Lists how many frames go through engines in each round of the operations that run, or are traced."""
+    sent, send = [], FrameRunner.send
+
+    def counted(self: FrameRunner, x: jax.Array, **options: Any) -> jax.Array:
+        sent.append(math.prod(x.shape[:-2]))
+        return send(self, x, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FrameRunner, "send", counted)
+        yield sent
 
 
 def snr(y: Any, expected: np.ndarray) -> float:

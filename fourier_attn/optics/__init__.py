@@ -6,8 +6,9 @@ from fourier_attn.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fourier_attn.optics.calibration import calibrate
+    from fourier_attn.optics.device_file import read_device
     from fourier_attn.optics.engine import optical_dft2
-    from fourier_attn.optics.engine_spec import Engine, read_device
+    from fourier_attn.optics.engine_spec import Engine
     from fourier_attn.optics.operations import (
         optical_circular_correlate,
         optical_dft,

@@ -22,7 +22,8 @@ from jaxtyping import Complex
 from fourier_attn.optics import device as static
 from fourier_attn.optics import modulator
 from fourier_attn.optics.engine import optical_dft2
-from fourier_attn.optics.engine_spec import MOST_PIXELS, Engine
+from fourier_attn.optics.engine_rules import MOST_PIXELS
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.random import Key, uniform
 
 PROBE_RANGE = 3.0  # amplitude, where converters await theirs: four deviations of what probes give
@@ -79,7 +80,7 @@ def calibrate(
 
 
 def passes(device: Engine, probes: int = 16) -> int:
-    """Passes that `calibrate` takes."""
+    """Returns the number of passes that `calibrate` takes."""
     return probes * math.prod(device.shape) * device.replace(slices=1).passes
 
 
@@ -146,7 +147,7 @@ def _probing(device: Engine, photons: float | None) -> Engine:
 
 
 def _plain(device: Engine) -> Engine:
-    """What of the engine is taken over into a model of it."""
+    """Returns the engine without what a model of it does not take over."""
     backward = "model" if device.backward == "surrogate" else device.backward
     without = {"lo_phase_err": None, "input_factors": None, "output_factors": None, "file": None}
     return device.replace(backward=backward, hardware=None, **without)

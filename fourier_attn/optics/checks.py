@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it is a Python number, which can be looked at; True and False are none."""
+    """Says whether it is a Python number, whose value is known; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -149,7 +149,7 @@ def _check_file(name: str, value: Any, parameter: Parameter) -> None:
 
 
 def _is_array(name: str, value: Any) -> TypeGuard[np.ndarray]:
-    """Whether it is an array that can be looked at: of NumPy, of finite numbers. Traced ones cannot."""
+    """Says whether it is an array with known values, of NumPy, not traced. Raises: ValueError."""
     if isinstance(value, str | bytes | int | float | list | tuple | dict):
         raise ValueError(f"{name}={value!r:.60} must be an array of NumPy, or None")
     if not isinstance(value, np.ndarray):

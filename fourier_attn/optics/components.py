@@ -1,6 +1,6 @@
 """The component library: what the parts of an engine take, each with a range and its source.
 
-The numbers stand in components.toml, beside this file; the names are its headings, like "dac.level_j".
+The numbers are in components.toml, next to this file; the names are its headings, like "dac.level_j".
 
 `python -m fourier_attn.optics.components` prints them all.
 """
@@ -112,12 +112,12 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
         groups = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} cannot be read as TOML ({error})") from error
-    found: dict[str, dict[str, Any]] = {}
+    components: dict[str, dict[str, Any]] = {}
     for group, entries in groups.items():
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ValueError(f"{path}: {group} must hold components, each under [{group}.NAME]")
-        found |= {f"{group}.{name}": entry for name, entry in entries.items()}
-    return found
+        components |= {f"{group}.{name}": entry for name, entry in entries.items()}
+    return components
 
 
 def _component(where: str, entry: dict[str, Any]) -> Component:
@@ -167,10 +167,10 @@ def prices(corner: str = "typical", components: Library | None = None) -> dict[s
     """
     check_choice("corner", corner, CORNERS)
     chosen = library() if components is None else components
-    found = {
+    at_corner = {
         name: part.typical if name.startswith(SETTING) else part.at(corner) for name, part in chosen.items()
     }
-    return CornerPrices(found, {name: part.typical for name, part in chosen.items()})
+    return CornerPrices(at_corner, {name: part.typical for name, part in chosen.items()})
 
 
 class CornerPrices(dict[str, float]):

@@ -24,7 +24,7 @@ UNIT = 0.05  # the factor that fits is named where it is further from 1
 
 
 class Reading(NamedTuple):
-    """How a matrix may have been written down.
+    """Describes how a matrix may have been written down.
 
     Args:
       written_centred, read_centred: whether zero is in the middle of the pixels that are written, or read.
@@ -72,7 +72,7 @@ LAYOUTS = {
 
 
 class Fit(NamedTuple):
-    """How a matrix fits the ideal transform under a reading.
+    """Says how well a matrix fits the ideal transform under a reading.
 
     Args:
       plain_db: signal over error of the matrix as it stands.
@@ -95,9 +95,9 @@ def standard(
     factor: complex | float = 1.0,
 ) -> Complex[np.ndarray, "p p"]:
     """The matrix as the engine wants it, of one that was written down by another reading."""
-    found = np.asarray(transfer, complex)[reading.places(shape, read=False)]
-    found = found[:, reading.places(shape, read=True)]
-    return factor * (found.conj() if reading.conjugate else found)
+    matrix = np.asarray(transfer, complex)[reading.places(shape, read=False)]
+    matrix = matrix[:, reading.places(shape, read=True)]
+    return factor * (matrix.conj() if reading.conjugate else matrix)
 
 
 def ideal(rows: np.ndarray, shape: tuple[int, int], lens: str, centered: bool) -> Complex[np.ndarray, "r p"]:
@@ -118,7 +118,7 @@ def ideal(rows: np.ndarray, shape: tuple[int, int], lens: str, centered: bool) -
 def fit(
     transfer: Complex[np.ndarray, "p p"], shape: tuple[int, int], lens: str = "2d", centered: bool = False
 ) -> Fit:
-    """Compares a matrix with that of the exact transform, as it stands and by every reading."""
+    """Compares a matrix with that of the exact transform, as it is and by every reading."""
     rows = _sample(math.prod(shape))
     wanted = ideal(rows, shape, lens, centered)
     power = np.sum(np.abs(wanted) ** 2)
@@ -127,8 +127,8 @@ def fit(
     part = transfer[reading.places(shape, read=False)[rows]][:, reading.places(shape, read=True)]
     part = part.conj() if reading.conjugate else part
     factor = complex(np.vdot(part, wanted) / max(np.sum(np.abs(part) ** 2), 1e-300))
-    found = _decibel(power, np.sum(np.abs(wanted - factor * part) ** 2))
-    return Fit(plain, reading, factor, found, math.prod(shape) if lens == "2d" else shape[1])
+    best_db = _decibel(power, np.sum(np.abs(wanted - factor * part) ** 2))
+    return Fit(plain, reading, factor, best_db, math.prod(shape) if lens == "2d" else shape[1])
 
 
 def _sample(count: int) -> np.ndarray:
@@ -223,36 +223,36 @@ def check_passive(transfer: Complex[np.ndarray, "p p"], transmission: float) -> 
         )
 
 
-def report(file: str, found: Fit) -> str:
+def report(file: str, best: Fit) -> str:
     """A line, or two with the cure, about a measured matrix."""
-    line = f"device      {file}: signal over error {found.plain_db:.1f} dB against the ideal transform"
-    if found.best_db <= FITS_DB:
-        return f"{line}; no known convention fits, at best {found.best_db:.1f} dB"
-    if found.best_db < found.plain_db + BETTER_DB:
+    line = f"device      {file}: signal over error {best.plain_db:.1f} dB against the ideal transform"
+    if best.best_db <= FITS_DB:
+        return f"{line}; no known convention fits, at best {best.best_db:.1f} dB"
+    if best.best_db < best.plain_db + BETTER_DB:
         return line
-    said = found.reading.cure()
+    said = best.reading.cure()
     how = [f"read as {said}"] if said else []
-    size = abs(found.factor)
+    size = abs(best.factor)
     scaled = abs(size - 1) > UNIT
     if scaled or not said:
-        turned = np.angle(found.factor)
+        turned = np.angle(best.factor)
         how += [f"times {size:.4g}" + (f" exp({turned:.2f} i)" if abs(turned) > UNIT else "")]
-    flags = ", ".join(f"{name}=True" for name, value in found.reading._asdict().items() if value)
-    factor = f", {complex(found.factor):.6g}" if scaled or not said else ""
+    flags = ", ".join(f"{name}=True" for name, value in best.reading._asdict().items() if value)
+    factor = f", {complex(best.factor):.6g}" if scaled or not said else ""
     return (
-        f"{line}, but {found.best_db:.1f} dB {' and '.join(how)}. If the matrix has that convention, save "
+        f"{line}, but {best.best_db:.1f} dB {' and '.join(how)}. If the matrix has that convention, save "
         f"standard(transfer, shape, Reading({flags}){factor}) instead (fourier_attn.optics.conventions)"
-        f"{_loss(found) if size > 1 + UNIT else ''}"
+        f"{_loss(best) if size > 1 + UNIT else ''}"
     )
 
 
-def _loss(found: Fit) -> str:
+def _loss(best: Fit) -> str:
     """Says whether a factor above 1 is the transform's normalisation or loss that the matrix holds."""
-    size = abs(found.factor)
+    size = abs(best.factor)
     loss = f"insertion_loss_db={20 * math.log10(size):.4g}"
-    if abs(size / math.sqrt(found.points) - 1) < UNIT:
+    if abs(size / math.sqrt(best.points) - 1) < UNIT:
         return (
-            f". {size:.4g} is the root of {found.points} points, so it is a transform divided by their "
+            f". {size:.4g} is the root of {best.points} points, so it is a transform divided by their "
             f"number; if it is loss instead, also give {loss}"
         )
     return f" and give {loss}: the matrix holds that loss, since {size:.4g} is not a normalisation"

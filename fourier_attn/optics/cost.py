@@ -1,4 +1,4 @@
-"""What an engine would take: joules and seconds, line by line, and what is left of a speed-up (Amdahl).
+"""Estimates what an engine takes: joules and seconds, line by line, and the speed-up (Amdahl).
 
 Each price is a component of `fourier_attn.optics.components`, with a range and its source.
 """

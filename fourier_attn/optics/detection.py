@@ -34,7 +34,7 @@ class Keys(NamedTuple):
 def detect(
     field: Complex[Array, "m *b n1 n2"], laser: Float[Array, "m *b 1 1"], engine: Engine, keys: Keys
 ) -> Inexact[Array, "*b n1 n2"]:
-    """What the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
+    """Returns what the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
     The laser's power in each pass lights signal and reference. Every detector has shot noise (variance =
     mean) and electrical noise, then its signal is converted. The noise's size is no path for derivatives, its
@@ -146,7 +146,7 @@ def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: 
 
 
 def _electrical_variance(engine: Engine, dtype: Any) -> Array:
-    """Of one detector in one pass, in units of unit intensity squared, whose current is I = n q f.
+    """Returns the variance of one detector in a pass, in unit intensity squared, whose current is n q f.
 
         v = a (tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2      n photons, B the bandwidth
 

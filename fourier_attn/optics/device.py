@@ -56,7 +56,7 @@ def _product(rows: Complex[Array, "b p"], transfer: Complex[Array, "p p"]) -> Co
 
 
 def is_exact(engine: Engine) -> bool:
-    """Whether nothing but the lens is in the way."""
+    """Says whether nothing but the lens is in the way."""
     effects = (
         engine.device.static_phase_rms,
         engine.device.static_gain_rms,
@@ -109,7 +109,7 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
 
 
 def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
-    """(1 + g) exp(i psi) of each pixel; half of the variance stands before the lens, half after it."""
+    """(1 + g) exp(i psi) of each pixel; half of the variance is before the lens, half after it."""
     device = engine.device
     gains, phases = draws / 2**0.5
     gains_moved, phases_moved = moved / 2**0.5

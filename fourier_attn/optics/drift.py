@@ -43,7 +43,7 @@ class Moments(NamedTuple):
 
 
 def drifts(device: Device) -> bool:
-    """Whether anything changes with age."""
+    """Says whether anything changes with age."""
     return device.phase_drift_rms is not None or device.gain_drift_rms is not None
 
 
@@ -104,8 +104,8 @@ def _point(key: Key, whole: Array, place: Array, shape: tuple[int, ...]) -> Arra
     right, left = (jnp.tensordot(weights, part, 1) for part in (draws[:-1], draws[1:]))
     inside = jax.random.fold_in(fine, whole)
 
-    def halve(level: Array, found: tuple[Array, ...]) -> tuple[Array, ...]:
-        left, right, place, cell = found
+    def halve(level: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        left, right, place, cell = state
         width = jnp.exp2(-level.astype(dtype))
         fresh = _normal(jax.random.fold_in(inside, level), cell, shape, dtype)
         middle = (left + right) / (2 * jnp.cosh(width / 2)) + jnp.sqrt(jnp.tanh(width / 2)) * fresh

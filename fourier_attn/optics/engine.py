@@ -45,7 +45,7 @@ def optical_dft2(
 
         y[k, l] = (1 / sqrt(N1 N2)) sum_{m, n} x[m, n] exp(-2 pi sqrt(-1) (k m / N1 + l n / N2)) + errors
 
-    With `Engine()` there are no errors. Compiled; bits and modes are static, strengths are traced.
+    `Engine()` has no errors. Compiled; bits and modes are static, strengths are traced.
 
         >>> pixels = jnp.zeros((1, 2, 2)).at[0, 0, 0].set(2.0)
         >>> optical_dft2(pixels, Engine(shape=(2, 2)))[0].real  # without errors: the orthonormal transform
@@ -111,7 +111,7 @@ def _steered_backward(saved: tuple[Any, ...], g: Array) -> tuple[Array | None, .
 
 
 def _product(x: Array, factor: Array | None) -> Array:
-    """What one bank of modulators, or two, are to write."""
+    """Returns what one bank of modulators, or two, are to write."""
     x = modulator.as_complex(x)
     return x if factor is None else x * modulator.as_complex(factor)
 
@@ -147,7 +147,7 @@ def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
 
 
 def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
-    """What is read of an array: the passes of the detection and of the averages."""
+    """Emulates the reading of an array: the passes of the detection and of the averages."""
     keys = _split(key)
     scale, field = _write(x, engine, keys.writing)
     if factor is not None:
@@ -165,7 +165,7 @@ def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array
 
 
 def _measured(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
-    """What the hardware reads of an array: the mean of the averages."""
+    """Runs the hardware on an array and returns the mean of the averages."""
     hardware: Any = engine.hardware
     result = jax.eval_shape(partial(_emulated, engine=engine), x, factor, key=key)
     written = x if factor is None else _product(x, factor)

@@ -1,11 +1,9 @@
-"""The parameters of a Fourier-optical engine, in groups, and where each stands."""
+"""The parameters of a Fourier-optical engine, and the part of it that each belongs to."""
 
 import dataclasses
 import functools
 import math
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, no_type_check
@@ -15,6 +13,8 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, is_number
+from fourier_attn.optics.device_file import complex_array, read_device
+from fourier_attn.optics.engine_rules import check_together
 from fourier_attn.optics.parameter import (
     KEY,
     TINY,
@@ -28,7 +28,6 @@ from fourier_attn.optics.parameter import (
 from fourier_attn.optics.parts import GROUPS, Detection, Device, Laser, Modulator, Receiver
 
 ELECTRON_C = 1.602176634e-19  # exact, SI
-MOST_PIXELS = 4_096  # of a measured device, whose matrix has their square
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
@@ -144,10 +143,7 @@ class Engine:
         for name, group in GROUPS.items():
             if isinstance(getattr(self, name), Mapping):
                 raise ValueError(f"{name}={getattr(self, name)!r} must be a {group.__name__}, not a mapping")
-        _check_detection(self)
-        _check_writing(self)
-        _check_light(self)
-        _check_measured(self)
+        check_together(self)
 
     @classmethod
     def from_measured(
@@ -172,7 +168,7 @@ class Engine:
         Raises: ValueError for a matrix that is not square, not finite, not of the aperture or not passive, or
           a table that is not monotone.
         """
-        transfer = _complex_array("transfer", transfer_matrix)
+        transfer = complex_array("transfer", transfer_matrix)
         return cls._with_transfer(transfer, drive_table, like, parameters)
 
     @classmethod
@@ -185,7 +181,7 @@ class Engine:
         **parameters: Any,
     ) -> "Engine":
         """`from_measured` without the check of passivity, which noise in a matrix may break."""
-        transfer = _complex_array("transfer", transfer_matrix)
+        transfer = complex_array("transfer", transfer_matrix)
         conventions.trust(transfer)
         return cls._with_transfer(transfer, drive_table, like, parameters)
 
@@ -202,7 +198,7 @@ class Engine:
         device = Device(**{name: getattr(like.device, name) for name in kept}, transfer=transfer)
         modulator = like.modulator
         if drive_table is not None:
-            table = _complex_array("drive_table", drive_table)
+            table = complex_array("drive_table", drive_table)
             known = {"extinction_db": None, "compensated": False, "v_pi": None, "drive_v": None}
             modulator = dataclasses.replace(modulator, drive_table=table, **known)
         return like.replace(**{"device": device, "modulator": modulator, **parameters})
@@ -220,9 +216,10 @@ class Engine:
         if like is None:
             parameters = given | parameters
         parameters = {**parameters, "file": str(path)}
-        found = cls.with_transfer(transfer, table, like=like, **parameters)
+        unchecked = cls.with_transfer(transfer, table, like=like, **parameters)
         said = conventions.report(
-            str(path), conventions.fit(found.device.transfer, found.shape, found.lens, found.centered)
+            str(path),
+            conventions.fit(unchecked.device.transfer, unchecked.shape, unchecked.lens, unchecked.centered),
         )
         try:
             made = cls.from_measured(transfer, table, like=like, **parameters)
@@ -233,7 +230,7 @@ class Engine:
 
     @property
     def detector(self) -> Detection:
-        """The way to detect."""
+        """Returns the engine's way to detect."""
         return self.receiver.detector
 
     @property
@@ -267,18 +264,18 @@ class Engine:
 
     @property
     def capacities(self) -> tuple[float, ...]:
-        """What ends a detector's range in one pass, electrons: a camera's well, a photodiode's saturation."""
-        found = ()
+        """Returns a detector's limits in one pass, electrons: a camera's well, a photodiode's saturation."""
+        limits = ()
         if self.receiver.well_depth_e is not None:
-            found += (self.receiver.well_depth_e,)
+            limits += (self.receiver.well_depth_e,)
         if self.receiver.saturation_w is not None:
             current = self.receiver.responsivity * self.receiver.saturation_w / ELECTRON_C
-            found += (current / self.frame_rate_hz,)
-        return found
+            limits += (current / self.frame_rate_hz,)
+        return limits
 
     @property
     def noisy(self) -> bool:
-        """Whether a pass draws random numbers, so that it needs a key."""
+        """Says whether a pass draws random numbers, so that it needs a key."""
         modulator, laser, receiver = self.modulator, self.laser, self.receiver
         written = modulator.dac_bits_amp is not None or modulator.dac_bits_phase is not None
         if modulator.dac_rounding == "stochastic" and written:
@@ -298,7 +295,7 @@ class Engine:
 
     @property
     def scale_free(self) -> bool:
-        """Whether nothing depends on how large the signal is: no levels, no reference, no noise."""
+        """Says whether nothing depends on how large the signal is: no levels, no reference, no noise."""
         modulator, receiver = self.modulator, self.receiver
         effects = (
             modulator.dac_bits_amp,
@@ -318,7 +315,7 @@ class Engine:
 
     @property
     def linear(self) -> bool:
-        """Whether the result is the field, or a part of it, rather than a power."""
+        """Says whether the result is the field, or a part of it, rather than a power."""
         return self.detector.linear
 
     def replace(self, **changes: Any) -> "Engine":
@@ -401,127 +398,6 @@ def watts(photons: Any, frame_rate_hz: Any, responsivity: Any, transmission: Any
     return photons * frame_rate_hz * ELECTRON_C / responsivity / transmission
 
 
-def _complex_array(name: str, values: Any) -> np.ndarray:
-    """Numbers in double precision. Raises: ValueError."""
-    try:
-        return np.asarray(values).astype(np.complex128)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers ({error})") from error
-
-
 @functools.cache
 def _say_once(line: str) -> None:
     print(line, file=sys.stderr)
-
-
-def read_device(path: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """The arrays `transfer` and `drive_table` of a file, None where there is no table, and its parameters.
-
-    Raises: ValueError for a file that cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return found, None, {}
-            arrays = {name: found[name] for name in found.files}
-            if "transfer" not in arrays:
-                raise ValueError(f"has the arrays {', '.join(arrays) or 'none'}, and no `transfer`")
-            transfer, table = arrays.pop("transfer"), arrays.pop("drive_table", None)
-            values = {name: value.tolist() for name, value in arrays.items()}
-            return transfer, table, {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError) as error:
-        raise ValueError(f"{path} is no measured device that can be read ({error})") from error
-
-
-def _check_measured(engine: Engine) -> None:
-    """Checks measured arrays against the aperture, as far as they can be looked at."""
-    rows, columns = engine.shape
-    transfer = engine.device.transfer
-    if isinstance(transfer, np.ndarray):
-        if rows * columns > MOST_PIXELS:
-            raise ValueError(
-                f"an aperture {engine.shape} is too large to be measured; at most {MOST_PIXELS} pixels"
-            )
-        if len(transfer) != rows * columns:
-            raise ValueError(
-                f"transfer of shape {transfer.shape} is not of the aperture {engine.shape}, which has "
-                f"{rows * columns} pixels; set shape, or measure that one"
-            )
-    factors = (engine.input_factors, engine.output_factors)
-    for name, values in zip(("input_factors", "output_factors"), factors, strict=True):
-        if isinstance(values, np.ndarray) and values.shape != engine.shape:
-            raise ValueError(f"{name} of shape {values.shape} are not of the aperture {engine.shape}")
-    whole = engine.modulator.encode == "complex" and engine.linear
-    if any(values is not None for values in factors) and not (
-        whole and engine.receiver.detection != "homodyne_re"
-    ):
-        raise ValueError(
-            f"input_factors and output_factors are complex, which encode={engine.modulator.encode!r} or "
-            f"detection={engine.receiver.detection!r} is not; use 'complex' and 'hybrid90'"
-        )
-
-
-def _check_detection(engine: Engine) -> None:
-    receiver = engine.receiver
-    bandwidth, rate = receiver.bandwidth_hz, engine.frame_rate_hz
-    if is_number(bandwidth) and is_number(rate) and bandwidth < rate / 2:
-        raise ValueError(
-            f"bandwidth_hz={bandwidth:g} is below half of frame_rate_hz={rate:g}: such detectors mix a pass "
-            "with the one before, which is not emulated; raise it, or lower frame_rate_hz"
-        )
-    names = ("dark_current", "tia_noise", "load_ohm", "read_noise_e", "well_depth_e", "saturation_w")
-    electrical = [name for name in names if getattr(receiver, name) is not None]
-    if electrical and engine.laser.power_w is None:
-        raise ValueError(f"{electrical[0]} needs power_w, which sets the scale of the electronics")
-    if engine.detector.detectors == 0 and engine.laser.power_w is not None:
-        raise ValueError(
-            f"detection={receiver.detection!r} is no detector, so that power_w={engine.laser.power_w} does "
-            "nothing; choose 'hybrid90'"
-        )
-    if not engine.linear and (engine.dc_block or engine.backward == "optical" or engine.slices > 1):
-        raise ValueError(
-            f"detection={receiver.detection!r} loses the phase, which dc_block, slices and "
-            "backward='optical' need; choose another detection"
-        )
-
-
-def _check_writing(engine: Engine) -> None:
-    modulator = engine.modulator
-    digital = modulator.dac_bits_amp is not None and modulator.dac_range == "auto"
-    if engine.slices > 1 and not (digital and modulator.encode in ("complex", "signed")):
-        raise ValueError(
-            f"slices={engine.slices} needs dac_bits_amp, dac_range='auto' and encode 'complex' or 'signed', "
-            f"not {modulator.dac_bits_amp}, {modulator.dac_range!r} and {modulator.encode!r}"
-        )
-    if engine.dc_block and modulator.encode in ("amplitude", "phase"):
-        raise ValueError(
-            f"encode={modulator.encode!r} writes no negative numbers, which dc_block needs; use another"
-        )
-    if (engine.backward == "surrogate") != (engine.hardware is not None):
-        raise ValueError(
-            f"backward={engine.backward!r}, hardware={engine.hardware}: 'surrogate' needs one, others none"
-        )
-    if is_number(engine.frame_rate_hz) and engine.frame_rate_hz > modulator.speed_hz:
-        raise ValueError(
-            f"frame_rate_hz={engine.frame_rate_hz:g} is above the {modulator.speed_hz:g} Hz that modulators "
-            f"of kind={modulator.kind!r} follow; lower it, or choose another kind"
-        )
-
-
-def _check_light(engine: Engine) -> None:
-    """Refuses a power whose reference and unit intensity alone are more than a detector takes."""
-    laser, receiver = engine.laser, engine.receiver
-    leaves = (laser.power_w, receiver.responsivity, engine.device.insertion_loss_db, engine.frame_rate_hz)
-    leaves += (receiver.lo_ratio, receiver.well_depth_e, receiver.saturation_w)
-    if laser.power_w is None or any(value is not None and not is_number(value) for value in leaves):
-        return
-    reference = receiver.lo_ratio if receiver.detector.referenced else 0.0
-    falling = engine.photons * (1 + reference) / max(receiver.detector.detectors, 1)
-    capacities = engine.capacities
-    if falling > min(capacities, default=math.inf):
-        raise ValueError(
-            f"power_w={engine.laser.power_w:g} puts {falling:.3g} electrons into a detector in a pass, "
-            f"reference and unit intensity, and it takes {min(capacities):.3g}; lower power_w or lo_ratio, "
-            "or raise frame_rate_hz"
-        )

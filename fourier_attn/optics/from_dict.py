@@ -17,17 +17,17 @@ def grouped(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises: ValueError for a parameter that no longer exists.
     """
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, value in values.items():
         if name in EARLIER:
             raise ValueError(f"an engine's {name} is now {EARLIER[name]}")
         if name in PLACES:
-            found.setdefault(PLACES[name], {})[name] = value
+            parts.setdefault(PLACES[name], {})[name] = value
         elif name in GROUPS:
-            found[name] = found.get(name, {}) | dict(value)
+            parts[name] = parts.get(name, {}) | dict(value)
         else:
-            found[name] = value
-    return found
+            parts[name] = value
+    return parts
 
 
 def built(values: Mapping[str, Any]) -> Engine:

@@ -40,7 +40,7 @@ class Keys(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a bank of modulators makes of an array.
+    """Holds what a bank of modulators makes of an array.
 
     Args:
       scale: of each aperture; the array is about scale times the field.
@@ -266,7 +266,7 @@ def chirp(shape: tuple[int, ...]) -> np.ndarray:
 def _follow(
     smooth: Any, written: Array, u: Array, delta: Array | None, reach: Any, most: Array | None
 ) -> Array:
-    """What is written, with the derivative of `smooth`."""
+    """Returns what is written, with the derivative of `smooth`."""
     return written
 
 
@@ -301,7 +301,7 @@ def _smooth(
 
 
 def _within(direction: Array, most: Array | None) -> Array:
-    """Directions up to an angle; those beyond stand there, with derivative 0."""
+    """Limits directions to an angle; those above it have derivative 0."""
     if most is None:
         return direction
     phase = angle(direction)
@@ -319,7 +319,7 @@ def _within_compensated(field: Array, wanted: Array, delta: Array, most: Array) 
 
 @jax.custom_jvp
 def _polar(u: Array) -> tuple[Array, Array]:
-    """Size and direction."""
+    """Returns size and direction of each number."""
     size = modulus(u)
     direction = u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype)
     return size, as_complex(jnp.where(size > 0, direction, 1.0))

@@ -1,4 +1,4 @@
-"""What networks ask of an engine: transforms of any size, circular correlations, Fourier mixing.
+"""Operations of networks on an engine: transforms of any size, circular correlations, Fourier mixing.
 
 Two real arrays go into one complex pass, a + i b: what is real-linear acts on both parts, and of a transform
 each part is found by the symmetry of real spectra. Partners share a scale and the noise of their pass. They
@@ -7,7 +7,6 @@ are neighbours, so that they stand on one device where a sharded batch has an ev
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +38,7 @@ def optical_dft(
     axes: Sequence[int] = (-2, -1),
     inverse: bool = False,
     prefer: str = "error",
-    report: bool = False,
-) -> Any:
+) -> Inexact[Array, "..."]:
     """Orthonormal discrete Fourier transform over one or two axes of any size.
 
         y[k] = (1 / sqrt(n)) sum_m x[m] exp(-2 pi sqrt(-1) k m / n),  + for the inverse, on each axis
@@ -49,7 +47,6 @@ def optical_dft(
       x: real or complex; all other axes are a batch.
       axes: one or two axes.
       prefer: "error" or "passes", see `fourier_attn.optics.planner`.
-      report: also returns the number of passes that were executed.
     Returns: complex; what the detection gives where the size is the aperture's own, and so one frame.
     Raises: ValueError for axes or sizes that no plan covers, an unknown plan, or a missing key.
     Source: Cooley and Tukey 1965; Bluestein 1970; see `fourier_attn.optics.schedule`.
@@ -59,8 +56,7 @@ def optical_dft(
     if x.size == 0:
         one = jax.ShapeDtypeStruct([n if i in axes else 1 for i, n in enumerate(x.shape)], x.dtype)
         example = jax.eval_shape(lambda x: optical_dft(x, engine, key, axes=axes, prefer=prefer), one)
-        y = jnp.zeros(x.shape, example.dtype)
-        return (y, 0) if report else y
+        return jnp.zeros(x.shape, example.dtype)
     last = tuple(range(-len(axes), 0))
     sizes = tuple(x.shape[axis] for axis in axes)
     arrays = x.size // max(1, math.prod(sizes))
@@ -70,8 +66,7 @@ def optical_dft(
     y = run.dft(jnp.moveaxis(_wide(x), axes, last), planned, real=real)
     if inverse:
         y = backwards(y, last)
-    y = jnp.moveaxis(y, last, axes)
-    return (y, run.passes) if report else y
+    return jnp.moveaxis(y, last, axes)
 
 
 def check_filled(name: str, shape: tuple[int, ...], axes: Sequence[int]) -> None:
@@ -88,7 +83,7 @@ def check_filled(name: str, shape: tuple[int, ...], axes: Sequence[int]) -> None
 
 
 def _wide(x: Array) -> Array:
-    """In the precision of the engine: single, or double if x is."""
+    """Casts x to the precision of the engine: single, or double if x is."""
     if x.dtype in (jnp.float64, jnp.complex128):
         return x
     return x.astype(jnp.complex64 if jnp.iscomplexobj(x) else jnp.float32)
@@ -107,7 +102,7 @@ def _pair(x: Float[Array, "v ..."], half: int) -> Inexact[Array, "w ..."]:
 
 
 def _unpair(y: Inexact[Array, "w ..."], count: int) -> Float[Array, "v ..."]:
-    """The arrays that stand in the parts of so many fewer."""
+    """Takes arrays out of the real and imaginary parts of half as many."""
     if len(y) == count:
         return y.real
     return jnp.stack([y.real, y.imag], axis=1).reshape(-1, *y.shape[1:])[:count]
@@ -120,8 +115,7 @@ def optical_fourier_mix(
     key: Key = None,
     *,
     prefer: str = "error",
-    report: bool = False,
-) -> Any:
+) -> Float[Array, "*b t d"]:
     """FNet's mixing on the engine: y = Re F_t F_d x, unnormalised, as `fourier_attn.ops.fourier.fourier_mix`.
 
     Two examples share a pass; Re A[k] = (Re Z[k] + Re Z[-k]) / 2 and Re B[k] = (Im Z[k] + Im Z[-k]) / 2 for
@@ -129,7 +123,6 @@ def optical_fourier_mix(
 
     Args:
       prefer: "error" or "passes", see `fourier_attn.optics.planner`.
-      report: also returns the number of passes that were executed.
     Masking: none; every output depends on every input.
     Raises: ValueError for sizes that no plan covers, or a missing key.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
@@ -139,14 +132,13 @@ def optical_fourier_mix(
     arrays, planned = plan_mix(x.shape, engine, prefer)
     run = FrameRunner(engine, key)
     if x.size == 0:
-        return (x, 0) if report else x
+        return x
     examples = _wide(x).reshape(-1, t, d)
     z = run.dft(_pair(examples, arrays), planned, real=engine.receiver.detection == "homodyne_re")
     y = _unpair(z, len(examples))
     if len(z) < len(examples):
         y = (y + backwards(y, (-2, -1))) / 2
-    y = (y * math.sqrt(t * d)).reshape(x.shape).astype(x.dtype)
-    return (y, run.passes) if report else y
+    return (y * math.sqrt(t * d)).reshape(x.shape).astype(x.dtype)
 
 
 @takes_arrays
@@ -160,8 +152,7 @@ def optical_circular_correlate(
     boundary: str = "circular",
     multiply: str = "digital",
     prefer: str = "error",
-    report: bool = False,
-) -> Any:
+) -> Float[Array, "*b h _"]:
     """`fourier_attn.ops.circular.circular_correlate` on the engine: transform, filter, transform back.
 
         y_a = F^-1(conj(F w_a) F x)                               conj: a correlation, as the articles have it
@@ -177,9 +168,7 @@ def optical_circular_correlate(
       multiply: "digital", or "modulator": a second bank of modulators multiplies by the spectrum as the
         second pass is written, with its own quantisation; for tiles of the aperture's size only.
       prefer: "error" or "passes", see `fourier_attn.optics.planner`.
-      report: also returns the number of passes that were executed.
-    Returns: (*b, h, p).
-    Masking: none needed; each vector stands alone, but for the pass that it shares with its partner.
+    Masking: none needed; vectors do not mix, but for the pass that it shares with its partner.
     Raises: ValueError for kernels that do not fit, sizes that no plan covers, or a missing key.
     Source: Optalysys' articles on transformers by convolution (5 x 5 demonstrator: 3 x 3 kernels).
     """
@@ -191,10 +180,8 @@ def optical_circular_correlate(
     planned = plan_correlation(vectors, kernel.shape, run.engine, shape, boundary, prefer)
     check_multiply(multiply, planned, run.engine)
     if x.size == 0:
-        y = jnp.zeros((*x.shape[:-1], planned.kernels, math.prod(planned.places)), x.dtype)
-        return (y, 0) if report else y
-    y = _correlate(x, kernel, planned, run, multiply)
-    return (y, run.passes) if report else y
+        return jnp.zeros((*x.shape[:-1], planned.kernels, math.prod(planned.places)), x.dtype)
+    return _correlate(x, kernel, planned, run, multiply)
 
 
 def _correlate(
@@ -204,7 +191,7 @@ def _correlate(
     run: FrameRunner,
     multiply: str = "digital",
 ) -> Float[Array, "*b h _"]:
-    """What `optical_circular_correlate` returns, as planned."""
+    """Computes `optical_circular_correlate` as planned."""
     z = _pair(_wide(x).reshape(-1, *planned.axes), planned.arrays)
     if planned.boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in planned.taps)])
@@ -247,8 +234,7 @@ def optical_position_lambda(
     grid: tuple[int, ...] | None = None,
     mask: Bool[Array, "b t"] | None = None,
     prefer: str = "error",
-    report: bool = False,
-) -> Any:
+) -> Float[Array, "b t h _"]:
     """The position part of `fourier_attn.ops.lambdas.lambda_layer`, its convolutions on the engine.
 
         y[n, a] = lambda[n]^T q[n, a],   lambda[n] = sum_m R[m - n + (r - 1) / 2] value[m]^T
@@ -261,8 +247,6 @@ def optical_position_lambda(
       position: R, (r, k, u), or (r1, r2, k, u) with `grid`; odd.
       mask: False where the value counts as zero.
       prefer: "error" or "passes", see `fourier_attn.optics.planner`.
-      report: also returns the number of passes that were executed.
-    Returns: (b, t, h, v).
     Raises: ValueError for a table that does not fit, sizes that no plan covers, or a missing key.
     Source: Bello, arXiv 2102.08602; Optalysys' article on lambda layers.
     """
@@ -270,8 +254,7 @@ def optical_position_lambda(
     check_filled("query", query.shape, (1,))
     check_filled("value", value.shape, (1,))
     if 0 in (query.size, value.size):
-        y = jnp.zeros((*query.shape[:-1], value.shape[2]), value.dtype)
-        return (y, 0) if report else y
+        return jnp.zeros((*query.shape[:-1], value.shape[2]), value.dtype)
     if mask is not None:
         value = jnp.where(mask[..., None, None], value, jnp.zeros((), value.dtype))
     engine = engine.whole_field()
@@ -279,7 +262,6 @@ def optical_position_lambda(
     ends = [(0, w - n) for w, n in zip(planned.wide, planned.axes, strict=True)]
     wide = _wide(value)
     y = jnp.zeros((*query.shape[:-1], value.shape[2]), wide.dtype)
-    passes = 0
     for i in range(planned.u):
         run = FrameRunner(engine, None if key is None else jax.random.fold_in(key, i))
         kernel = jnp.moveaxis(position[..., i], -1, 0)  # (k, *r)
@@ -291,6 +273,4 @@ def optical_position_lambda(
         lambdas = lambdas[(..., *(slice(n) for n in planned.axes))]
         lambdas = lambdas.reshape(*lambdas.shape[:3], -1)  # (b, v, k, t)
         y = y + jnp.einsum("bthk,bvkt->bthv", query.astype(y.dtype), lambdas)
-        passes += run.passes
-    y = y.astype(value.dtype)
-    return (y, passes) if report else y
+    return y.astype(value.dtype)

@@ -1,4 +1,4 @@
-"""What a parameter of an engine is: its meaning, unit, range, words, and how it grows with the noise.
+"""Describes a parameter of an engine: its meaning, unit, range, words, and growth with the noise.
 
 All of it stands at the field of the dataclass that holds the parameter, as metadata. Checks, the knobs of the
 configuration with their comments, tables and sweeps read it there; there is no second list.
@@ -15,7 +15,7 @@ KEY = "parameter"  # of the metadata
 
 
 class Parameter(NamedTuple):
-    """What a parameter can be.
+    """Describes the values of a parameter.
 
     Args:
       text: its meaning.
@@ -42,12 +42,12 @@ class Parameter(NamedTuple):
 
     @property
     def written(self) -> bool:
-        """Whether a configuration can hold it, which functions and arrays are not for."""
+        """Says whether a configuration can hold it; functions and arrays it cannot."""
         return self.kind not in ("function", "matrix", "rising", "factors")
 
     @property
     def noise(self) -> bool:
-        """Whether a sweep over the noise changes it."""
+        """Says whether a sweep over the noise changes it."""
         return self.noise_power is not None or self.noise_db != 0
 
 
@@ -57,12 +57,12 @@ def parameter(default: Any, text: str, **what: Any) -> Any:
 
 
 def choice(default: str | None, words: tuple[str, ...], text: str) -> Any:
-    """One of some words."""
+    """Declares a parameter that is one of some words."""
     return parameter(default, text, kind="choice", words=words, static=True)
 
 
 def bits(text: str) -> Any:
-    """Of a converter; None is no quantisation."""
+    """Declares the bits of a converter; None does not quantise."""
     return parameter(None, text, kind="bits", unit="bit", least=1, most=24, static=True)
 
 

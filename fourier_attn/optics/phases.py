@@ -31,7 +31,7 @@ def _phasor_jvp(primals, tangents):
 
 
 def compute_phasor(form: str, angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
-    """By products: whole and half turns taken off, then the power series of cosine and sine.
+    """Computes it by products: takes whole and half turns off, then sums power series.
 
     cos x = sum_k (-x^2)^k / (2k)!,   sin x = x sum_k (-x^2)^k / (2k + 1)!,   |x| <= pi / 2
     """
@@ -57,7 +57,7 @@ def angle(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
 
 
 def compute_angle(form: str, z: Complex[Array, "*b"]) -> Float[Array, "*b"]:
-    """By products: halved, then the power series of the arcus tangent.
+    """Computes it by products: halves the angle, then sums the power series of the arcus tangent.
 
     tan(a / 2) = tan a / (1 + sqrt(1 + tan^2 a)),   atan x = x sum_k (-x^2)^k / (2k + 1)
     """

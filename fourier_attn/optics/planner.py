@@ -24,7 +24,7 @@ BYTES = 16  # of a complex number of single precision that is read and written b
 
 
 class TransformPlan(NamedTuple):
-    """How transforms over one axis or two are computed.
+    """Says how transforms over one axis or two are computed.
 
     Args:
       sizes: points of each axis.
@@ -57,7 +57,7 @@ class TransformPlan(NamedTuple):
 def plan_transform(
     sizes: tuple[int, ...], engine: Engine, *, prefer: str = "error", arrays: int = 1, real: bool = False
 ) -> TransformPlan:
-    """How transforms over one or two axes of these sizes are computed.
+    """Plans transforms over one or two axes of these sizes.
 
     Args:
       prefer: "error" takes the fewest stages, "passes" the fewest frames, and of these the fewest stages.
@@ -122,7 +122,7 @@ def check_sizes(sizes: tuple[int, ...], engine: Engine) -> None:
 
 
 def _has_stages(engine: Engine) -> bool:
-    """Whether the aperture is one on which sizes can be split into stages."""
+    """Says whether the aperture allows sizes to be split into stages."""
     rows, columns = engine.shape
     return rows == columns and rows > 1
 
@@ -136,14 +136,14 @@ def check_field(engine: Engine) -> None:
 
 
 def packed(count: int, engine: Engine) -> int:
-    """How many arrays so many real ones become: two share a pass, a + i b, where the engine can do that."""
+    """Returns how many arrays so many real ones become: two share a pass, a + i b, if they can."""
     if count > 1 and engine.modulator.encode == "complex" and engine.receiver.detection != "homodyne_re":
         return -(-count // 2)
     return count
 
 
 class CorrelationPlan(NamedTuple):
-    """How vectors are correlated with kernels: transform, filter, transform back.
+    """Says how vectors are correlated with kernels: transform, filter, transform back.
 
     Args:
       axes: the signal that each vector is, (d,) or (d1, d2).
@@ -167,7 +167,7 @@ class CorrelationPlan(NamedTuple):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Places on each axis where the result stands."""
+        """Returns the number of results on each axis."""
         if self.boundary == "valid":
             return tuple(n - r + 1 for n, r in zip(self.axes, self.taps, strict=True))
         return self.axes
@@ -194,7 +194,7 @@ class CorrelationPlan(NamedTuple):
 
     @property
     def method(self) -> str:
-        """In words."""
+        """Describes the plan in words."""
         way = f"{' x '.join(map(str, self.tiles))} tiles" if self.tiles else "whole"
         return f"{way}, {self.transform.method}"
 
@@ -207,7 +207,7 @@ def plan_correlation(
     boundary: str,
     prefer: str = "error",
 ) -> CorrelationPlan:
-    """How vectors of shape x are correlated with kernels (h, *r), for an engine that gives the field.
+    """Plans correlations of vectors (shape x) with kernels (h, *r), for an engine that gives the field.
 
     Signals of another size than the aperture's are cut into tiles of its size where the kernel fits on it and
     where this takes fewer frames than the signal as a whole, whose transform `prefer` chooses.
@@ -252,7 +252,7 @@ def plan_correlation(
 def _tiles(
     sizes: tuple[int, ...], taps: Sequence[int], sides: tuple[int, ...], boundary: str
 ) -> tuple[int, ...]:
-    """How many tiles each axis takes; each keeps side - r + 1 points."""
+    """Returns the number of tiles of each axis; each keeps side - r + 1 points."""
     tiles = []
     for n, r, side in zip(sizes, taps, sides, strict=True):
         results = n if boundary == "circular" else n - r + 1
@@ -287,7 +287,7 @@ def check_multiply(multiply: str, planned: CorrelationPlan, engine: Engine) -> N
 
 
 class LambdaPlan(NamedTuple):
-    """How the position lambdas of values are computed: as correlations, one lot for each of u tables.
+    """Says how the position lambdas of values are computed: by correlations with each of u tables.
 
     Args:
       axes: of the positions, (t,) or (t1, t2).
@@ -309,7 +309,7 @@ def plan_position_lambda(
     grid: tuple[int, ...] | None,
     prefer: str = "error",
 ) -> LambdaPlan:
-    """How values (b, t, v, u) meet tables (*r, k, u), for an engine that gives the field.
+    """Plans the position lambdas of values (b, t, v, u) and tables (*r, k, u), by correlations.
 
     Raises: ValueError for tables that do not fit, or sizes that no plan covers.
     """
@@ -337,7 +337,7 @@ def transform_axes(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ..
 
 
 class Plan(NamedTuple):
-    """What an operation takes, without running it.
+    """Counts what an operation takes, without running it.
 
     Args:
       frames: apertures that are written, transformed and read.
@@ -359,7 +359,7 @@ class Plan(NamedTuple):
     factors: int = 0
 
     def load(self, times: float | int = 1) -> dict[str, Any]:
-        """What `cost.energy` and `cost.seconds` are to count, of so many such operations."""
+        """Returns what `cost.energy` and `cost.seconds` count, of so many such operations."""
         names = ("frames", "factors", "digital_flops", "digital_bytes")
         return {name: times * getattr(self, name) for name in names}
 
@@ -377,7 +377,7 @@ def plan(
     prefer: str = "error",
     real: bool = False,
 ) -> Plan:
-    """What an operation takes on arrays of these shapes: the plan that is executed, counted.
+    """Returns what an operation takes on arrays of these shapes: the plan that is executed, counted.
 
         >>> plan("dft", (11, 11), Engine(shape=(11, 11))).passes
         1

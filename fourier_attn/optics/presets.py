@@ -1,6 +1,6 @@
 """Engines with a name, and where each of their parameters comes from.
 
-"published" stands in a source, "derived" follows from published facts, "assumed" is an order of magnitude.
+"published" is from a source, "derived" follows from published facts, "assumed" is an order of magnitude.
 Beyond the aperture, the boundary condition and the way of detection, nothing that we know of is published on
 such an engine: no bit depth, no noise, no power, no error.
 
@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from fourier_attn import paths
 from fourier_attn.choices import check_choice
 from fourier_attn.columns import aligned
-from fourier_attn.optics.engine_spec import Engine, every_parameter, read_device
+from fourier_attn.optics.device_file import read_device
+from fourier_attn.optics.engine_spec import Engine, every_parameter
 from fourier_attn.optics.from_dict import built, grouped
 from fourier_attn.optics.parts import Device, Laser, Modulator, Receiver
 
@@ -202,8 +203,8 @@ def build(config: Any) -> Engine | None:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as an engine has them: of JSON a list, of a command a number in quotes."""
-    found: dict[str, Any] = {}
+    """Returns values as an engine has them: JSON has lists for tuples, a command line quotes numbers."""
+    plain: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
             value = _plain(value)
@@ -212,8 +213,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
         elif name in ("dac_range", "adc_range"):  # words or numbers
             with contextlib.suppress(TypeError, ValueError):
                 value = float(value)
-        found[name] = value
-    return found
+        plain[name] = value
+    return plain
 
 
 def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
@@ -221,7 +222,7 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
 
     Amplitudes of noise are multiplied, the light is divided by the square, so that shot noise grows alike,
     and what a detector takes with it; electrical noise, which counts against the light, is divided once.
-    Misalignment and extinction stay. The laws stand with the parameters: `noise_power` and `noise_db`.
+    Misalignment and extinction stay. The laws are with the parameters: `noise_power` and `noise_db`.
 
     Raises: ValueError for a negative factor, and as `check_variants`.
     """

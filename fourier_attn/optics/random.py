@@ -72,7 +72,7 @@ def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]
 def sample(distribution: Callable[..., Array], key: Key, shape: tuple[int, ...], *more: Any) -> Array:
     """Returns distribution(key, shape, ...) of shape (m, *batch, n1, n2), m numbers for a pixel.
 
-    Numbers are counted in the array's order, so that the batch has to stand first.
+    Numbers are counted in the array's order, so that the batch has to be the first axis.
     """
     m, *batch, rows, cols = shape
     return jnp.moveaxis(distribution(key, (*batch, m, rows, cols), *more), -3, 0)

@@ -28,7 +28,7 @@ SEARCHED = 10  # octaves below the largest in which a full scale is looked for
 
 
 class Converter(NamedTuple):
-    """Where the parameters of a kind of converter stand."""
+    """Names the parameters of a kind of converter."""
 
     group: str
     range: str
@@ -43,12 +43,12 @@ CONVERTERS = {
 
 def uncalibrated(engine: Engine) -> tuple[str, ...]:
     """The converters whose range is "calibrated" and that have no full scale yet."""
-    found = []
+    names = []
     for name, at in CONVERTERS.items():
         group = getattr(engine, at.group)
         if getattr(group, at.range) == "calibrated" and getattr(group, at.full_scale) is None:
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def check_ranges(engine: Engine) -> None:
@@ -65,7 +65,7 @@ def check_ranges(engine: Engine) -> None:
 
 
 def watched(engine: Engine, monitor: Any, oracles: Collection[str] = tuple(CONVERTERS)) -> Engine:
-    """The engine that tells `monitor` what its converters get.
+    """Returns the engine with a `monitor` that gets what its converters get.
 
     Args:
       oracles: converters that are "auto" where they are not calibrated yet. What stands before detectors'
@@ -76,7 +76,7 @@ def watched(engine: Engine, monitor: Any, oracles: Collection[str] = tuple(CONVE
 
 
 def report(engine: Engine, converter: str, signal: Array) -> None:
-    """Tells the engine's monitor how often each size stands before a converter."""
+    """Gives the engine's monitor a count of the sizes that a converter gets."""
     if engine.monitor is None:
         return
     size = jnp.abs(jax.lax.stop_gradient(signal)).astype(jnp.float32).reshape(-1)
@@ -96,11 +96,11 @@ def full_scale(engine: Engine, converter: str, counts: np.ndarray) -> float:
         signed = modulator.encode == "signed"
         return _least_error(counts, modulator.dac_bits_amp, signed=signed)
     balanced = engine.detector.balanced
-    found = _least_error(counts, receiver.adc_bits, signed=balanced)
+    amplitude = _least_error(counts, receiver.adc_bits, signed=balanced)
     if balanced:
-        return found
+        return amplitude
     reference = math.sqrt(receiver.lo_ratio) if engine.detector.referenced else 0.0
-    return max(math.sqrt(found) - reference, 1e-3)
+    return max(math.sqrt(amplitude) - reference, 1e-3)
 
 
 def clipped(engine: Engine, converter: str, counts: np.ndarray, amplitude: float) -> float:
@@ -130,7 +130,7 @@ def _least_error(counts: np.ndarray, bits: int | None, *, signed: bool) -> float
 
 
 def with_full_scales(engine: Engine, values: dict[str, Any]) -> Engine:
-    """The engine with a full scale for each converter that is named; 0 stands for none, and gives no number.
+    """The engine with a full scale for each converter that is named; 0 means none, and gives no number.
 
     Values may be traced.
     """

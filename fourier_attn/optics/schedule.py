@@ -158,14 +158,14 @@ def digital_work(schedule: Schedule, sizes: tuple[int, ...], lens: str = "2d") -
     Args:
       lens: a spherical one, "2d", mixes rows, which is undone digitally; a cylindrical one does not.
     """
-    found = DigitalWork(0.0, 0)
+    work = DigitalWork(0.0, 0)
     for before, step in zip((None, *schedule), schedule, strict=False):
         after = _sizes_after(step, sizes)
         points = min(math.prod(sizes), math.prod(after)) if isinstance(step, Chirp) else math.prod(after)
         follows = isinstance(before, DigitalRadix) or (isinstance(before, Stage) and _undone(before, lens))
-        found = found.plus(_step_work(step, points, lens, alone=not follows))
+        work = work.plus(_step_work(step, points, lens, alone=not follows))
         sizes = after
-    return found
+    return work
 
 
 def _sizes_after(step: Step, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -263,12 +263,12 @@ class Axis(NamedTuple):
 
     @property
     def chirped(self) -> bool:
-        """Whether it is computed as a convolution with a chirp, by a transform and one back."""
+        """Says whether it is a convolution with a chirp, by a transform and one back."""
         return self.length > self.n
 
     @property
     def method(self) -> str:
-        """In words."""
+        """Describes the stages in words."""
         if self.chirped:
             return f"{self.n}: chirp on {self.length}"
         if self.remainder == 1:
@@ -289,7 +289,7 @@ class Axis(NamedTuple):
 
 
 def axis_of(n: int, side: int, most: int | None = None) -> Axis:
-    """How an axis of n points is computed with stages of `side` points.
+    """Returns how an axis of n points is computed with stages of `side` points.
 
     Args:
       most: points of a remainder that is transformed digitally; None is `side`, and 3 at least.
@@ -340,7 +340,7 @@ def _stages(axes: tuple[Axis, ...], pixels: int) -> Schedule:
 
 
 def _rest(axis: Axis, place: int, sizes: tuple[int, ...], pixels: int) -> DigitalRadix | Within:
-    """What is left of an axis after its stages."""
+    """Returns what is left of an axis after its stages."""
     if axis.remainder <= axis.most:
         return DigitalRadix(place, axis.remainder)
     inner = axis_of(axis.remainder, axis.side, axis.most)

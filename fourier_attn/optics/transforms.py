@@ -1,6 +1,5 @@
 """Transforms of any size on an aperture: the steps of a schedule are executed."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -30,14 +29,13 @@ from fourier_attn.optics.schedule import (
 
 
 class FrameRunner:
-    """One execution: sends frames through the engine, each lot with a key of its own, and counts them."""
+    """One execution: sends frames through the engine, each lot with a key of its own."""
 
     def __init__(self, engine: Engine, key: Key):
         if engine.noisy and key is None:
             raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
         self.engine = engine
         self.key = key
-        self.frames = 0
         self.rounds = 0
 
     def send(self, x: Array, *, real: bool = False, factor: Array | None = None) -> Array:
@@ -45,13 +43,7 @@ class FrameRunner:
         engine = self.engine if real else self.engine.whole_field()
         key = None if self.key is None else jax.random.fold_in(self.key, self.rounds)
         self.rounds += 1
-        self.frames += math.prod(x.shape[:-2])
         return optical_dft2(x, engine, key, factor=factor)
-
-    @property
-    def passes(self) -> int:
-        """Passes so far: of the detection, the averages and the slices, for each frame."""
-        return self.frames * self.engine.passes
 
     def dft(
         self, x: Inexact[Array, "..."], planned: TransformPlan, real: bool = False
@@ -107,7 +99,7 @@ class FrameRunner:
 
 
 def digital(x: Inexact[Array, "v ..."], step: Step) -> Complex[Array, "v ..."]:
-    """A step without light."""
+    """Runs a step that needs no light."""
     match step:
         case DigitalRadix(place, points):
             return _last_points(x, place, points, lambda y: fftn(y, 1))

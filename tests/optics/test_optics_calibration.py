@@ -176,7 +176,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         "other.npz": "no `transfer`",
         "objects.npy": "Object arrays",
         "none.npz": "No such",
-        "text.npz": "is no measured device that can be read",
+        "text.npz": "is not a readable measured device",
     }
     np.savez_compressed(tmp_path / "damaged.npz", transfer=np.eye(16))
     damaged = bytearray((tmp_path / "damaged.npz").read_bytes())

@@ -156,7 +156,7 @@ def test_a_file_stands_where_a_preset_does(tmp_path: Path, capsys: pytest.Captur
     np.savez(own, transfer=device((2, 8)), bits=7, shape=(2, 8))
     with pytest.raises(ValueError, match="an engine has no bits"):
         preset(own)
-    with pytest.raises(ValueError, match="no measured device that can be read"):
+    with pytest.raises(ValueError, match="not a readable measured device"):
         preset(str(tmp_path / "none.npz"))
     with pytest.raises(ValueError, match=r"preset='chip' is unknown; .* or the file of a measured device"):
         preset("chip")

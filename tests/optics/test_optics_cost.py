@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import ROOT, normal
-from optical import KEY, dft, made
+from optical import KEY, dft, frames_sent, made
 
 from fourier_attn import config
 from fourier_attn.optics import (
@@ -498,15 +498,15 @@ def test_counted_passes_are_those_that_the_layers_execute() -> None:
         "shape": (3, 2),
         "kernel": (2, 1),
     }
-    _, passes = optical_circular_correlate(
-        normal(b, t, d), normal(6, 2, 1), e, shape=(3, 2), boundary="circular", report=True
-    )
-    assert work(fields, b, t, d).plan(e).passes == passes
+    with frames_sent() as frames:
+        optical_circular_correlate(normal(b, t, d), normal(6, 2, 1), e, shape=(3, 2), boundary="circular")
+    assert work(fields, b, t, d).plan(e).frames == sum(frames)
     fields = config.default("lambda").model.mixer.to_dict() | {"heads": 2, "k": 4, "u": 2, "context": 3}
     query, value = normal(b, t, 2, 4), normal(b, t, 3, 2)
     for change, taps in (({}, 3), ({"context": 0, "length": t}, 2 * t - 1)):  # also more taps than positions
-        _, passes = optical_position_lambda(query, value, normal(taps, 4, 2), e, report=True)
-        assert work(fields | change, b, t, d).plan(e).passes == passes
+        with frames_sent() as frames:
+            optical_position_lambda(query, value, normal(taps, 4, 2), e)
+        assert work(fields | change, b, t, d).plan(e).frames == sum(frames)
     with pytest.raises(ValueError, match="no optical form"):
         work(fields | {"causal": True}, b, t, d).plan(e)
     assert work({"name": "identity"}, b, t, d) is None

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import ROOT, drawn, normal, shrink
-from optical import QUICK, made
+from optical import QUICK, frames_sent, made
 
 from fourier_attn import config, model, train
 from fourier_attn.inference import predictor
@@ -86,10 +86,11 @@ def test_position_lambdas_are_those_of_the_layer() -> None:
     key, position = normal(2, 6, 3, 2, seed=2), normal(5, 3, 2, seed=3)
     whole = lambda_layer(query, key, value, position)
     content = lambda_layer(query, key, value, None)
-    y, passes = optical_position_lambda(query, value, position, Engine(shape=(4, 4)), report=True)
+    with frames_sent() as frames:
+        y = optical_position_lambda(query, value, position, Engine(shape=(4, 4)))
     np.testing.assert_allclose(content + y, whole, atol=2e-5)
     planned = plan("circular_correlate", (8, 6), Engine(shape=(4, 4)), kernel=(3, 5), boundary="zero")
-    assert passes == 2 * planned.passes  # u = 2 tables, each for 2 * 4 signals
+    assert sum(frames) == 2 * planned.frames  # u = 2 tables, each for 2 * 4 signals
     whole = plan("position_lambda", value.shape, Engine(shape=(4, 4)), kernel=position.shape)
     assert whole[:3] == tuple(2 * count for count in planned[:3])
 

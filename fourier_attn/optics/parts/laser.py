@@ -1,0 +1,42 @@
+"""The parameters of the light."""
+
+import dataclasses
+import math
+from typing import no_type_check
+
+from fourier_attn.optics.checks import check
+from fourier_attn.optics.parameter import TINY, noise, parameter
+
+
+@no_type_check  # transformations put other things than numbers into the leaves
+@dataclasses.dataclass(frozen=True)
+class Laser:
+    """Describes the light: its power, and how that varies."""
+
+    power_w: float | None = parameter(
+        None,
+        'of a pixel that is written with 1 ("unit intensity"), as it leaves the modulators; None: light '
+        "without end, so no shot noise and no electronics",
+        unit="W",
+        least=TINY,
+        most=math.inf,
+        noise_power=-2,  # shot noise is the root of the photons
+    )
+    rin_db_hz: float | None = parameter(
+        None,
+        "relative intensity noise, one draw for a whole pass, on signal and reference",
+        unit="dB/Hz",
+        least=-math.inf,
+        noise_db=1,
+    )
+    power_drift_rms: float | None = noise("slow drift of the power, relative")
+    drift_corr: float = parameter(
+        1000.0,
+        "passes over which the drift of the power is correlated",
+        unit="pass",
+        least=TINY,
+        most=math.inf,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)

@@ -1,0 +1,168 @@
+"""The parameters of modulators, and the kinds of modulators that there are."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, no_type_check
+
+import numpy as np
+
+from fourier_attn.optics import conventions
+from fourier_attn.optics.checks import check, is_number
+from fourier_attn.optics.parameter import LARGEST, TINY, bits, choice, measured, noise, parameter
+
+
+class ModulatorType(NamedTuple):
+    """A kind of modulator. What it takes to write and to hold is a price, see `components.toml`.
+
+    Args:
+      speed_hz: frames per second that it follows; patterns where it is `binary`.
+      source: where that comes from, "published" or "recalled" (not looked up again).
+      binary: whether a pixel is on or off, so that b bits take 2^b - 1 patterns, by pulse widths.
+    """
+
+    speed_hz: float
+    source: str
+    binary: bool = False
+
+    def patterns(self, bits: int | None) -> int:
+        """Returns the number of patterns that make up the levels of a frame."""
+        return 2 ** (bits or 1) - 1 if self.binary else 1
+
+
+MODULATOR_TYPES: Mapping[str, ModulatorType] = {
+    "thermo_optic": ModulatorType(
+        186e3,
+        "published: bandwidth of 186 kHz (Photonics 2022, 9, 447); 140 us with air trenches (Micromachines "
+        "2022, 13, 1509, table of heaters)",
+    ),
+    "electro_optic": ModulatorType(
+        120e9,
+        "published: 120 Gbaud in thin-film lithium niobate (a homodyne chip's abstract); 20 Gb/s in silicon "
+        "(Baehr-Jones 2012)",
+    ),
+    "liquid_crystal": ModulatorType(
+        205.0,
+        "published: 2 pi at 205 Hz with a dynamic calibration (Oton 2009)",
+    ),
+    "micromirror": ModulatorType(
+        32_552.0,
+        "published: 32,552 binary patterns per second (data sheet of the DLP7000)",
+        binary=True,
+    ),
+}
+
+
+@no_type_check  # transformations put other things than numbers into the leaves
+@dataclasses.dataclass(frozen=True)
+class Modulator:
+    """Describes the modulators, which write an array into light.
+
+    Signals are scaled so that the largest written amplitude is 1, which is full transmission.
+    """
+
+    encode: str = choice(
+        "complex",
+        ("complex", "signed", "amplitude", "phase"),
+        'what is written: "complex" amplitude and phase; "signed" real numbers; "amplitude" real numbers '
+        'from 0 up; "phase" the phase alone, with amplitude 1',
+    )
+    kind: str | None = choice(
+        None,
+        tuple(MODULATOR_TYPES),
+        "what the modulators are, which limits the frame rate; None: not said, no limit",
+    )
+    dac_bits_amp: int | None = bits(
+        'of the amplitude: 2^b levels on [0, 1] for "complex" and "amplitude", 2^b - 1 on [-1, 1] for '
+        '"signed"'
+    )
+    dac_bits_phase: int | None = bits("of the phase: 2^b levels around the circle")
+    dac_range: float | str = parameter(
+        "auto",
+        'the amplitude that is written as 1; "auto" is the largest of each aperture; '
+        '"calibrated" is `dac_full_scale`, one number for a layer',
+        kind="full_scale",
+        least=TINY,
+        words=("auto", "calibrated"),
+        static=True,
+    )
+    dac_full_scale: float | None = parameter(
+        None, 'amplitude for dac_range="calibrated"; a network has one for each layer', least=TINY
+    )
+    dac_rounding: str = choice(
+        "nearest",
+        ("nearest", "stochastic"),
+        '"nearest" (ties to even) or "stochastic" (unbiased, 3 dB more noise)',
+    )
+    extinction_db: float | None = parameter(
+        None, "extinction of the Mach-Zehnder modulators, of power", unit="dB", least=0, most=math.inf
+    )
+    compensated: bool = parameter(
+        False,
+        "whether drives are pre-distorted for the extinction's leak, which is known: what it leaves can be "
+        "written exactly, all else as near as can be",
+        kind="flag",
+        static=True,
+    )
+    phase_noise_rms: float | None = noise("of the phase in each pass", unit="rad")
+    amp_noise_rms: float | None = noise("of the amplitude in each pass, relative to it")
+    drive_noise_rms: float | None = noise(
+        "of the drive of the Mach-Zehnder modulators in each pass, as amplitude where it does most, at the "
+        "null: times sqrt(1 - a^2)",
+        unit="rad",
+    )
+    v_pi: float | None = parameter(
+        None, "voltage that turns a phase by pi", unit="V", least=TINY, most=LARGEST
+    )
+    drive_v: float | None = parameter(
+        None,
+        "largest voltage of the drivers, both signs, which needs `v_pi`: amplitudes reach "
+        "sin(pi V / (2 v_pi)), phases pi V / v_pi",
+        unit="V",
+        least=TINY,
+    )
+    drive_table: Any = dataclasses.field(
+        default=None,
+        compare=False,
+        metadata=measured(
+            "measured complex transmission at equally spaced drives from 0 to full, amplitudes rising; "
+            "between them it is a line. Drives are chosen by it, and phases without the angle that it adds. "
+            "The array of this name in the device's file",
+            "rising",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check(self, ("dac_bits_amp",) if self.encode == "signed" else ())
+        if self.drive_table is not None:
+            self._check_table()
+        if (self.v_pi is None) != (self.drive_v is None):
+            raise ValueError(
+                f"v_pi={self.v_pi} and drive_v={self.drive_v} belong together; give both, or neither"
+            )
+        if self.compensated and is_number(self.extinction_db) and self.extinction_db <= 0:
+            raise ValueError(
+                f"extinction_db={self.extinction_db} lets all light through, which no drive makes up for; it "
+                "must be more than 0 with compensated=True, or compensated=False"
+            )
+        if self.kind == "micromirror" and self.encode not in ("amplitude", "signed"):
+            raise ValueError(
+                f"kind='micromirror' writes no phases, which encode={self.encode!r} has; use 'amplitude'"
+            )
+
+    def _check_table(self) -> None:
+        if self.encode not in ("complex", "amplitude"):
+            raise ValueError(
+                f"encode={self.encode!r} has no drive_table; use 'complex' or 'amplitude', or no table"
+            )
+        for name in ("extinction_db", "v_pi", "drive_v"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(f"{name}={value} is a part of drive_table; leave it None")
+        if isinstance(self.drive_table, np.ndarray):
+            conventions.check_table(self.drive_table)
+
+    @property
+    def speed_hz(self) -> float:
+        """Returns the frames per second that the kind can write; of mirrors, the patterns."""
+        return math.inf if self.kind is None else MODULATOR_TYPES[self.kind].speed_hz

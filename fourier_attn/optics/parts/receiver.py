@@ -1,0 +1,185 @@
+"""The parameters of reference, detectors and converters, and the ways to detect."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import NamedTuple, no_type_check
+
+from fourier_attn.optics.checks import check, check_words
+from fourier_attn.optics.parameter import TINY, bits, choice, noise, parameter
+
+
+class Detection(NamedTuple):
+    """A way to detect.
+
+    Args:
+      passes: of one frame.
+      detectors: of one pixel.
+      converters: of one pixel in one pass.
+      balanced: whether pairs of detectors are subtracted before they are converted.
+      linear: whether the result is the field, or a part of it, rather than a power.
+      referenced: whether light meets a reference (local oscillator).
+    """
+
+    passes: int
+    detectors: int
+    converters: int
+    balanced: bool
+    linear: bool
+    referenced: bool
+
+
+DETECTIONS: Mapping[str, Detection] = {
+    # E itself: for debugging, and for the ideal engine
+    "field": Detection(1, 0, 0, balanced=True, linear=True, referenced=False),
+    # |E|^2
+    "intensity": Detection(1, 1, 1, balanced=False, linear=False, referenced=False),
+    # |E|, biased where photons are few
+    "amplitude": Detection(1, 1, 1, balanced=False, linear=False, referenced=False),
+    # E from three, four, five phase steps, one pass each
+    "psi3": Detection(3, 1, 1, balanced=False, linear=True, referenced=True),
+    "psi4": Detection(4, 1, 1, balanced=False, linear=True, referenced=True),
+    "psi5": Detection(5, 1, 1, balanced=False, linear=True, referenced=True),
+    # E from four detectors at once, two balanced pairs
+    "hybrid90": Detection(1, 4, 2, balanced=True, linear=True, referenced=True),
+    # Re E from one balanced pair
+    "homodyne_re": Detection(1, 2, 1, balanced=True, linear=True, referenced=True),
+    # E from |E|^2, |E + R|^2 and |E + i R|^2
+    "linear3": Detection(3, 1, 1, balanced=False, linear=True, referenced=True),
+}
+
+
+@no_type_check  # transformations put other things than numbers into the leaves
+@dataclasses.dataclass(frozen=True)
+class Receiver:
+    """Reference, detectors and converters.
+
+    Electrical noise counts against the photons; so where noise is k times as strong, which is k^2 times less
+    light, its parameters shrink by one power less than the light.
+    """
+
+    detection: str = choice("field", tuple(DETECTIONS), "way to detect, a key of `DETECTIONS`")
+    lo_ratio: float = parameter(
+        10.0,
+        "power of the reference (local oscillator) over unit intensity, at the detectors; 1 / (rows columns) "
+        "is that of a bright pixel inside the aperture",
+        least=TINY,
+    )
+    lo_phase_err: float | None = parameter(
+        None, 'error of each phase step (none for "homodyne_re", which has one)', unit="rad"
+    )
+    lo_drift: float | None = noise("rms of the reference's phase in a pass", unit="rad")
+    statistics: str = choice(
+        "gaussian",
+        ("gaussian", "poisson"),
+        'of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above',
+    )
+    # an electron for each photon at 2.6 um, where photodiodes end; a wavelength is not a parameter
+    responsivity: float = parameter(
+        1.0,
+        "of the detectors; an electron for each photon is wavelength / 1.24 um, like 1.25 at 1.55 um",
+        unit="A/W",
+        least=TINY,
+        most=2.1,
+    )
+    bandwidth_hz: float | None = parameter(
+        None,
+        "of the detectors, for the laser's and electrical noise; None: the frame rate, twice that of a "
+        "detector that integrates over its pass. Less than this half would mix a pass with the one before",
+        unit="Hz",
+        least=TINY,
+    )
+    dark_current: float | None = noise("of a detector", unit="A", power=-2)
+    tia_noise: float | None = noise("current noise of an amplifier", "A/sqrt(Hz)", -1)
+    amplifiers: str = choice(
+        "detector",
+        ("detector", "pair"),
+        'where an amplifier, or a resistor, is: behind each "detector", or one behind each balanced "pair", '
+        "which subtracts currents; noise and energy follow",
+    )
+    load_ohm: float | None = parameter(
+        None,
+        "resistor in an amplifier's place, which has thermal noise",
+        unit="Ohm",
+        least=TINY,
+        most=math.inf,
+        noise_power=2,
+    )
+    temperature: float = parameter(300.0, "of that resistor", unit="K", least=TINY)
+    read_noise_e: float | None = noise("rms of a pixel's reading in each pass, of a camera", "electron", -1)
+    well_depth_e: float | None = parameter(
+        None,
+        "electrons that a camera's pixel holds in a pass; more are cut off",
+        unit="electron",
+        least=TINY,
+        most=math.inf,
+        noise_power=-2,
+    )
+    saturation_w: float | None = parameter(
+        None,
+        "light on a photodiode beyond which its current stays the same",
+        unit="W",
+        least=TINY,
+        most=math.inf,
+        noise_power=-2,
+    )
+    cmrr_db: float | None = parameter(
+        None,
+        "common-mode rejection of balanced pairs: their sum appears in their difference, so much weaker; the "
+        "reference's mean part is known and taken off",
+        unit="dB",
+        least=0,
+        most=math.inf,
+        noise_db=-1,
+    )
+    adc_bits: int | None = bits("2^b - 1 levels on [-FS, FS] for balanced signals, 2^b on [0, FS] for powers")
+    adc_range: float | str = parameter(
+        "auto",
+        'full scale as an amplitude; "auto" is the largest of each pass, an oracle, since no converter '
+        'knows it before; "fixed" the largest there can be, sqrt(rows columns), or sqrt(columns) for lens '
+        '"1d"; "calibrated" is `adc_full_scale`, one number for a layer',
+        kind="full_scale",
+        least=TINY,
+        words=("auto", "fixed", "calibrated"),
+        static=True,
+    )
+    adc_full_scale: float | None = parameter(
+        None, 'amplitude for adc_range="calibrated"; a network has one for each layer', least=TINY
+    )
+    adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "as `dac_rounding`")
+
+    def __post_init__(self) -> None:
+        check_words(self)
+        check(self, ("adc_bits",) if self.detector.balanced else ())
+        if self.amplifiers == "pair" and self.detector.detectors < 2:
+            raise ValueError(
+                f"amplifiers='pair' needs balanced pairs, which detection={self.detection!r} does not have; "
+                "use 'detector', or detection='hybrid90'"
+            )
+        if self.detector.detectors == 0:
+            self._refuse(
+                ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is no detector"
+            )
+            self._refuse(("well_depth_e", "saturation_w"), "is no detector")
+        if not self.detector.referenced:
+            self._refuse(("lo_phase_err", "lo_drift"), "has no reference")
+
+    def _refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Refuses parameters that do nothing with this detection."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"detection={self.detection!r} {why}, so that {name}={value} does nothing; "
+                    "choose 'hybrid90'"
+                )
+
+    @property
+    def detector(self) -> Detection:
+        """Returns the properties of this detection."""
+        return DETECTIONS[self.detection]
+
+    @property
+    def amplifiers_per_pixel(self) -> int:
+        """Returns the number of amplifiers of a pixel's detectors."""
+        return self.detector.detectors // (2 if self.amplifiers == "pair" else 1)
