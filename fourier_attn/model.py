@@ -65,7 +65,7 @@ KNOBS = {
     "inputs": Knob("tokens", "what the model reads: a key of EMBEDDINGS", one_of(*EMBEDDINGS)),
     "vocab": Knob(50_000, "rows of the token table; a run sets its tokenizer's size", at_least(1)),
     "classes": Knob(2, "of the head; a run sets its task's number", at_least(1)),
-    "types": Knob(0, "rows of the table of types, which tell segments apart; 0: none", at_least(0, "none")),
+    "types": Knob(0, "rows of the table of types, which distinguish segments; 0: none", at_least(0, "none")),
     "positions": Knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1)),
     "positions_kind": Knob(
         "learned",
@@ -80,7 +80,7 @@ KNOBS = {
     "pad_image": Knob(False, "whether zeros fill an image up where patches do not divide it"),
     "pixel_mean": Knob((), "of each channel, from 0 to 1; a run sets that of its train split", numbers),
     "pixel_deviation": Knob((), "of each channel, from 0 to 1; set likewise", numbers),
-    "class_token": Knob(False, "whether a learned vector stands before the patches (ViT)"),
+    "class_token": Knob(False, "whether a learned vector precedes the patches (ViT)"),
     "depth": Knob(6, "blocks", at_least(1, most=1_000)),
     "d": Knob(128, "model width", at_least(1)),
     "emb": Knob(

@@ -280,7 +280,7 @@ def cells(*tiers: str, only: Iterable[str] = ()) -> list[Cell]:
     known, chosen = dict.fromkeys(model.name for tier in tiers for model in MODELS[tier]), list(only)
     if unknown := [name for name in chosen if name not in known]:
         raise ValueError(
-            f"only={unknown[0]!r} is no model of tier {', '.join(tiers)}; it has {', '.join(known)}"
+            f"only={unknown[0]!r} is not a model of tier {', '.join(tiers)}; it has {', '.join(known)}"
         )
     return [cell for tier in tiers for cell in _ordered(tier) if not chosen or cell.model in chosen]
 

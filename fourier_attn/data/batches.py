@@ -61,7 +61,7 @@ class Batches:
         sep: int | None = None,
     ):
         if not len(rows):
-            raise ValueError("there are no examples; check data.train_examples and data.holdout")
+            raise ValueError("no examples are left; check data.train_examples and data.holdout")
         if batch < 1:
             raise ValueError(f"data.batch={batch} must be at least 1")
         if list(buckets) != sorted(set(buckets)) or buckets[0] < 1:

@@ -41,7 +41,7 @@ class ImageBatches:
         questions: np.ndarray | None = None,
     ):
         if not len(images):
-            raise ValueError("there are no images; check data.train_examples and data.holdout")
+            raise ValueError("no images are left; check data.train_examples and data.holdout")
         if batch < 1:
             raise ValueError(f"data.batch={batch} must be at least 1")
         self.rows, self.labels = images, np.asarray(labels).astype(np.int32)

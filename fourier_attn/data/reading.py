@@ -1,19 +1,21 @@
 """The splits of a task, as its source has them: texts, or images."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.checks import check_task
-from fourier_attn.data.examples import Examples, Pictures, Rows, hold_out
+from fourier_attn.data.examples import Examples, Pictures, hold_out
 from fourier_attn.data.tables import image_folders, user_tables
 from fourier_attn.data.tables.columns import find_columns
 from fourier_attn.data.tasks import TASKS, Task, task_of
 from fourier_attn.data.tfds import prepared, tfds_builder
 from fourier_attn.data.tfds_splits import check_texts, class_names, read_pictures, read_split
+
+Part = TypeVar("Part", Examples, Pictures)
 
 
 def read(config: Any) -> dict[str, Examples]:
@@ -36,16 +38,15 @@ def read(config: Any) -> dict[str, Examples]:
         return examples
 
     train = split_of("train")
-    parts = {"train": train, **{split: split_of(split).seen_in(train) for split in task.tests}}
-    return _completed(parts, split_of, task, config)
+    tests = {split: split_of(split).seen_in(train) for split in task.tests}
+    validations = {split: split_of(split) for split in task.validations}
+    return _chosen({"train": train, **tests, **validations}, task, config)
 
 
-def _completed(
-    parts: dict[str, Rows], split_of: Callable[[str], Rows], task: Task, config: Any
-) -> dict[str, Rows]:
-    """Returns the parts and those of validation, which are read or held out, each within its limit."""
-    parts |= {split: split_of(split) for split in task.validations}
-    parts = hold_out(parts, () if task.validations else ("validation",), config, ("examples", "splits"))
+def _chosen(parts: Mapping[str, Part], task: Task, config: Any) -> dict[str, Part]:
+    """Returns the parts within their limits; where there is no validation split it is held out of train."""
+    wanted = () if task.validations else ("validation",)
+    parts = hold_out(parts, wanted, config, ("examples", "splits"))
     limits = {"train": config["train_examples"]}
     limits |= dict.fromkeys((*task.tests, *task.held), config["test_examples"])
     return {split: part.limit(limits.get(split, config["eval_examples"])) for split, part in parts.items()}
@@ -130,8 +131,9 @@ def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple
         return read_pictures(builder, split, task.label, task.question)
 
     train = split_of("train")
-    parts = {split: split_of(split).seen_in(train) for split in task.tests}
+    tests = {split: split_of(split).seen_in(train) for split in task.tests}
     for name, (first, last) in task.held.items():
         inside = (first <= train.ids) & (train.ids < last)
-        parts[name], train = train.take(np.flatnonzero(inside)), train.take(np.flatnonzero(~inside))
-    return _completed({"train": train, **parts}, split_of, task, config), {}, ()
+        tests[name], train = train.take(np.flatnonzero(inside)), train.take(np.flatnonzero(~inside))
+    validations = {split: split_of(split) for split in task.validations}
+    return _chosen({"train": train, **tests, **validations}, task, config), {}, ()

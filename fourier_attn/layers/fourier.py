@@ -28,7 +28,7 @@ class FourierMixing(OnEngine):
         positions it runs over, so that the size of the output does not grow with the length.
       padding: what a mask does, see Masking. "tokens" is the published transform.
       lengths: of "invariant", rising: each example is transformed at the smallest that holds it, with zeros
-        behind its tokens. So examples of unlike lengths share their frequencies, which is what a network can
+        after its tokens. So examples of unlike lengths share their frequencies, which is what a network can
         learn from. A run sets the lengths to which its data are padded. (): the same as "own".
       grid: (rows, cols) of an image, or of one in the same proportions: the transform then runs over rows,
         columns and features; () for a sequence. It has no padding and no mask.

@@ -96,7 +96,7 @@ def _attention(masked: bool, draws: Draws | None, scores: int) -> Callable[..., 
 
     forward = batchwise(forward_here, axes, (3, 2, 2))
     # One by one: for c . v[j] - c . y[i] with values that are repeated over an axis, XLA on CPUs (JAX 0.10.2)
-    # makes one fusion with wrong results, behind a barrier too.
+    # makes one fusion with wrong results, after a barrier, too.
     backward = batchwise(backward_here, (3, 3, 2, 2, *axes), (3, 3, 3), one_by_one=True)
 
     def run(*arrays: Array) -> tuple[Array, tuple[Array, ...]]:

@@ -221,7 +221,7 @@ def circular_attention(
         q, k, v = query * x, key * x, value * x           `circular_correlate`, each (t, h, p)
         y[i] = sum_a sum_j softmax_j(q[i, a] . k[j, a] / sqrt(p)) v[j, a]
 
-    Every head is as wide as the token. See the module for the identity behind `method="fused"`, and for
+    Every head is as wide as the token. See the module for the identity of `method="fused"`, and for
     what it says of query and key kernels.
 
         >>> x, kernel = jnp.ones((2, 5, 8)), jnp.ones((3, 8)) / 8  # three heads

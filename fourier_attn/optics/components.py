@@ -196,5 +196,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly in `| head`
     main()

@@ -75,7 +75,7 @@ class Fit(NamedTuple):
     """Says how well a matrix fits the ideal transform under a reading.
 
     Args:
-      plain_db: signal over error of the matrix as it stands.
+      plain_db: signal over error of the matrix as it is.
       reading, factor: the reading that fits best, and the factor that it then needs.
       best_db: signal over error of that reading, times the factor.
       points: of one transform; without the transform's normalisation the factor has the size of their root.

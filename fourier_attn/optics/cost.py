@@ -242,7 +242,7 @@ def energy(
     share = 1 + recalibration(engine, one.pass_s(prices))
     frames, factors = frames * share, factors * share
     if one.conversions == 0:
-        raise ValueError("detection='field' is no detector, so has no energy; choose 'hybrid90' or 'psi4'")
+        raise ValueError("detection='field' is not a detector, so has no energy; choose 'hybrid90' or 'psi4'")
     write_bits = [_known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
     if one.patterns > 1:
         write_bits = [1]

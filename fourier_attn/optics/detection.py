@@ -37,8 +37,8 @@ def detect(
     """Returns what the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
     The laser's power in each pass lights signal and reference. Every detector has shot noise (variance =
-    mean) and electrical noise, then its signal is converted. The noise's size is no path for derivatives, its
-    sum with the signal is.
+    mean) and electrical noise, then its signal is converted. Derivatives go through the sum of
+    noise and signal, but not through the noise's size.
     """
     if engine.laser.rin_db_hz is not None or engine.laser.power_drift_rms is not None:
         field = field * jnp.sqrt(laser).astype(field.dtype)

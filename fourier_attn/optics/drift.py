@@ -51,7 +51,7 @@ def drift(device: Device, shape: tuple[int, ...], dtype: Any) -> Float[Array, ".
     """z(t) - z(t0) of independent paths, at the device's age t, with its last calibration at t0.
 
     Ages that are numbers are exact, see `timed`. A traced one is of single precision, which from 2^24 times
-    the interval of calibrations on does not tell the time since the last.
+    the interval of calibrations on no longer resolves the time since the last.
 
     Args:
       shape: of the paths.

@@ -60,8 +60,8 @@ def _check_detection(engine: Any) -> None:
         raise ValueError(f"{electrical[0]} needs power_w, which sets the scale of the electronics")
     if engine.detector.detectors == 0 and engine.laser.power_w is not None:
         raise ValueError(
-            f"detection={receiver.detection!r} is no detector, so that power_w={engine.laser.power_w} does "
-            "nothing; choose 'hybrid90'"
+            f"detection={receiver.detection!r} is not a detector, so that "
+            f"power_w={engine.laser.power_w} does nothing; choose 'hybrid90'"
         )
     if not engine.linear and (engine.dc_block or engine.backward == "optical" or engine.slices > 1):
         raise ValueError(

@@ -131,7 +131,7 @@ class Engine:
         default=None,
         metadata={
             KEY: Parameter(
-                "function that is told what stands before the converters, see `fourier_attn.optics.ranges`",
+                "function that gets counts of what enters the converters, see `fourier_attn.optics.ranges`",
                 kind="function",
                 static=True,
             )

@@ -2,7 +2,7 @@
 
 Two real arrays go into one complex pass, a + i b: what is real-linear acts on both parts, and of a transform
 each part is found by the symmetry of real spectra. Partners share a scale and the noise of their pass. They
-are neighbours, so that they stand on one device where a sharded batch has an even number of arrays on each.
+are neighbours, so that they are on one device where a sharded batch has an even number of arrays on each.
 """
 
 import math

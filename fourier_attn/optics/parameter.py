@@ -1,7 +1,7 @@
 """Describes a parameter of an engine: its meaning, unit, range, words, and growth with the noise.
 
-All of it stands at the field of the dataclass that holds the parameter, as metadata. Checks, the knobs of the
-configuration with their comments, tables and sweeps read it there; there is no second list.
+All of it is at the field of the dataclass that holds the parameter, as metadata. Checks, the knobs of the
+configuration with their comments, tables and sweeps read it there, and nowhere else.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-TINY, LARGEST = 1e-30, 1e30  # stand for "positive" and "finite" in ranges
+TINY, LARGEST = 1e-30, 1e30  # mean "positive" and "finite" in ranges
 KEY = "parameter"  # of the metadata
 
 
@@ -25,8 +25,8 @@ class Parameter(NamedTuple):
       unit: of the value; "" for none.
       least, most: its range; infinite values switch an effect off.
       words: that are allowed.
-      noise_power: noise k times as strong is the value times k to this power; None: it is no noise.
-      noise_db: noise k times as strong is the value plus this times 20 log10(k) dB; 0: it is no such.
+      noise_power: noise k times as strong is the value times k to this power; None: it is not noise.
+      noise_db: noise k times as strong is the value plus this times 20 log10(k) dB; 0: it is not.
       static: whether the compiled program depends on it; all others may be traced.
     """
 

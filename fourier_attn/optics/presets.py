@@ -28,7 +28,7 @@ class Preset(NamedTuple):
     """An engine, the provenance of its parameters, and what limits it.
 
     No preset fills its detectors: an aperture whose pixels are all on puts N1 N2 times unit intensity into
-    its zero order, and that fits beside the reference.
+    its zero order, and that fits along with the reference.
 
     Args:
       published, derived: names of parameters; all others are assumed.
@@ -79,7 +79,7 @@ CHIP = Engine(
     dc_block=True,
 )
 
-# A camera behind heaters: 50 pW a pixel, which in a millisecond gives 9,900 electrons and 99,000 of the
+# A camera after heaters: 50 pW a pixel, which in a millisecond gives 9,900 electrons and 99,000 of the
 # reference, a tenth of a pixel's well.
 DEMONSTRATOR = CHIP.replace(
     shape=(5, 5),
@@ -274,5 +274,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly behind `| head`
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly in `| head`
     main()

@@ -68,7 +68,7 @@ def watched(engine: Engine, monitor: Any, oracles: Collection[str] = tuple(CONVE
     """Returns the engine with a `monitor` that gets what its converters get.
 
     Args:
-      oracles: converters that are "auto" where they are not calibrated yet. What stands before detectors'
+      oracles: converters that are "auto" where they are not calibrated yet. What enters detectors'
         converters hangs on the modulators' range, so that these come first.
     """
     changes = {CONVERTERS[name].range: "auto" for name in uncalibrated(engine) if name in oracles}

@@ -77,5 +77,5 @@ def test_prefetching_changes_nothing(start: int) -> None:
 def test_bad_arguments(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(**changes)
-    with pytest.raises(ValueError, match="there are no examples"):
+    with pytest.raises(ValueError, match="no examples are left"):
         Batches([], np.zeros(0), buckets=(2,), batch=1)

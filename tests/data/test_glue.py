@@ -206,11 +206,11 @@ def test_a_cut_off_file_is_named(tiny: Path, tmp_path: Path) -> None:
 
 def test_missing_files_are_named(tiny: Path, tmp_path: Path) -> None:
     (tiny / "MNLI" / "dev_matched.tsv").unlink()
-    with pytest.raises(ValueError, match=r"no copy of glue/mnli; .*there is no dev_matched.tsv$"):
+    with pytest.raises(ValueError, match=r"not a copy of glue/mnli; .*there is no dev_matched.tsv$"):
         prepare("glue/mnli", tiny, str(tmp_path / "tfds"))
     (tiny / "RTE").rename(tiny / "other")
     assert glue.available(tiny) == [name for name in glue.GLUE if name != "glue/rte"]
-    with pytest.raises(ValueError, match="is no copy of glue; expected a folder with one of CoLA, SST-2"):
+    with pytest.raises(ValueError, match="is not a copy of glue; expected a folder with one of CoLA, SST-2"):
         glue.available(tmp_path)
 
 

@@ -103,8 +103,8 @@ def damaged(where: Path, name: str, change: Callable[[bytes], bytes]) -> None:
     [
         ("train-labels-idx1-ubyte", lambda b: idx_file(np.zeros(59, np.uint8)), "60 images and 59 labels"),
         ("train-images-idx3-ubyte", lambda b: b[:-1], "47,039 bytes after its head, which says"),
-        ("train-images-idx3-ubyte", lambda b: b[:7], "is no IDX file of bytes with 3 axes"),
-        ("t10k-labels-idx1-ubyte", lambda b: b"\x1f\x8b" + b, "is no IDX file of bytes with 1 axes"),
+        ("train-images-idx3-ubyte", lambda b: b[:7], "is not an IDX file of bytes with 3 axes"),
+        ("t10k-labels-idx1-ubyte", lambda b: b"\x1f\x8b" + b, "is not an IDX file of bytes with 1 axes"),
         ("t10k-labels-idx1-ubyte", lambda b: b[:-1] + b"\x0a", "a label of 10 or more"),
         (
             "t10k-images-idx3-ubyte",

@@ -125,7 +125,7 @@ def test_a_file_of_the_folder_that_is_not_utf8(tmp_path: Path) -> None:
 def test_a_source_of_no_known_form(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"source=.*nowhere does not exist"):
         prepare("imdb_reviews", tmp_path / "nowhere", str(tmp_path / "tfds"))
-    with pytest.raises(ValueError, match="is no copy of imdb_reviews; expected the unpacked folder aclImdb"):
+    with pytest.raises(ValueError, match="is not a copy of imdb_reviews; expected the unpacked folder"):
         prepare("imdb_reviews", tmp_path, str(tmp_path / "tfds"))
 
 
@@ -250,7 +250,7 @@ def test_files_that_are_not_wikitext(wiki: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             prepare("wikitext2", wiki, str(tmp_path / "tfds"))
     (wiki / "wiki.valid.tokens.xz").unlink()
-    with pytest.raises(ValueError, match=r"no copy of wikitext2; .*there is no wiki.valid.tokens$"):
+    with pytest.raises(ValueError, match=r"not a copy of wikitext2; .*there is no wiki.valid.tokens$"):
         prepare("wikitext2", wiki, str(tmp_path / "tfds"))
     assert not list((tmp_path / "tfds").rglob("*.array_record*"))
 

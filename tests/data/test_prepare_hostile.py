@@ -262,7 +262,7 @@ def test_each_form_has_its_limits(tmp_path: Path) -> None:
     long = b"x" * 2001
     path = folder(tmp_path) / "train" / "pos" / "7_9.txt"
     path.write_bytes(long)
-    reject(tmp_path / "aclImdb", "train/pos/7_9.txt has more than 2,000 bytes, which is no text")
+    reject(tmp_path / "aclImdb", "train/pos/7_9.txt has more than 2,000 bytes, too many for a text")
     path.unlink()
     for number in range(7):
         (path.parent / f"{number}_8.txt").write_bytes(b"fine")

@@ -31,7 +31,7 @@ def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
         for seed in {cell.seed for cell in together}:
             costs = [cell.core_hours for cell in together if cell.seed == seed]
             assert costs == sorted(costs)
-    with pytest.raises(ValueError, match=r"only='nobody' is no model of tier 1; it has identity, "):
+    with pytest.raises(ValueError, match=r"only='nobody' is not a model of tier 1; it has identity, "):
         suite.cells("1", only=["nobody"])
 
 

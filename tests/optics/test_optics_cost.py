@@ -442,7 +442,7 @@ def test_speedup_is_amdahls() -> None:
         (lambda: cost.energy(engine().replace(adc_bits=None), 1), "replace(adc_bits=8)"),
         (
             lambda: cost.energy(Engine().replace(dac_bits_amp=8, dac_bits_phase=8), 1),
-            "detection='field' is no detector, so has no energy",
+            "detection='field' is not a detector, so has no energy",
         ),
         (lambda: cost.seconds(engine(), 1, engines=0), "engines=0 must be at least 1"),
         (lambda: cost.seconds(engine(), -1), "frames=-1 must be at least 0"),
@@ -615,7 +615,7 @@ def test_report_without_a_transform(tmp_path: Path) -> None:
     [
         ("--components=nowhere.toml", "nowhere.toml cannot be read as TOML"),
         ("--tornado=jtc", "--tornado=jtc is unknown; choose from ideal"),
-        ("--tornado=ideal", "detection='field' is no detector"),
+        ("--tornado=ideal", "detection='field' is not a detector"),
     ],
 )
 def test_what_the_command_cannot_use(option: str, message: str) -> None:

@@ -223,7 +223,7 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"rin_db_hz": math.nan}, "rin_db_hz=nan must be a number, or None"),
         ({"phase_noise_rms": math.inf}, "phase_noise_rms=inf must be at least 0 and finite"),
         ({"dac_bits_amp": True}, "dac_bits_amp=True must be from 1 to 24"),
-        ({"adc_bits": 8}, "'field' is no detector, so that adc_bits=8 does nothing"),
+        ({"adc_bits": 8}, "'field' is not a detector, so that adc_bits=8 does nothing"),
         ({"lo_drift": 0.1}, "'field' has no reference, so that lo_drift=0.1 does nothing"),
         ({"lo_drift": 0.1, "detection": "intensity"}, "'intensity' has no reference, so that lo_drift=0.1"),
         ({"shift_pitch": (None, 0.1)}, "shift_pitch=.*must be"),

@@ -121,7 +121,7 @@ def available(source: Path) -> list[str]:
     names = [name for name, task in GLUE.items() if (source / task.folder).is_dir()]
     if not names:
         folders = ", ".join(task.folder for task in GLUE.values())
-        raise ValueError(f"source={source} is no copy of glue; expected a folder with one of {folders}")
+        raise ValueError(f"source={source} is not a copy of glue; expected a folder with one of {folders}")
     return names
 
 
@@ -139,7 +139,7 @@ def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
     missing = [file for split, file in file_of.items() if split not in paths]
     if missing:
         raise ValueError(
-            f"source={source} is no copy of {name}; expected {task.folder} with "
+            f"source={source} is not a copy of {name}; expected {task.folder} with "
             f"{', '.join(file_of.values())} (or .tsv.xz), but there is no {', no '.join(missing)}"
         )
     made = {}

@@ -101,7 +101,7 @@ def _array(path: Path, source: Path | None, axes: int) -> np.ndarray:
         raise ValueError(f"{path} cannot be read to its end ({error}); get the copy again") from error
     head = 4 + 4 * axes
     if contents[:4] != bytes((0, 0, UNSIGNED, axes)) or len(contents) < head:
-        raise ValueError(f"{path} is no IDX file of bytes with {axes} axes; get the copy again")
+        raise ValueError(f"{path} is not an IDX file of bytes with {axes} axes; get the copy again")
     sizes = [int(n) for n in np.frombuffer(contents, ">u4", axes, offset=4)]
     if len(contents) - head != np.prod(sizes, dtype=object):
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from fourier_attn.data.tables import files
 
-File = tuple[str, str, bytes]  # where it stands, its name inside the original archive, its contents
+File = tuple[str, str, bytes]  # its place, its name inside the original archive, its contents
 SPLITS = {"train": ("train", True), "test": ("test", True), "unsupervised": ("train", False)}
 NAME = re.compile(r"(?:.*/)?(aclImdb/(train|test)/(neg|pos|unsup)/\d+_\d+\.txt)")
 FOLDERS = ("train/neg", "train/pos", "train/unsup", "test/neg", "test/pos")
@@ -48,7 +48,7 @@ def _reviews(source: Path) -> Iterator[File]:
     if archives:
         return _archive(archives[0], source)
     raise ValueError(
-        f"source={source} is no copy of imdb_reviews; expected the unpacked folder aclImdb, "
+        f"source={source} is not a copy of imdb_reviews; expected the unpacked folder aclImdb, "
         "aclImdb_v1.tar.gz, or a folder with train.jsonl and test.jsonl (or .jsonl.xz)"
     )
 
@@ -78,7 +78,7 @@ def _archive(path: Path, source: Path) -> Iterator[File]:
                 if not match or not contents:
                     continue
                 if member.size > files.TEXT:
-                    raise ValueError(f"{where} has more than {files.TEXT:,} bytes, which is no text")
+                    raise ValueError(f"{where} has more than {files.TEXT:,} bytes, too many for a text")
                 yield where, match[1], contents.read()
             _read_to_the_end(archive.fileobj, path)
     except (*files.DAMAGED, tarfile.TarError) as error:

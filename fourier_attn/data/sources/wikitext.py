@@ -47,7 +47,7 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
     missing = [FILES[split] for split, path in paths.items() if path is None]
     if missing:
         raise ValueError(
-            f"source={source} is no copy of wikitext2; expected a folder with {', '.join(FILES.values())} "
+            f"source={source} is not a copy of wikitext2; expected a folder with {', '.join(FILES.values())} "
             f"(or .tokens.xz), but there is no {', no '.join(missing)}"
         )
     return {split: _examples(path, source) for split, path in paths.items() if path}

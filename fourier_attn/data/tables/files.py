@@ -138,7 +138,7 @@ class _Limited(io.RawIOBase):
         self.size += count
         if self.size > self.limit:
             raise ValueError(
-                f"{self.path} unpacks to more than {self.limit:,} bytes, which is no such data set; "
+                f"{self.path} unpacks to more than {self.limit:,} bytes, too many for such a data set; "
                 "get the copy again"
             )
         return count

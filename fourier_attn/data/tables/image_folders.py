@@ -13,7 +13,7 @@ from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.notes import describe_classes, duplicates, unlabelled, unseen_classes
 
-# A file with another ending lies beside the images: a list, a checksum, what a file manager keeps.
+# A file with another ending is next to the images: a list, a checksum, what a file manager keeps.
 ENDS = (
     ".png",
     ".jpg",

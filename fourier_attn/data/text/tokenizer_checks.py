@@ -62,7 +62,7 @@ def check_normaliser(contents: str) -> None:
     """
     settings = json.loads(contents)
     if not isinstance(settings, dict):
-        raise ValueError("it is no tokenizer.json")
+        raise ValueError("it is not a tokenizer.json")
     normaliser = settings.get("normalizer")
     if normaliser is None:
         return

@@ -19,7 +19,7 @@ def check_file(kind: str) -> None:
     """Checks that a tokenizer that is named by its file is there and can be used. Raises: ValueError."""
     if names_file(kind):
         if not paths.given(kind).is_file():
-            raise ValueError(f"data.tokenizer={kind} is no file; name one, or choose of {', '.join(KINDS)}")
+            raise ValueError(f"data.tokenizer={kind} is not a file; name one, or use {', '.join(KINDS)}")
         load_tokenizer(paths.given(kind))
 
 
@@ -37,7 +37,7 @@ class SentencePiece:
         try:
             self.processor.LoadFromSerializedProto(contents)
         except RuntimeError as error:
-            raise ValueError("it is no SentencePiece model") from error
+            raise ValueError("it is not a SentencePiece model") from error
         messages: Any = sentencepiece_model_pb2  # made at run time
         model = messages.ModelProto.FromString(contents)
         tokenizer_checks.check_table(model.normalizer_spec.precompiled_charsmap)

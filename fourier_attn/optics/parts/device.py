@@ -30,7 +30,7 @@ class Device:
         noise_db=1,
     )
     shift_pitch: tuple[float, float] | None = parameter(
-        None, "(rows, columns) by which the input stands off the axis", kind="pair", unit="pixel"
+        None, "(rows, columns) by which the input is off the axis", kind="pair", unit="pixel"
     )
     defocus_rad: float | None = parameter(
         None, "quadratic phase at the middle of the aperture's edge", unit="rad"

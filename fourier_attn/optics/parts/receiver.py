@@ -158,9 +158,9 @@ class Receiver:
             )
         if self.detector.detectors == 0:
             self._refuse(
-                ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is no detector"
+                ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is not a detector"
             )
-            self._refuse(("well_depth_e", "saturation_w"), "is no detector")
+            self._refuse(("well_depth_e", "saturation_w"), "is not a detector")
         if not self.detector.referenced:
             self._refuse(("lo_phase_err", "lo_drift"), "has no reference")
 
