@@ -3,7 +3,7 @@
 from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, notes, table
-from fourier_attn.optics.planner import PREFER
+from fourier_attn.optics.transform_plan import PREFER
 from fourier_attn.studies.engine.calibrate import prediction_error_db
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fourier_attn.optics import Engine
-from fourier_attn.optics.planner import check_plan
 from fourier_attn.optics.ranges import CONVERTERS, uncalibrated, with_full_scales
+from fourier_attn.optics.transform_plan import check_plan
 
 
 class Watch(NamedTuple):

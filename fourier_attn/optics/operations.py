@@ -13,19 +13,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Inexact, Num
 
 from fourier_attn.ops.arguments import takes_arrays
-from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.planner import (
+from fourier_attn.optics.correlation_plan import (
     CorrelationPlan,
-    check_field,
     check_multiply,
     plan_correlation,
-    plan_mix,
     plan_position_lambda,
-    plan_transform,
-    transform_axes,
 )
+from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.random import Key
 from fourier_attn.optics.tiles import cut, join
+from fourier_attn.optics.transform_plan import check_field, plan_mix, plan_transform, transform_axes
 from fourier_attn.optics.transforms import FrameRunner, backwards
 
 
@@ -46,7 +43,7 @@ def optical_dft(
     Args:
       x: real or complex; all other axes are a batch.
       axes: one or two axes.
-      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
+      prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Returns: complex; what the detection gives where the size is the aperture's own, and so one frame.
     Raises: ValueError for axes or sizes that no plan covers, an unknown plan, or a missing key.
     Source: Cooley and Tukey 1965; Bluestein 1970; see `fourier_attn.optics.schedule`.
@@ -92,7 +89,7 @@ def _wide(x: Array) -> Array:
 def _pair(x: Float[Array, "v ..."], half: int) -> Inexact[Array, "w ..."]:
     """Arrays 2 i and 2 i + 1 in one, a + i b, the last one with zeros if their number is odd.
 
-    Where the plan has half as many, see `planner.packed`.
+    Where the plan has half as many, see `transform_plan.packed`.
     """
     if half == len(x):
         return x
@@ -122,7 +119,7 @@ def optical_fourier_mix(
     Z = F(a + i b). With detection "homodyne_re" the last stage measures the real part alone, without pairs.
 
     Args:
-      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
+      prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Masking: none; every output depends on every input.
     Raises: ValueError for sizes that no plan covers, or a missing key.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
@@ -167,7 +164,7 @@ def optical_circular_correlate(
       boundary: "circular", "zero" or "valid".
       multiply: "digital", or "modulator": a second bank of modulators multiplies by the spectrum as the
         second pass is written, with its own quantisation; for tiles of the aperture's size only.
-      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
+      prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Masking: none needed; vectors do not mix, but for the pass that it shares with its partner.
     Raises: ValueError for kernels that do not fit, sizes that no plan covers, or a missing key.
     Source: Optalysys' articles on transformers by convolution (5 x 5 demonstrator: 3 x 3 kernels).
@@ -246,7 +243,7 @@ def optical_position_lambda(
     Args:
       position: R, (r, k, u), or (r1, r2, k, u) with `grid`; odd.
       mask: False where the value counts as zero.
-      prefer: "error" or "passes", see `fourier_attn.optics.planner`.
+      prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Raises: ValueError for a table that does not fit, sizes that no plan covers, or a missing key.
     Source: Bello, arXiv 2102.08602; Optalysys' article on lambda layers.
     """

@@ -11,7 +11,6 @@ from jaxtyping import Array, Complex, Inexact
 from fourier_attn.ops.transforms import fftn, ifftn
 from fourier_attn.optics.engine import optical_dft2
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.planner import TransformPlan
 from fourier_attn.optics.random import Key
 from fourier_attn.optics.schedule import (
     Chirp,
@@ -26,6 +25,7 @@ from fourier_attn.optics.schedule import (
     Step,
     Within,
 )
+from fourier_attn.optics.transform_plan import TransformPlan
 
 
 class FrameRunner:

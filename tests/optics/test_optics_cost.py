@@ -28,8 +28,8 @@ from fourier_attn.optics import (
 )
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.parts import MODULATOR_TYPES
-from fourier_attn.optics.planner import PREFER, plan_transform
 from fourier_attn.optics.presets import PRESETS, preset
+from fourier_attn.optics.transform_plan import PREFER, plan_transform
 from fourier_attn.optics.transforms import FrameRunner
 from fourier_attn.studies.engine import speedup
 from fourier_attn.studies.engine.projection import Options, energy_at_corners, example_joules

@@ -27,9 +27,9 @@ from fourier_attn.optics import (
     optical_position_lambda,
     plan,
 )
-from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.schedule import split
+from fourier_attn.optics.transform_plan import PREFER
 from fourier_attn.studies.engine import plans
 
 FOUR = Engine(shape=(4, 4))

@@ -36,7 +36,7 @@ from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
-from fourier_attn.optics.planner import PREFER
+from fourier_attn.optics.transform_plan import PREFER
 from fourier_attn.studies import runs
 from fourier_attn.studies.engine import frontier
 from fourier_attn.studies.engine.evaluator import EngineEvaluator

@@ -17,8 +17,8 @@ from absl import flags
 
 from fourier_attn import command, paths, provenance
 from fourier_attn.optics import Engine, optical_dft, plan
-from fourier_attn.optics.planner import PREFER
 from fourier_attn.optics.presets import preset
+from fourier_attn.optics.transform_plan import PREFER
 
 
 def define_flags() -> None:
