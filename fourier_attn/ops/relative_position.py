@@ -36,9 +36,9 @@ def _scores(query: Array, table: Array) -> Array:
     return jnp.tensordot(query, flat.T, 1).reshape(*query.shape[:-1], u, *table.shape[:-2])
 
 
-def _neighbours(x: Array, first: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
-    """x at n + r - first for each tap r in turn, zero outside; positions are the axes after the first."""
-    pads = [(f, r - 1 - f) for f, r in zip(first, taps, strict=True)]
+def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
+    """Returns x at n + r - before for each tap r, zero outside; positions are the axes after the first."""
+    pads = [(f, r - 1 - f) for f, r in zip(before, taps, strict=True)]
     padded = jnp.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(taps))])
     sizes = x.shape[1 : 1 + len(taps)]
     return [
@@ -98,14 +98,14 @@ def by_shift(
     return _shift(scores.astype(dtype), value.astype(dtype), before, taps)
 
 
-def _skew(x: Array, axis: int, first: int, width: int) -> Array:
-    """Axes (n, r) become (n, m) with m = n + r - first, zero where there is no tap, without a gather.
+def _skew(x: Array, axis: int, before: int, width: int) -> Array:
+    """Axes (n, r) become (n, m) with m = n + r - before, zero where there is no tap, without a gather.
 
     Rows of n + width - 1 cells that hold every offset are read as rows of one cell less.
     """
     n, r = x.shape[axis : axis + 2]
     pads = [(0, 0, 0)] * x.ndim
-    pads[axis + 1] = (n - 1 - first, width + first - r, 0)  # negative: cut off
+    pads[axis + 1] = (n - 1 - before, width + before - r, 0)  # negative: cut off
     full = jax.lax.pad(x, jnp.zeros((), x.dtype), pads)
     if n == 1:
         return full
@@ -116,8 +116,8 @@ def _skew(x: Array, axis: int, first: int, width: int) -> Array:
     return jax.lax.slice_in_dim(rows, 0, width, axis=axis + 1)
 
 
-def _from_scores(query: Array, table: Array, first: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """A[(h, n), (m, u)] = S[n, h, u, m - n + first], zero where there is no tap: the scores are skewed.
+def _from_scores(query: Array, table: Array, before: tuple[int, ...], source: tuple[int, ...]) -> Array:
+    """A[(h, n), (m, u)] = S[n, h, u, m - n + before], zero where there is no tap: the scores are skewed.
 
     Args:
       table: float32 at least, so that what blocks give to its derivative is summed in it.
@@ -131,23 +131,23 @@ def _from_scores(query: Array, table: Array, first: tuple[int, ...], source: tup
     pairs = [axis for i in range(count) for axis in (2 + i, 2 + count + i)]
     scores = scores.transpose(0, 1, *pairs, 2 + 2 * count)
     for i in reversed(range(count)):
-        scores = _skew(scores, 2 + 2 * i, first[i], source[i])
+        scores = _skew(scores, 2 + 2 * i, before[i], source[i])
     rows, columns = range(2, 2 + 2 * count, 2), range(3, 3 + 2 * count, 2)
     return scores.transpose(0, 1, *rows, *columns, 2 + 2 * count).reshape(b, h * math.prod(axes), -1)
 
 
-def _place(table: Array, axes: tuple[int, ...], first: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """T[n, k, (m, u)] = R[m - n + first, k, u], zero where there is no tap: the table is skewed.
+def _place(table: Array, axes: tuple[int, ...], before: tuple[int, ...], source: tuple[int, ...]) -> Array:
+    """T[n, k, (m, u)] = R[m - n + before, k, u], zero where there is no tap: the table is skewed.
 
     On one or two axes. Returns: (prod(axes), k, prod(source) u).
     """
     last = len(axes) - 1
     placed = jnp.moveaxis(table, -2, 0)  # (k, *r, u)
     shape = (*placed.shape[: last + 1], axes[last], *placed.shape[last + 1 :])
-    placed = _skew(jnp.broadcast_to(placed[..., None, :, :], shape), last + 1, first[last], source[last])
+    placed = _skew(jnp.broadcast_to(placed[..., None, :, :], shape), last + 1, before[last], source[last])
     placed = jnp.moveaxis(placed, last + 1, 0)
     if last:  # each row has the table of the first one, moved: less to move than by a skew
-        moved = [(n - first[0], source[0] - table.shape[0] - n + first[0]) for n in range(axes[0])]
+        moved = [(n - before[0], source[0] - table.shape[0] - n + before[0]) for n in range(axes[0])]
         pads = [[(0, 0, 0), (0, 0, 0), (*pad, 0), (0, 0, 0), (0, 0, 0)] for pad in moved]
         placed = jnp.stack([jax.lax.pad(placed, jnp.zeros((), table.dtype), pad) for pad in pads])
     return placed.reshape(math.prod(axes), table.shape[-2], -1)
@@ -231,12 +231,12 @@ def by_matrix(
     size = _rows(n, math.prod(axes), r, placing, h)
     table = table.astype(wide(query, value))
 
-    def matrix_of(taps: Array, first: int, rows: int) -> Callable[[Array], Array]:
-        """Returns a function that makes A of a block's queries; its first row has `first` taps before it."""
-        firsts, source = (first, *before[1:]), (rows, *axes)
+    def matrix_of(taps: Array, above: int, rows: int) -> Callable[[Array], Array]:
+        """Returns a function that makes A of a block's queries; its first row has `above` taps before it."""
+        offsets, source = (above, *before[1:]), (rows, *axes)
         if placing:
-            return partial(_from_placed, placed=_place(taps, (size, *axes), firsts, source))
-        return partial(_from_scores, table=taps, first=firsts, source=source)
+            return partial(_from_placed, placed=_place(taps, (size, *axes), offsets, source))
+        return partial(_from_scores, table=taps, before=offsets, source=source)
 
     if size == n:
         return _weighted(matrix_of(table, f, n)(query), value, query)

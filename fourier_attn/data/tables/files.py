@@ -183,14 +183,14 @@ def numbered(file: Any) -> Iterator[tuple[int, bytes]]:
             yield number, line.removeprefix(BOM)
 
 
-def lines(path: Path, source: Path, limits: Limits | None = None) -> Iterator[tuple[str, str]]:
+def lines(path: Path, source: Path) -> Iterator[tuple[str, str]]:
     """Yields the place of a line, for messages, and the line without its end, as `numbered` reads them.
 
     Raises: ValueError for a file that `unpacked` refuses, that is cut off or damaged, a line that is not
-      UTF-8 or has more than `TEXT` bytes, and more lines than `limits` say.
+      UTF-8 or has more than `TEXT` bytes, and more than `ROWS` lines.
     """
-    with unpacked(path, source, limits) as file:
-        for number, line in decoded(file, str(path), limits.rows if limits else ROWS):
+    with unpacked(path, source) as file:
+        for number, line in decoded(file, str(path), ROWS):
             yield f"{path}, line {number}", line
 
 
