@@ -15,7 +15,7 @@ from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
 from launch import grid
 
-SMALL, ARTICLES = "configs/imdb_small.py", "configs/imdb_articles.py"
+PRETRAINED = "pretrain-fnet-mini-0"  # the cell that GLUE starts from
 SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
 TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
 
@@ -133,12 +133,14 @@ class Model:
     start: str = ""
 
 
-def small(name: str, core_hours: float, seeds: int = 3) -> Model:
-    return Model(name, core_hours, f"{SMALL}:{name}", seeds)
-
-
-def article(name: str, core_hours: float, seeds: int = 1) -> Model:
-    return Model(name, core_hours, f"{ARTICLES}:{name}", seeds)
+def models(
+    file: str, core_hours: Mapping[str, float], seeds: int = 3, task: str = "imdb"
+) -> tuple[Model, ...]:
+    """Returns the models of a file of configurations, whose arguments are their names."""
+    return tuple(
+        Model(name, hours, f"configs/{file}.py:{name}", seeds, task=task)
+        for name, hours in core_hours.items()
+    )
 
 
 def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
@@ -149,7 +151,9 @@ def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
         *((f"model.{knob}", dropout) for knob in rates),
         ("data.test_examples", "1"),
     )
-    return Model(f"{name}-rate-{rate}-dropout-{dropout}", core_hours, f"{SMALL}:{name}", 1, knobs)
+    return Model(
+        f"{name}-rate-{rate}-dropout-{dropout}", core_hours, f"configs/imdb_small.py:{name}", 1, knobs
+    )
 
 
 def toy(name: str) -> Model:
@@ -159,81 +163,6 @@ def toy(name: str) -> Model:
     return Model(name, 0.005, f"configs/{name}.py", 2, tuple(knobs.items()), "reviews")
 
 
-MODELS: dict[str, tuple[Model, ...]] = {
-    "toy": (toy("identity"), toy("fnet")),
-    "settings": (
-        *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
-        *(trial("lambda", 0.15, rate, "0.3") for rate in ("5e-4", "1e-3")),
-    ),
-    "1": (
-        small("identity", 0.10, 5),
-        small("fnet", 0.11, 5),
-        small("random", 0.11, 5),
-        small("linear", 0.13, 5),
-        small("lambda", 0.15, 5),
-        small("circular-3x3-exact", 0.01),
-        small("lambda-exact", 0.03),
-        small("fnet-exact", 0.14),
-        small("circular-3x3-engine", 0.26),
-        small("circular-8x8", 0.34),
-        small("circular-16x4", 0.34),
-        small("circular-1d", 0.34),
-        small("hybrid", 0.34),
-        small("fnet-engine", 0.35),
-        small("lambda-engine", 0.37),
-        small("circular-3x3", 0.41),
-        small("attention", 0.56),
-    ),
-    "2": (
-        article("fnet", 1.3, 3),
-        article("lambda", 1.5, 3),
-        article("circular-1d", 6.2),
-        article("attention", 6.0),
-        article("circular-11x11", 5.1),
-        article("circular-16x8", 5.9),
-        article("circular-3x3", 7.0),
-    ),
-}
-# The articles' own recipe, for a machine that can pay for it.
-MODELS["listing"] = tuple(Model(name, 8.0, f"{ARTICLES}:{name}-listing", 1) for name in ("lambda", "fnet"))
-MODELS["sst2"] = tuple(
-    Model(name, core_hours, f"configs/sst2_small.py:{name}", task="sst2")
-    for name, core_hours in {
-        "identity": 0.05,
-        "fnet": 0.06,
-        "lambda": 0.08,
-        "circular-1d": 0.2,
-        "attention": 0.2,
-    }.items()
-)
-MODELS["pretrain"] = (Model("fnet-mini", 4.0, "configs/pretrain.py:fnet-mini", 1, task="pretraining"),)
-PRETRAINED = "pretrain-fnet-mini-0"
-# Tasks of GLUE, the same network pre-trained and from scratch. Score: see `evidence.report.glue`.
-MODELS["glue"] = tuple(
-    Model(f"{task}-{kind}", core_hours, f"configs/finetune.py:{task}", task=task, start=start)
-    for task, core_hours in {"rte": 0.1, "mrpc": 0.1, "stsb": 0.15, "cola": 0.2, "sst2": 0.9}.items()
-    for kind, start in (("pretrained", PRETRAINED), ("scratch", ""))
-)
-MODELS["bytes"] = tuple(
-    Model(name, core_hours, f"configs/imdb_bytes.py:{name}", 1)
-    for name, core_hours in {
-        "fnet": 3.0,
-        "linear": 3.7,
-        "lambda": 4.0,
-        "long_conv": 4.0,
-        "attention": 8.0,
-    }.items()
-)
-MODELS["listops"] = tuple(
-    Model(name, core_hours, f"configs/listops.py:{name}", task="listops")
-    for name, core_hours in {
-        "identity": 0.3,
-        "fnet": 0.35,
-        "linear": 0.45,
-        "lambda": 0.5,
-        "attention": 1.5,
-    }.items()
-)
 # Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
 IMAGE_KNOBS = {
     "fashion_mnist": (("train.epochs", "5"), ("data.crop", "0")),
@@ -249,19 +178,93 @@ IMAGES = {
     "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
     "attention": ("vit.py:{task}", 0.45),
 }
-for _task, _knobs in IMAGE_KNOBS.items():
-    MODELS[_task] = tuple(
-        Model(name, core_hours, f"configs/{file.format(task=_task)}", knobs=_knobs, task=_task)
-        for name, (file, core_hours) in IMAGES.items()
-    )
-MODELS["shapes"] = tuple(
-    Model(name, 0.1, f"configs/shapes.py:{name}", task=task)
-    for name, task in {"answers": "shapes", "separate": "shapes", "segmentation": "shapes_patches"}.items()
-)
-MODELS["pixels"] = tuple(
-    Model(name, core_hours, f"configs/pixels.py:{name}", 1, task="pixels")
-    for name, core_hours in {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}.items()
-)
+MODELS: dict[str, tuple[Model, ...]] = {
+    "toy": (toy("identity"), toy("fnet")),
+    "settings": (
+        *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
+        *(trial("lambda", 0.15, rate, "0.3") for rate in ("5e-4", "1e-3")),
+    ),
+    "1": (
+        *models(
+            "imdb_small",
+            {"identity": 0.10, "fnet": 0.11, "random": 0.11, "linear": 0.13, "lambda": 0.15},
+            seeds=5,
+        ),
+        *models(
+            "imdb_small",
+            {
+                "circular-3x3-exact": 0.01,
+                "lambda-exact": 0.03,
+                "fnet-exact": 0.14,
+                "circular-3x3-engine": 0.26,
+                "circular-8x8": 0.34,
+                "circular-16x4": 0.34,
+                "circular-1d": 0.34,
+                "hybrid": 0.34,
+                "fnet-engine": 0.35,
+                "lambda-engine": 0.37,
+                "circular-3x3": 0.41,
+                "attention": 0.56,
+            },
+        ),
+    ),
+    "2": (
+        *models("imdb_articles", {"fnet": 1.3, "lambda": 1.5}),
+        *models(
+            "imdb_articles",
+            {
+                "circular-1d": 6.2,
+                "attention": 6.0,
+                "circular-11x11": 5.1,
+                "circular-16x8": 5.9,
+                "circular-3x3": 7.0,
+            },
+            seeds=1,
+        ),
+    ),
+    # The articles' own recipe, for a machine that can pay for it.
+    "listing": tuple(
+        Model(name, 8.0, f"configs/imdb_articles.py:{name}-listing", 1) for name in ("lambda", "fnet")
+    ),
+    "sst2": models(
+        "sst2_small",
+        {"identity": 0.05, "fnet": 0.06, "lambda": 0.08, "circular-1d": 0.2, "attention": 0.2},
+        task="sst2",
+    ),
+    "pretrain": models("pretrain", {"fnet-mini": 4.0}, seeds=1, task="pretraining"),
+    # Tasks of GLUE, the same network pre-trained and from scratch. Score: see `evidence.report.glue`.
+    "glue": tuple(
+        Model(f"{task}-{kind}", core_hours, f"configs/finetune.py:{task}", task=task, start=start)
+        for task, core_hours in {"rte": 0.1, "mrpc": 0.1, "stsb": 0.15, "cola": 0.2, "sst2": 0.9}.items()
+        for kind, start in (("pretrained", PRETRAINED), ("scratch", ""))
+    ),
+    "bytes": models(
+        "imdb_bytes", {"fnet": 3.0, "linear": 3.7, "lambda": 4.0, "long_conv": 4.0, "attention": 8.0}, seeds=1
+    ),
+    "listops": models(
+        "listops",
+        {"identity": 0.3, "fnet": 0.35, "linear": 0.45, "lambda": 0.5, "attention": 1.5},
+        task="listops",
+    ),
+    **{
+        task: tuple(
+            Model(name, core_hours, f"configs/{file.format(task=task)}", knobs=knobs, task=task)
+            for name, (file, core_hours) in IMAGES.items()
+        )
+        for task, knobs in IMAGE_KNOBS.items()
+    },
+    "shapes": tuple(
+        Model(name, 0.1, f"configs/shapes.py:{name}", task=task)
+        for name, task in {
+            "answers": "shapes",
+            "separate": "shapes",
+            "segmentation": "shapes_patches",
+        }.items()
+    ),
+    "pixels": models(
+        "pixels", {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}, seeds=1, task="pixels"
+    ),
+}
 # Seeds and splits that vary apart from each other, of one model, to separate their shares of the variance.
 APART: Mapping[str, tuple[str, tuple[tuple[int, int], ...]]] = {
     "1": ("fnet", ((0, 1), (0, 2), (1, 0), (2, 0)))
