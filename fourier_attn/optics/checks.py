@@ -10,8 +10,6 @@ import numpy as np
 from fourier_attn.choices import check_choice
 from fourier_attn.optics.parameter import LARGEST, TINY, Parameter, parameters
 
-__all__ = ["LARGEST", "TINY", "check", "check_words", "is_number"]
-
 
 def check_words(group: Any) -> None:
     """Checks the words of a group of parameters, which decide what its other ones may be.

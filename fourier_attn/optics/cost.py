@@ -7,10 +7,10 @@ import math
 from typing import Any, NamedTuple
 
 from fourier_attn.optics import components
-from fourier_attn.optics.checks import TINY
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.engine_spec import Engine, watts
+from fourier_attn.optics.parameter import TINY
 from fourier_attn.optics.parts import MODULATOR_TYPES
 
 IDEAL_BITS = 32  # of a number that no converter has touched
