@@ -153,7 +153,7 @@ def read_text(path: Path, source: Path, most: int | None = None, what: str = "te
     with open_regular(path, source) as file:
         contents = file.read(most + 1)
     if len(contents) > most:
-        raise ValueError(f"{path} has more than {most:,} bytes, which is no {what}; remove it")
+        raise ValueError(f"{path} has more than {most:,} bytes, too many for a {what}; remove it")
     return contents
 
 
