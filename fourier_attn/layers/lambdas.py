@@ -58,7 +58,8 @@ class LambdaLayer(OnEngine):
       dtype: of the computation; parameters stay float32, and so do softmax and sums over positions.
     Masking: padding gets no weight in the softmax and no value; outputs at padded positions are meaningless.
     Raises: ValueError where heads do not divide d, for an even context, or for an unknown option.
-    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles: `article_lambda`.
+    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles, which have norm="none" and
+      initializer="uniform".
     """
 
     heads: int = 1
@@ -176,12 +177,3 @@ class LambdaLayer(OnEngine):
 def _centred(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
     """U(-0.5, 0.5), the articles' initial values."""
     return jax.random.uniform(key, shape, dtype, -0.5, 0.5)
-
-
-def article_lambda(**fields: Any) -> LambdaLayer:
-    """The articles' lambda layer: one head, context 3, all parameters U(-0.5, 0.5), nothing normalised.
-
-    >>> article_lambda(k=8).context
-    3
-    """
-    return LambdaLayer(**({"heads": 1, "context": 3, "norm": "none", "initializer": "uniform"} | fields))

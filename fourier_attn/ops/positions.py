@@ -16,7 +16,7 @@ def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
     """(t, axes): the place of each token, row and column on a grid, otherwise its number.
 
     One token more than the grid has is a class token before the others. It has no place of its own, and its
-    code must not depend on the size of the grid, so it is at place 0, as the first of the others does;
+    code must not depend on the size of the grid, so it is at place 0, as the first of the others is;
     the vector that is learned for it separates the two.
 
         >>> places(4, (2, 2)).tolist()

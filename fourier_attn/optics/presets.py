@@ -261,11 +261,6 @@ def check_variants(engine: Engine, devices: int, noises: Sequence[float] = (1.0,
         )
 
 
-def shot_limited(side: int, photons: float) -> Engine:
-    """A reference for physics: a square aperture with shot noise and nothing else."""
-    return preset("shot_limited").replace(shape=(side, side)).with_photons(photons)
-
-
 def main() -> None:
     """Prints every preset: what it is, its light, and where each parameter comes from."""
     for name, entry in PRESETS.items():

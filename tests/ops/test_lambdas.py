@@ -7,7 +7,7 @@ import pytest
 from conftest import drawn, normal
 from jax.test_util import check_grads
 
-from fourier_attn.layers.lambdas import LambdaLayer, article_lambda
+from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops import lambdas, relative_position
 from fourier_attn.ops.lambdas import METHODS, lambda_layer
 from fourier_attn.ops.token_conv import token_convolve
@@ -336,8 +336,8 @@ def test_layer_is_project_normalise_apply() -> None:
     np.testing.assert_allclose(y, expected.reshape(2, 5, 6), atol=1e-4)
 
 
-def test_the_articles_preset() -> None:
-    layer = article_lambda(k=16)
+def test_the_articles_layer() -> None:
+    layer = LambdaLayer(k=16, norm="none", initializer="uniform")
     params = jax.jit(layer.init)(jax.random.key(0), jnp.ones((1, 4, 128)))["params"]
     assert sum(p.size for p in jax.tree.leaves(params)) == 20_528
     for p in jax.tree.leaves(params):

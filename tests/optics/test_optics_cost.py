@@ -402,9 +402,9 @@ def test_seconds_are_passes_turnarounds_and_transfer() -> None:
 def test_stages_are_the_lots_that_are_sent(sizes: tuple[int, ...], side: int, prefer: str) -> None:
     run = FrameRunner(Engine(shape=(side, side)), None)
     planned = plan_transform(sizes, run.engine, prefer=prefer)
-    jax.eval_shape(lambda x: run.dft(x, planned), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
-    assert planned.stages == run.rounds
-    assert planned.frames(2) == run.frames
+    with frames_sent() as frames:
+        jax.eval_shape(lambda x: run.dft(x, planned), jax.ShapeDtypeStruct((2, *sizes), jnp.complex64))
+    assert (planned.stages, planned.frames(2)) == (len(frames), sum(frames))
 
 
 AMDAHL = {0.30: (1.370, 1.4225, 1.428, 1.4286), 0.40: (1.563, 1.656, 1.666, 1.667)}

@@ -10,7 +10,7 @@ from optical import KEY, decibel, dft, exact, made, snr
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import ELECTRON_C, every_parameter
 from fourier_attn.optics.parts import Device, Laser
-from fourier_attn.optics.presets import PRESETS, build, check_variants, preset, scaled, shot_limited
+from fourier_attn.optics.presets import PRESETS, build, check_variants, preset, scaled
 
 LEVELS = {  # dB over white real numbers, as measured: errors may change, but not silently
     "demonstrator_5x5": 20.3,
@@ -159,15 +159,15 @@ def test_a_measured_device_is_one_and_keeps_its_errors() -> None:
 
 def test_shot_limited() -> None:
     """SNR = N / (1 + P / R^2) photons of the signal for a largest pixel of 1."""
-    engine = shot_limited(6, 1e4)
+    engine = preset("shot_limited").replace(shape=(6, 6)).with_photons(1e4)
     x = normal(500, 6, 6)
     size = np.abs(x).max(axis=(1, 2))
     power = np.mean(np.asarray(x) ** 2, axis=(1, 2)) / size**2  # of each aperture, in units of its largest
     noise = size**2 * (power + engine.receiver.lo_ratio) / engine.receiver.lo_ratio / 1e4
     expected = 10 * np.log10(np.mean(np.asarray(x) ** 2) / np.mean(noise))
     assert abs(level(engine) - expected) < 1.0  # 100 other apertures
-    assert preset("shot_limited").replace(shape=(6, 6)) == shot_limited(6, 1e3)
-    assert shot_limited(6, 1e4).photons == pytest.approx(1e4, rel=1e-12)
+    assert preset("shot_limited").photons == pytest.approx(1e3, rel=1e-12)
+    assert engine.photons == pytest.approx(1e4, rel=1e-12)
 
 
 def test_engines_from_configurations() -> None:
