@@ -147,7 +147,7 @@ def _probing(device: Engine, photons: float | None) -> Engine:
 
 
 def _plain(device: Engine) -> Engine:
-    """Returns the engine without what a model of it does not take over."""
+    """Returns the part of the engine that a model of it keeps."""
     backward = "model" if device.backward == "surrogate" else device.backward
     without = {"lo_phase_err": None, "input_factors": None, "output_factors": None, "file": None}
     return device.replace(backward=backward, hardware=None, **without)
