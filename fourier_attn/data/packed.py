@@ -17,7 +17,7 @@ class PackedTokens(Sequence):
     Args:
       tokens: of all texts.
       lengths: of each text.
-      cut: whether there was no room for all of each text; None where it is not known.
+      cut: whether each text was cut for lack of room; None where it is not known.
     """
 
     def __init__(self, tokens: np.ndarray, lengths: np.ndarray, cut: np.ndarray | None = None):

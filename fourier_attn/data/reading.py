@@ -44,7 +44,7 @@ def read(config: Any) -> dict[str, Examples]:
 
 
 def _chosen(parts: Mapping[str, Part], task: Task, config: Any) -> dict[str, Part]:
-    """Returns the parts within their limits; where there is no validation split it is held out of train."""
+    """Returns the parts within their limits; a missing validation split is held out of train."""
     wanted = () if task.validations else ("validation",)
     parts = hold_out(parts, wanted, config, ("examples", "splits"))
     limits = {"train": config["train_examples"]}

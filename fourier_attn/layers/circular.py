@@ -22,7 +22,7 @@ class CircularAttention(OnEngine):
 
         y = sum_a softmax(q_a k_a^T / sqrt(d)) v_a      `fourier_attn.ops.circular.circular_attention`
 
-    All heads are as wide as the token. By default heads are summed and there is no output projection, so
+    All heads are as wide as the token. By default heads are summed without an output projection, so
     that the kernels are all the weights: 3 h r of them, where dense projections have 4 h d^2.
 
         >>> layer, x = CircularAttention(heads=2), jnp.ones((1, 4, 8))

@@ -84,7 +84,7 @@ class TokenEmbedding(nn.Module):
     (e) and `projection/kernel` (e, d), `/bias` (d).
 
     Args:
-      vocab, positions, types: rows of the tables; with types=0 there is no table and types are not used.
+      vocab, positions, types: rows of the tables; with types=0 types are not used.
       d, emb: widths of the model and of the tables.
       positions_kind, position_width: see `with_positions`; only "learned" has a table P.
       norm_eps: added to the variance in the normalisation.
@@ -186,7 +186,7 @@ class PatchEmbedding(nn.Module):
       positions_kind, position_width: see `with_positions`.
       token_dropout: rate at which whole patches are zeroed in training, before positions are added.
       dtype: of the computation; parameters are float32.
-    Returns: the vectors, and None, since there is no table of tokens.
+    Returns: the vectors, and None in place of a table of tokens.
     Raises: ValueError for an image that patches do not divide, with other channels, or see
       `check_proportions`.
     Source: Dosovitskiy et al., arXiv 2010.11929; the chapter's 1.3.3.

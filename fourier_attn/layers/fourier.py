@@ -73,7 +73,7 @@ class FourierMixing(OnEngine):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = self.choose_engine(train)
         lengths, sizes = None, ()
-        if self.padding in ("invariant", "own"):  # on an engine there is no mask then
+        if self.padding in ("invariant", "own"):  # an engine has no mask then
             x, lengths = self._sized(x, mask)
             sizes = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
         if engine is None:

@@ -31,8 +31,8 @@ class LambdaLayer(OnEngine):
         (1, 4, 8)
 
     Parameters: `query/kernel` (d, h, k), `key/kernel` (d, k, u), `value/kernel` (d, v, u), `position`, and
-    with norm="layer" `query_norm` (k), `value_norm` (v u). There is no output projection, and in q the
-    layer is linear.
+    with norm="layer" `query_norm` (k), `value_norm` (v u). It has no output projection, and in q it
+    is linear.
 
     Args:
       heads: number of query heads h; they share keys, values and positions.
@@ -40,7 +40,7 @@ class LambdaLayer(OnEngine):
       u: intra-depth, the number of key and value sets that are summed.
       context: taps r of the position table, odd unless causal; with `grid`, r by r. 0 is the whole
         of `length` (or `grid`).
-      length: positions that a global table is made for, used where `context` is 0 and there is no grid.
+      length: positions that a global table is made for, used where `context` is 0 and `grid` is ().
       table: "relative" has an entry for each distance, the taps above; "pairs" has one for each pair of
         positions, (length, length), from which the paper starts; it goes with context=0 and no grid.
       grid: (rows, cols) for an image, or for one in the same proportions; () for a sequence.

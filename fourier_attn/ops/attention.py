@@ -46,7 +46,7 @@ def attention(
       implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16
         or float16), which is given the mask as lengths. Not yet run on a GPU.
       dropout: rate at which softmax weights are zeroed, and the others divided by 1 - rate.
-      dropout_key: what they are drawn from; without it there is no dropout. CPUs draw other numbers from
+      dropout_key: what they are drawn from; without it none is dropped. CPUs draw other numbers from
         it than other platforms do.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
       "cudnn" counts the mask, so that there all padding must follow the real tokens.

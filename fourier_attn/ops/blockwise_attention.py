@@ -60,7 +60,7 @@ def attend(
         (2, 6, 1, 4)
 
     Args:
-      dropout_keys: one for each head; without them there is no dropout.
+      dropout_keys: one for each head; without them none is dropped.
       scores: of a block, about. Draws depend on it.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     """

@@ -9,7 +9,7 @@ so that all heads share the tokens as keys and values, for every boundary. For t
 diagonal in the Fourier basis: tokens are transformed once, filtered by conj(W_q) W_k for each head, attended
 to there, since the basis is orthonormal, filtered by conj(W_v), summed over heads and transformed back once.
 It follows that query and key kernels act only through their cross-correlation: shifting both alike, or
-moving phase from one to the other, changes nothing. The identity holds only where there is no bias,
+moving phase from one to the other, changes nothing. The identity holds only without a bias,
 normalisation or noise between correlation and product.
 """
 
@@ -146,7 +146,7 @@ def _best_method(platform: str, d: int, boundary: str) -> str:
 
 
 def _compute(method: str, signal: Array, kernel: Array, *, ends: Ends, boundary: str) -> Array:
-    dtype = wide(signal) if method == "fft" else signal.dtype  # there is no transform in low precision
+    dtype = wide(signal) if method == "fft" else signal.dtype  # no transform has low precision
     function = {"fft": _fft, "matmul": _matmul, "direct": _direct}[method]
     y = function(signal.astype(dtype), kernel.astype(dtype), ends, boundary)
     return y.reshape(*y.shape[:2], math.prod(y.shape[2:])).astype(signal.dtype)

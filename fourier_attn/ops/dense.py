@@ -21,7 +21,7 @@ def matrix_dot_general(
 
     Axes are merged before and split after the product, which is exact. It is for the `dot_general`
     field of Flax's dense layers: the weight gradient of tokens (b, t, d) contracts two axes, which XLA
-    on CPU does by transposing a copy of the gradient; with one merged axis there is no copy
+    on CPU does by transposing a copy of the gradient; one merged axis needs no copy
     (`python -m benchmarks.dense`).
 
     Raises: ValueError for other axes.

@@ -99,7 +99,7 @@ def by_shift(
 
 
 def _skew(x: Array, axis: int, before: int, width: int) -> Array:
-    """Axes (n, r) become (n, m) with m = n + r - before, zero where there is no tap, without a gather.
+    """Axes (n, r) become (n, m) with m = n + r - before, zero where no tap is, without a gather.
 
     Rows of n + width - 1 cells that hold every offset are read as rows of one cell less.
     """
@@ -117,7 +117,7 @@ def _skew(x: Array, axis: int, before: int, width: int) -> Array:
 
 
 def _from_scores(query: Array, table: Array, before: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """A[(h, n), (m, u)] = S[n, h, u, m - n + before], zero where there is no tap: the scores are skewed.
+    """A[(h, n), (m, u)] = S[n, h, u, m - n + before], zero where no tap is: the scores are skewed.
 
     Args:
       table: float32 at least, so that what blocks give to its derivative is summed in it.
@@ -137,7 +137,7 @@ def _from_scores(query: Array, table: Array, before: tuple[int, ...], source: tu
 
 
 def _place(table: Array, axes: tuple[int, ...], before: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """T[n, k, (m, u)] = R[m - n + before, k, u], zero where there is no tap: the table is skewed.
+    """T[n, k, (m, u)] = R[m - n + before, k, u], zero where no tap is: the table is skewed.
 
     On one or two axes. Returns: (prod(axes), k, prod(source) u).
     """

@@ -129,7 +129,7 @@ def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "...
         Array([4, 0, 0], dtype=int32)
     """
     _check(sizes)
-    x = x.astype(wide(x))  # there is no transform in low precision
+    x = x.astype(wide(x))  # no transform has low precision
     return _linear(_rfftn, sizes, x.shape[-len(sizes) :], x.dtype)(x)
 
 

@@ -1,4 +1,4 @@
-"""How correlations are computed on an aperture: tiles, transforms forth and back, products."""
+"""Plans correlations on an aperture: tiles, transforms forth and back, products."""
 
 import math
 from collections.abc import Sequence

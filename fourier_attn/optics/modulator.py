@@ -45,7 +45,7 @@ class Written(NamedTuple):
     Args:
       scale: of each aperture; the array is about scale times the field.
       field: that is written.
-      swing: what a unit of noise of the drive adds to the field, None where there is no such noise.
+      swing: what a unit of noise of the drive adds to the field, None without such noise.
     """
 
     scale: Array

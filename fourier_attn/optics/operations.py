@@ -188,7 +188,7 @@ def _correlate(
     run: FrameRunner,
     multiply: str = "digital",
 ) -> Float[Array, "*b h _"]:
-    """Computes `optical_circular_correlate` as planned."""
+    """Runs the frames of `optical_circular_correlate` as they are planned."""
     z = _pair(_wide(x).reshape(-1, *planned.axes), planned.arrays)
     if planned.boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in planned.taps)])

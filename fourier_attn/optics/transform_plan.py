@@ -1,4 +1,4 @@
-"""How transforms are computed on an aperture: the schedule of each, and what it takes.
+"""Plans transforms on an aperture: the schedule of each, and what it takes.
 
 Two axes can be transformed together or one after the other. Together takes the fewest stages, and each adds
 its error. One after the other takes twice as many, but none of them works on the points that a chirp adds to

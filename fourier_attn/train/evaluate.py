@@ -35,7 +35,7 @@ def evaluate_split(
       poll: called before each batch.
       title: title of the progress bar.
       put: moves a batch onto the devices.
-      say: gets a line a minute where there is no terminal for the bar.
+      say: gets a line a minute without a terminal for the bar.
     """
     total, parts = None, []
     with Progress(title, len(batches), batches.batch, unit="batch", say=say) as progress:

@@ -84,7 +84,7 @@ def encode_with_cut(
 
 
 def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
-    """Returns the share of the tokens of each text, in these numbers, for which there is no room."""
+    """Returns the share of the tokens of each text, in these numbers, that do not fit."""
     counts = np.asarray(tokens, np.float64)
     return np.maximum(counts - room, 0.0) / np.maximum(counts, 1.0)
 
