@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jaxtyping
-from beartype import beartype
+from beartype import BeartypeConf, beartype
 
 check_shapes = jaxtyping.jaxtyped
+check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
 
 
 def states_shapes(annotation: Any) -> bool:
@@ -27,7 +28,7 @@ def states_shapes(annotation: Any) -> bool:
 def checked(function: Callable) -> Callable:
     if any(map(states_shapes, function.__annotations__.values())):
         return check_shapes(function, typechecker=beartype)
-    return beartype(function)
+    return check_types(function)
 
 
 def decorator(**_: Any) -> Callable:

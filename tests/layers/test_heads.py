@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import array
 
 from fourier_attn import model
 from fourier_attn.family import family
@@ -24,7 +25,7 @@ def filled(network: model.Model, ids: jax.Array) -> dict:
     """Parameters of which none is zero."""
     draw = np.random.default_rng(1)
     shapes = jax.eval_shape(network.init, jax.random.key(0), ids)
-    return jax.tree.map(lambda p: jnp.asarray(0.3 * draw.standard_normal(p.shape), jnp.float32), shapes)
+    return jax.tree.map(lambda p: array(0.3 * draw.standard_normal(p.shape)), shapes)
 
 
 SHAPES = {

@@ -31,7 +31,7 @@ def settings(mixer: str = "fourier", others: tuple[str, ...] = (), **changes: An
 
 def weights(c: config.Config) -> dict[str, Any]:
     arrays = published.draw(architecture.parameters(c))
-    return traverse_util.unflatten_dict({path: jnp.asarray(a) for path, a in arrays.items()}, sep="/")
+    return traverse_util.unflatten_dict(jax.device_put(arrays), sep="/")
 
 
 def flat(params: dict[str, Any]) -> dict[str, np.ndarray]:

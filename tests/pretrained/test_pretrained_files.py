@@ -204,7 +204,7 @@ def small(**changes: Any) -> tuple[Any, Any]:
     c = config.default("token_conv").model
     c.update({"vocab": 5, "positions": 4, "depth": 1, "d": 4, "mlp": 6} | changes)
     arrays = published.draw(architecture.parameters(c))
-    return c, traverse_util.unflatten_dict({k: jnp.asarray(a) for k, a in arrays.items()}, sep="/")
+    return c, traverse_util.unflatten_dict(jax.device_put(arrays), sep="/")
 
 
 def test_nothing_is_overwritten_and_nothing_left_half(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,8 +104,6 @@ def of_images(mixer: str, others: tuple[str, ...] = (), **changes: Any) -> tuple
     ("mixer", "pooling"),
     [
         ("attention", "class"),
-        ("attention", "mean"),
-        ("circular", "class"),
         ("circular", "mean"),
         ("lambda", "mean"),
         ("fourier", "mean"),

@@ -1,7 +1,7 @@
 """Layers as matrices: the measures on matrices that are known, the study on layers whose facts are known."""
 
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import jax
@@ -14,6 +14,7 @@ from evidence.pages.markdown import Results
 from fourier_attn.model import MIXERS
 from fourier_attn.studies.inside import matrices, matrix_layers, matrix_views, structure
 
+measure = cache(matrices.measure)  # for layers that several tests look at
 RNG = np.random.default_rng(0)
 FEATURES = RNG.standard_normal((3, 3))
 SQUARE = RNG.standard_normal((5, 5))
@@ -75,7 +76,7 @@ def test_rank_products_and_distinct_entries() -> None:
     ],
 )
 def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
-    row = matrices.measure(name, matrix_layers.LAYERS[name])
+    row = measure(name, matrix_layers.LAYERS[name])
     assert {fact: row[fact] for fact in facts} == facts
     commutes = {kind for kind in ("translation", "cyclic", "permutation") if row[kind] < matrix_views.NONE}
     everything = {"translation", "cyclic", "permutation"}
@@ -111,10 +112,14 @@ def test_a_matrix_agrees_with_one_pullback(name: str) -> None:
     layer = (matrix_layers.LAYERS | LITERAL)[name](matrix_layers.T)
     x = matrix_layers.example(matrix_layers.T, matrix_layers.D)
     function = matrices.of_tokens(layer, drawn(layer, x[None]))
-    matrix, u = jax.jit(jax.jacobian(function))(x), normal(*x.shape, seed=5)
-    np.testing.assert_allclose(
-        np.tensordot(u, matrix, 2), jax.vjp(function, x)[1](u)[0], atol=1e-4
-    )  # of 128 terms
+
+    @jax.jit
+    def both(x: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.jacobian(function)(x), jax.vjp(function, x)[1](u)[0]
+
+    u = normal(*x.shape, seed=5)
+    matrix, pulled = both(x, u)
+    np.testing.assert_allclose(np.tensordot(u, matrix, 2), pulled, atol=1e-4)  # of 128 terms
 
 
 def test_every_mixer_is_among_the_layers() -> None:
@@ -129,7 +134,8 @@ def test_a_law_that_is_no_polynomial_is_refused() -> None:
         matrices.growth(make)
 
 
-def test_the_command_and_the_tables(tmp_path: Path) -> None:
+def test_the_command_and_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrices, "measure", measure)
     few = ["token_conv", "attention", "identity"]
     (tmp_path / "results").mkdir()
     code, out, err = run_here(matrices, f"--layers={','.join(few)}", f"--out={tmp_path}/results/found")
