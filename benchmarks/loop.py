@@ -19,7 +19,7 @@ import optax
 from absl import flags
 
 from benchmarks.timing import compare, report
-from configs import fnet, identity
+from configs import fnet, mixer
 from fourier_attn import command, data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.studies.side_by_side import interleave
@@ -104,7 +104,7 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
 
 def images(mix: str) -> list[dict[str, Any]]:
     """Measures how long the cheapest network on images waits for augmented ones."""
-    config = identity.get_config("cifar10")
+    config = mixer.get_config("identity-cifar10")
     config.data.dir, config.data.train_examples, config.data.mix = flags.FLAGS.data_dir, IMAGES, mix
     config.data.eval_examples = config.data.test_examples = 128
     config.train.epochs = flags.FLAGS.epochs

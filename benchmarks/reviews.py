@@ -26,8 +26,8 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 
 
 def names() -> list[str]:
-    """Returns NAME or NAME-VARIANT of each configuration whose default task is `reviews`."""
-    names = []
+    """Returns each mixer of configs/mixer.py, and NAME or NAME-VARIANT of files about the reviews."""
+    names = list(module("mixer").EPOCHS)
     for path in sorted(CONFIGS.glob("*.py")):
         if default_task(path.stem) == "reviews":
             variants = getattr(module(path.stem), "VARIANTS", ())
@@ -46,17 +46,24 @@ def module(name: str) -> Any:
 
 def result(name: str, seed: int, folder: str) -> dict[str, Any]:
     """Trains a configuration and returns its row."""
-    file, _, variant = name.partition("-")
-    argument = f"reviews-{variant}" if variant else "reviews"
+    file, argument = source(name)
     config = module(file).get_config(argument)
     config.data.dir, config.seed = folder, seed
     directory = Path(folder) / "runs" / run_name(name, seed)
     begin = time.perf_counter()
     train.run(config, directory)
     seconds = round(time.perf_counter() - begin, 1)
-    source = f"configs/{file}.py" + (f":{argument}" if variant else "")
-    facts = provenance.record() | {"commit": COMMIT, "config": source, "seconds": seconds}
+    given = f"configs/{file}.py" + (f":{argument}" if argument != "reviews" else "")
+    facts = provenance.record() | {"commit": COMMIT, "config": given, "seconds": seconds}
     return collect.row(directory) | facts
+
+
+def source(name: str) -> tuple[str, str]:
+    """Returns the configuration file of a name, and its argument."""
+    if name in module("mixer").EPOCHS:
+        return "mixer", f"{name}-reviews"
+    file, _, variant = name.partition("-")
+    return file, f"reviews-{variant}" if variant else "reviews"
 
 
 def run_name(name: str, seed: int) -> str:

@@ -16,6 +16,7 @@ accuracy for "1d", find 16 x 8 very close to it and 11 x 11 very close to 16 x 8
 What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default
 
 VARIANTS = ("1d", "2d", "11x11", "3x3")
@@ -23,8 +24,7 @@ VARIANTS = ("1d", "2d", "11x11", "3x3")
 
 def get_config(argument: str = "reviews") -> Config:
     task, variant = [*argument.split("-", 1), VARIANTS[0]][:2]
-    if variant not in VARIANTS:
-        raise ValueError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
+    check_choice("variant", variant, VARIANTS)
     imdb = task == "imdb"
     config = default("circular", task, recipe="articles" if imdb else "default")
     config.model.mixer.heads = 8 if imdb else 4

@@ -14,6 +14,7 @@ first is the default:
 What it reaches: the tables of docs/images.md, from results/. On mnist, and "space", not yet run.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default
 
 VARIANTS = ("all", "space", "hybrid")
@@ -21,8 +22,7 @@ VARIANTS = ("all", "space", "hybrid")
 
 def get_config(argument: str = "fashion_mnist") -> Config:
     task, variant = [*argument.split("-", 1), VARIANTS[0]][:2]
-    if variant not in VARIANTS:
-        raise ValueError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
+    check_choice("variant", variant, VARIANTS)
     hybrid = variant == "hybrid"
     config = default("fourier", task, others=("attention",) if hybrid else ())
     config.model.mixer.norm = "tokens"

@@ -16,6 +16,7 @@ in 2-D, and a bit above 84 % on their engine for 3 x 3 kernels and for lambda la
 What is trained so far: results/evidence/imdb/findings.md.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default
 
 # name -> mixer, its fields
@@ -32,10 +33,7 @@ MODELS = {
 
 def get_config(argument: str = "lambda") -> Config:
     name, listing = argument.removesuffix("-listing"), argument.endswith("-listing")
-    if name not in MODELS:
-        raise ValueError(
-            f"model={name!r} is unknown; choose one of {', '.join(MODELS)}, or one with -listing"
-        )
+    check_choice("model", name, MODELS, ", or one with -listing")
     mixer, fields = MODELS[name]
     config = default(mixer, "imdb", recipe="articles" if listing else "default")
     config.model.mixer.update(fields)

@@ -6,6 +6,7 @@ Four layers of width 256 with four heads, batches of 32, as in the benchmark, bu
 Not yet run.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default, fit_length
 
 MODELS = {
@@ -19,8 +20,7 @@ BATCH, STEPS = 32, 1000
 
 
 def get_config(name: str = "fnet") -> Config:
-    if name not in MODELS:
-        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    check_choice("model", name, MODELS)
     mixer, fields = MODELS[name]
     config = default(mixer, "imdb")
     config.model.mixer.update(fields)

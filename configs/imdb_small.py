@@ -10,6 +10,7 @@ Those on engines have sizes of their own, and a twin that is computed exactly.
 What is trained so far: the tables of docs/evidence.md, from results/.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default, fit_length
 
 # name -> mixer, its fields
@@ -40,8 +41,7 @@ ENGINES = {
 
 
 def get_config(name: str = "fnet") -> Config:
-    if name not in MODELS:
-        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    check_choice("model", name, MODELS)
     mixer, fields = MODELS[name]
     hybrid = name == "hybrid"
     config = default(mixer, "imdb", "small", ENGINES.get(name), others=("attention",) if hybrid else ())

@@ -6,6 +6,7 @@ Four layers of width 64, the same dropout and optimiser for all. Long Range Aren
 of docs/evidence.md, from results/evidence/listops.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default, fit_length
 
 MODELS = {
@@ -18,8 +19,7 @@ MODELS = {
 
 
 def get_config(name: str = "fnet") -> Config:
-    if name not in MODELS:
-        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    check_choice("model", name, MODELS)
     mixer, fields = MODELS[name]
     config = default(mixer, "listops")
     config.model.mixer.update(fields)

@@ -8,6 +8,7 @@ cores can pay for says little about the end.
 What it reaches: the tables of docs/images.md, from results/.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default, fit_length
 
 MODELS = {
@@ -20,8 +21,7 @@ BATCH, STEPS = 32, 600
 
 
 def get_config(name: str = "fnet") -> Config:
-    if name not in MODELS:
-        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    check_choice("model", name, MODELS)
     mixer, fields = MODELS[name]
     config = default(mixer, "pixels")
     config.model.mixer.update(fields)

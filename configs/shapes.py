@@ -10,6 +10,7 @@ The string argument is the model:
 `python -m fourier_attn.main --config=configs/shapes.py`. What is trained so far: docs/images.md.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default
 
 MODELS = {
@@ -20,8 +21,7 @@ MODELS = {
 
 
 def get_config(name: str = "answers") -> Config:
-    if name not in MODELS:
-        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    check_choice("model", name, MODELS)
     mixer, task = MODELS[name]
     config = default(mixer, task)
     if mixer == "attention":

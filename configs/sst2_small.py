@@ -8,6 +8,7 @@ validation after the last epoch.
 `python -m evidence.suite.train --tier=sst2`: docs/evidence.md has the table, with core-hours.
 """
 
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default
 
 MODELS = {
@@ -20,8 +21,7 @@ MODELS = {
 
 
 def get_config(name: str = "fnet") -> Config:
-    if name not in MODELS:
-        raise ValueError(f"model={name!r} is unknown; choose one of {', '.join(MODELS)}")
+    check_choice("model", name, MODELS)
     mixer, fields = MODELS[name]
     config = default(mixer, "sst2")
     config.model.mixer.update(fields)

@@ -25,6 +25,15 @@ from fourier_attn.allocator import keep_memory
 
 ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.(eval_)?engine")
 optional: dict[str, str] = {}  # overrides of this command line for `config.give_optional`
+# Configuration files of earlier versions, and what to give to configs/mixer.py instead: mixer and task.
+MOVED = {
+    **{
+        name: (name, "reviews")
+        for name in ("afno", "global_filter", "identity", "linear", "long_conv", "random")
+    },
+    "gfnet": ("global_filter", "fashion_mnist"),
+    "token_conv": ("token_conv", "fashion_mnist"),
+}
 HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
 
 
@@ -230,9 +239,25 @@ def imports_of_config(words: Sequence[str]) -> contextlib.AbstractContextManager
     return contextlib.nullcontext()
 
 
+def moved(config: str) -> str:
+    """Returns today's name of a configuration, as configs/mixer.py:linear-imdb of configs/linear.py:imdb."""
+    name, _, task = config.partition(":")
+    file = Path(name)
+    ours = (str(file.parent), file.suffix) in (("configs", ".py"), (".", ""))
+    if file.stem not in MOVED or not ours:
+        return config
+    mixer, usual = MOVED[file.stem]
+    return f"{file.with_stem('mixer')}:{mixer}-{task or usual}"
+
+
 def _path(config: str) -> str:
-    """Of a configuration; what is no name of one of the package's stays as it is."""
+    """Returns the path of a configuration that is given by its name; others stay as they are.
+
+    Raises: ValueError for a file of the package that has another name today.
+    """
     name, colon, argument = config.partition(":")
+    if (now := moved(config)) != config and not Path(name).exists():
+        raise ValueError(f"--config={config} has moved; give --config={now}")
     if not name.isidentifier() or not (configs() / f"{name}.py").is_file():
         return config
     return f"{configs() / name}.py{colon}{argument}"

@@ -36,6 +36,26 @@ def test_configurations_are_found_by_name() -> None:
     assert command.with_paths(["main", "-config", "fnet"]) == ["main", "-config", str(fnet)]
 
 
+def test_a_moved_configuration_is_refused_with_its_new_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, now in {
+        "configs/linear.py:imdb": "configs/mixer.py:linear-imdb",
+        "configs/gfnet.py": "configs/mixer.py:global_filter-fashion_mnist",
+        "identity": "mixer:identity-reviews",
+    }.items():
+        with pytest.raises(ValueError, match=f"--config={name} has moved; give --config={now}$"):
+            command.with_paths(["main", f"--config={name}"])
+        assert command.with_paths(["main", f"--config={now}"])[1].partition(":")[2] == now.partition(":")[2]
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "linear.py").touch()  # the user's own
+    monkeypatch.chdir(tmp_path)
+    assert command.with_paths(["main", "--config=configs/linear.py"]) == [
+        "main",
+        "--config=configs/linear.py",
+    ]
+
+
 @pytest.mark.parametrize("word", ["configs/fnet.py", "nowhere:imdb", "fnet.py", "../configs/fnet", ""])
 def test_other_names_are_left_as_they_are(word: str) -> None:
     assert command.with_paths(["main", f"--config={word}"]) == ["main", f"--config={word}"]

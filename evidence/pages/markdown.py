@@ -45,7 +45,7 @@ class Results:
         for file, variants in self.variants().items():
             arguments = [f"{task}-{variant}" for variant in variants] or [task]
             names += [file if argument == "reviews" else f"{file}:{argument}" for argument in arguments]
-        return names
+        return names + [f"configs/mixer.py:{mixer}-{task}" for mixer in self.mixers()]
 
     def variants(self) -> dict[str, tuple[str, ...]]:
         """Returns the variants that each configuration file takes besides tasks; the first is its default."""
@@ -55,6 +55,11 @@ class Results:
             if (module["get_config"].__defaults__ or (None,))[0] == "reviews":
                 variants[f"configs/{path.name}"] = module.get("VARIANTS", ())
         return variants
+
+    def mixers(self) -> tuple[str, ...]:
+        """Returns the mixers that have no configuration file of their own."""
+        path = self.root / "configs" / "mixer.py"
+        return tuple(runpy.run_path(str(path))["EPOCHS"]) if path.exists() else ()
 
     def knobs(self, config: str) -> dict[str, Any]:
         """Returns what a configuration sets today that is not the default of its mixer and task."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, examples_per_s, least_core_hours, number, published, score
+from fourier_attn import command
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 
 
@@ -120,7 +121,9 @@ def padding_line(choice: str, rows: list[Row]) -> list[str]:
 
 
 def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
-    return [row for document in documents.values() for row in document["rows"]]
+    """Returns the rows of all documents; configuration files have the names that they have today."""
+    rows = [row for document in documents.values() for row in document["rows"]]
+    return [row | {"config": row["config"] and command.moved(row["config"])} for row in rows]
 
 
 def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:

@@ -156,11 +156,11 @@ def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
     )
 
 
-def toy(name: str) -> Model:
+def toy(name: str, config: str) -> Model:
     """A rehearsal on synthetic reviews, which says nothing about the models."""
     knobs = {"data.train_examples": "640", "data.eval_examples": "200", "data.test_examples": "200"}
     knobs |= {"model.depth": "1", "train.epochs": "2"}
-    return Model(name, 0.005, f"configs/{name}.py", 2, tuple(knobs.items()), "reviews")
+    return Model(name, 0.005, config, 2, tuple(knobs.items()), "reviews")
 
 
 # Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
@@ -169,17 +169,17 @@ IMAGE_KNOBS = {
     "cifar10": (("train.epochs", "10"),),
 }
 IMAGES = {
-    "identity": ("identity.py:{task}", 0.2),
+    "identity": ("mixer.py:identity-{task}", 0.2),
     "fourier": ("fnet_vit.py:{task}-all", 0.25),
-    "token_conv": ("token_conv.py:{task}", 0.3),
-    "global_filter": ("gfnet.py:{task}", 0.3),
+    "token_conv": ("mixer.py:token_conv-{task}", 0.3),
+    "global_filter": ("mixer.py:global_filter-{task}", 0.3),
     "lambda-3": ("lambda_vit.py:{task}-3", 0.3),
     "lambda-7": ("lambda_vit.py:{task}-7", 0.35),
     "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
     "attention": ("vit.py:{task}", 0.45),
 }
 MODELS: dict[str, tuple[Model, ...]] = {
-    "toy": (toy("identity"), toy("fnet")),
+    "toy": (toy("identity", "configs/mixer.py:identity"), toy("fnet", "configs/fnet.py")),
     "settings": (
         *(trial("fnet", 0.11, rate, p) for rate in ("5e-4", "1e-3") for p in ("0.2", "0.3")),
         *(trial("lambda", 0.15, rate, "0.3") for rate in ("5e-4", "1e-3")),

@@ -97,7 +97,7 @@ def test_what_has_become_the_default_is_the_same() -> None:
     cell = cells.EVERY["cifar10-identity-0"]
     assert cell.differing({}) == cell.differing({"train.epochs": 10, "model.mixer.name": "identity"}) == ""
     told = cell.differing({"train.epochs": 9})
-    assert told == "train.epochs 9 there, as by default in configs/identity.py:cifar10"
+    assert told == "train.epochs 9 there, as by default in configs/mixer.py:identity-cifar10"
 
 
 def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:

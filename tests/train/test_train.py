@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
+from configs import mixer
 from fourier_attn import config, model, train
 from fourier_attn.inference import predictor
 from fourier_attn.train import init_from, loop
@@ -23,11 +24,13 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("[!_]*.py"))
 MODELS = {name: tuple(getattr(importlib.import_module(f"configs.{name}"), "MODELS", ())) for name in FILES}
-CONFIGS = [name for name in FILES if name != "pretrain" and not MODELS[name]]  # take a task
+CONFIGS = [name for name in FILES if name not in ("pretrain", "mixer") and not MODELS[name]]  # take a task
+CONFIGS += [f"mixer:{name}" for name in mixer.EPOCHS]
 
 
 def load(name: str, task: str) -> config.Config:
-    return importlib.import_module(f"configs.{name}").get_config(task)
+    file, _, of = name.partition(":")
+    return importlib.import_module(f"configs.{file}").get_config(f"{of}-{task}" if of else task)
 
 
 def test_there_is_a_configuration_for_each_mixer() -> None:
