@@ -8,19 +8,11 @@ from fourier_attn.optics.engine_spec import PLACES, Engine
 from fourier_attn.optics.parameter import parameters
 from fourier_attn.optics.parts import GROUPS
 
-# Parameters that no longer exist, and what to set instead.
-EARLIER = {"device_seed": "device.seed", "photons_fs": "laser.power_w, from which the photons follow"}
-
 
 def grouped(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns parameters in their groups, from a mapping that has them in groups or side by side.
-
-    Raises: ValueError for a parameter that no longer exists.
-    """
+    """Returns parameters in their groups, from a mapping that has them in groups or side by side."""
     parts: dict[str, Any] = {}
     for name, value in values.items():
-        if name in EARLIER:
-            raise ValueError(f"an engine's {name} is now {EARLIER[name]}")
         if name in PLACES:
             parts.setdefault(PLACES[name], {})[name] = value
         elif name in GROUPS:

@@ -72,9 +72,6 @@ def test_an_engine_without_groups_is_read() -> None:
         if name in SIDE_BY_SIDE and name != "shape":
             assert value == SIDE_BY_SIDE[name], (group, name)
     assert grouped(grouped(SIDE_BY_SIDE)) == grouped(SIDE_BY_SIDE)
-    for name, cure in (("device_seed", "device.seed"), ("photons_fs", "laser.power_w, from which")):
-        with pytest.raises(ValueError, match=f"an engine's {name} is now {cure}"):
-            presets.build(SIDE_BY_SIDE | {name: 3})
     now = {"shape": (4, 4), "receiver": {"adc_bits": 6}}
     assert grouped(now) == now
 

@@ -143,8 +143,6 @@ def test_an_engine_is_configured_parameter_by_parameter() -> None:
         c.model.mixer.engine.receiver.adc_bit = 6
     with pytest.raises(AttributeError, match="adc_bits stands in a group: it is receiver.adc_bits"):
         c.model.mixer.engine.adc_bits = 6
-    with pytest.raises(AttributeError, match="an engine's photons_fs is now laser.power_w"):
-        c.model.mixer.engine.photons_fs = 1e5
     c.model.mixer.eval_engine = "hostil"
     with pytest.raises(ValueError, match="preset='hostil' is unknown; choose one of ideal"):
         model.build(c.model)

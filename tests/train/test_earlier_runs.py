@@ -36,12 +36,6 @@ def test_an_earlier_run_is_read(toy: config.Config, tmp_path: Path) -> None:
     assert train.run(toy, tmp_path)["accuracy"] == result["accuracy"]  # finished
 
 
-def test_values_under_earlier_names_are_read() -> None:
-    values = config.default("attention").to_dict()
-    values["model"]["positions_kind"] = "concatenated"
-    assert config.from_dict(values).model.positions_kind == "sines_appended"
-
-
 def test_engines_of_any_mixer_are_read() -> None:
     """Of the mixer of all blocks or of another one, for training or for evaluation."""
     c = config.default("attention", others=("fourier",), engine=None)

@@ -19,7 +19,6 @@ from fourier_attn import config, train
 from fourier_attn.inference import predictor
 from fourier_attn.train import loop, memory, summary
 from fourier_attn.train.distributed import sharding, signals
-from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -255,48 +254,6 @@ def test_a_config_that_is_none_is_refused(text: str, run: tuple[config.Config, P
     for use in (lambda: train.run(c, where), lambda: predictor.predict(where, "fine")):
         with pytest.raises(ValueError, match="config.json is damaged .*name another workdir"):
             use()
-
-
-EARLIER = """
-{"config": {
-  "data": {"batch": 32, "buckets": [128, 192, 256, 384], "corpora": [], "dir": "", "exclude": [],
-    "fit_examples": 0, "holdout": 0.2, "length": 512, "mask_rate": 0.15, "split_seed": 0, "task": "imdb",
-    "tokenizer": "words", "train_examples": 0, "vocab": 50000},
-  "init": "", "init_padding": "",
-  "model": {"activation": "relu", "classes": 2, "d": 128, "depth": 4, "dropout": 0.2, "dtype": "float32",
-    "emb": 0, "head": "classes", "layout": [],
-    "mixer": MIXER,
-    "mixer_dropout": 0.2, "mlp": 512, "norm_eps": 1e-05, "others": {}, "pooling": "mean", "positions": 512,
-    "token_dropout": 0.2, "types": 0, "vocab": 50000},
-  "optim": {"b1": 0.9, "b2": 0.999, "clip_norm": 1.0, "eps": 1e-08, "learning_rate": 0.0005, "name": "adamw",
-    "schedule": "cosine", "steps": 1881, "warmup_steps": 100, "weight_decay": 0.01},
-  "seed": 0,
-  "train": {"accumulate": 1, "epochs": 3, "log_every": 50, "patience": 3, "save_every": 500, "seeds": 1}},
- "versions": {"python": "3.11.7", "jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8",
-  "orbax-checkpoint": "0.12.8", "safetensors": "0.8.0", "tensorflow-datasets": "4.9.10", "grain": "0.2.18",
-  "tokenizers": "0.23.3", "numpy": "2.4.6"},
- "commit": "2f3f2c43a29389a0462d103182eecab91a67391d"}
-"""
-FOURIER = """{"engine": null, "eval_engine": null, "lengths": [128, 192, 256, 384, 512], "method": "auto",
-  "name": "fourier", "norm": "tokens", "padding": "invariant"}"""
-CIRCULAR = """{"engine": null, "eval_engine": null, "heads": 8, "shape": null, "boundary": "circular",
-  "kernel": null, "merge": "project", "method": "merged", "name": "circular"}"""
-
-
-def test_a_config_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """Written at commit 2f3f2c4: knobs that came later are at their defaults, renamed ones are mapped."""
-    (tmp_path / "config.json").write_text(EARLIER.replace("MIXER", FOURIER))
-    c = config_file.load(tmp_path)
-    assert (c.init_from, c.train.skip_limit, c.data.test_examples) == ("", 10, 0)
-    assert (c.model.depth, c.model.mixer.norm, c.model.mixer.lengths) == (
-        4,
-        "tokens",
-        (128, 192, 256, 384, 512),
-    )
-    config.check(c)
-    (tmp_path / "config.json").write_text(EARLIER.replace("MIXER", CIRCULAR))
-    mixer = config_file.load(tmp_path).model.mixer
-    assert (mixer.combine_heads, mixer.method) == ("project", "fused")
 
 
 def test_nohup_stays() -> None:
