@@ -28,9 +28,9 @@ GIVEN_BACK = {"MALLOC_KEEP": "no"}  # which keep_memory respects, and glibc does
 
 def step(mixer: str) -> None:
     """Prints the median seconds of a step, the page faults of one, and the most memory, kB."""
-    settings = config.default(mixer, "imdb")
-    settings.data.batch, settings.data.length = BATCH, TOKENS
-    _, train = step_functions(settings, model.build(settings.model))
+    c = config.default(mixer, "imdb")
+    c.data.batch, c.data.length = BATCH, TOKENS
+    _, train = step_functions(c, model.build(c.model))
     seconds, faults = [], []
     for _ in range(STEPS + 2):
         begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -71,8 +71,8 @@ def torch_forward(folder: str) -> Step:
 
 def our_forward(folder: str) -> Step:
     """Builds our forward pass of the same, with the folder's weights."""
-    settings, params = pretrained.load(Path(folder) / "model.safetensors")
-    network, data = model.build(settings), batch()
+    config, params = pretrained.load(Path(folder) / "model.safetensors")
+    network, data = model.build(config), batch()
     params = jax.tree.map(jnp.asarray, params)
     tokens, types = (jnp.asarray(data[name], jnp.int32) for name in ("inputs", "types"))
     apply = jax.jit(lambda p, x, s: network.apply({"params": p}, x, types=s))
@@ -106,8 +106,8 @@ def torch_vit(folder: str) -> Step:
 
 def our_vit(folder: str) -> Step:
     """Builds our vision transformer: the same from bytes, with the folder's weights."""
-    settings, params = pretrained.load(Path(folder))
-    network = model.build(settings)
+    config, params = pretrained.load(Path(folder))
+    network = model.build(config)
     params, given = jax.tree.map(jnp.asarray, params), jnp.asarray(images())
     apply = jax.jit(lambda p, x: network.apply({"params": p}, x))
     return lambda: [jax.block_until_ready(apply(params, given))["hidden"]]

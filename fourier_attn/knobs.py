@@ -1,13 +1,23 @@
-"""What a knob of the configuration is: its default, its meaning, and which values it takes."""
+"""Declares options of the configuration: their types, defaults, meanings, and which values they take.
+
+    class TrainConfig(Part, Protocol):
+        epochs: int = knob(3, "passes over train", at_least(1))
+
+A part of the configuration is declared as such a class, which type checkers and `knobs_of` read. At run time
+it is a ConfigDict, which has the same fields.
+"""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from fourier_attn.choices import choice_problem
 
 TINIEST, HUGE = 1e-30, 1e30  # of other numbers, but for 0: what float32 holds, with a margin
 LARGEST = 2**31 - 1  # of whole numbers: what an array's index and a seed hold
+T = TypeVar("T")
+P = TypeVar("P", bound="Part")
 
 
 class Knob(NamedTuple):
@@ -22,6 +32,48 @@ class Knob(NamedTuple):
     default: Any
     help: str
     validate: Callable[[Any], str | None] = lambda value: None
+
+
+def knob(default: T, help: str, validate: Callable[[Any], str | None] = lambda value: None) -> T:
+    """Declares one option in the class of a part; see `Knob` for the arguments."""
+    return cast(T, Knob(default, help, validate))
+
+
+@runtime_checkable
+class Part(Protocol):
+    """Declares what every part of a configuration can do: of a ConfigDict's methods, those used here."""
+
+    def __getitem__(self, key: str) -> Any: ...
+    def __setitem__(self, key: str, value: Any) -> None: ...
+    def __delitem__(self, key: str) -> None: ...
+    def __contains__(self, key: str) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def keys(self) -> Any: ...
+    def get(self, key: str, default: Any = None) -> Any: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def copy_and_resolve_references(self) -> Any: ...
+    def update(self, values: Mapping[str, Any]) -> None: ...
+    def update_from_flattened_dict(self, values: Mapping[str, Any]) -> None: ...
+    def lock(self) -> Any: ...
+    def unlocked(self) -> AbstractContextManager[Any]: ...
+
+
+def copied(part: P) -> P:
+    """Returns a copy of a part that can be changed, also of a frozen one."""
+    thawed = getattr(part, "as_configdict", None)  # a method of frozen ones alone
+    return thawed() if thawed else part.copy_and_resolve_references()
+
+
+def with_values(part: P, values: Mapping[str, Any]) -> P:
+    """Returns a copy with other values of some options, by their full names, as "optim.steps"."""
+    changed = copied(part)
+    changed.update_from_flattened_dict(values)
+    return changed
+
+
+def knobs_of(part: type) -> dict[str, Knob]:
+    """Returns the options that the class of a part declares, by their names."""
+    return {name: value for name, value in vars(part).items() if isinstance(value, Knob)}
 
 
 def at_least(least: int, otherwise: str = "", most: int = LARGEST) -> Callable[[Any], str | None]:

@@ -8,7 +8,7 @@ about an image answered (both), with --output=NAME and a picture of where the ru
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import __version__, command, paths
+from fourier_attn.choices import check_choices
 
 MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
@@ -126,7 +127,7 @@ def train(config: Any) -> None:
     from fourier_attn.train.distributed import processes
     from fourier_attn.train.rundir import config_file, fingerprints
 
-    check_drift(fingerprints.DRIFT)
+    check_choices("--allow_drift", flags.FLAGS.allow_drift, fingerprints.DRIFT)
     more = flags.FLAGS.extend
     if more and (config is not None or not flags.FLAGS.workdir):
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
@@ -181,21 +182,13 @@ def extended(directory: Path, epochs: int) -> Any:
     return config_file.load(directory)
 
 
-def check_drift(known: Sequence[str]) -> None:
-    """Checks what --allow_drift names. Raises: ValueError."""
-    if unknown := set(flags.FLAGS.allow_drift) - set(known):
-        raise ValueError(
-            f"--allow_drift={','.join(sorted(unknown))} is unknown; choose of {', '.join(known)}"
-        )
-
-
 def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
     """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
     from fourier_attn import config as configuration
     from fourier_attn.inference import predictor as predict
     from fourier_attn.train.evaluate import show
 
-    check_drift(("data",))
+    check_choices("--allow_drift", flags.FLAGS.allow_drift, ("data",))
     data = configuration.with_absolute_paths(config).data if config else {}
     corpora = [name for name in ("corpora", "exclude") if config and f"data.{name}" in overridden()]
     places = {name: data[name] for name in (*predict.PLACES, *corpora)} if config else {}
@@ -292,11 +285,12 @@ def given_config() -> Any:
         if flags.FLAGS.recipe is not None:
             raise ValueError(f"--recipe={flags.FLAGS.recipe} needs --config=FILE, whose mixer is trained so")
         return None
+    config: Any = flags.FLAGS.config
     overrides = overridden()
-    init_from.check_overrides(flags.FLAGS.config, overrides)
+    init_from.check_overrides(config, overrides)
     if flags.FLAGS.recipe is None:
-        return flags.FLAGS.config
-    return configuration.with_recipe(flags.FLAGS.config, flags.FLAGS.recipe, tuple(overrides))
+        return config
+    return configuration.with_recipe(config, flags.FLAGS.recipe, tuple(overrides))
 
 
 def missing(option: str):

@@ -1,9 +1,9 @@
 """The one model: an embedding, blocks around mixers, a vector of the sequence, a head."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import flax.linen as nn
 import jax
@@ -13,10 +13,12 @@ from jaxtyping import Array, Bool, Int
 from fourier_attn import plugins
 from fourier_attn.choices import check_choice
 from fourier_attn.knobs import (
-    Knob,
+    Part,
     at_least,
     at_most,
     check,
+    knob,
+    knobs_of,
     numbers,
     one_of,
     positive,
@@ -60,71 +62,83 @@ EMBEDDINGS: dict[str, Any] = {"tokens": TokenEmbedding, "patches": PatchEmbeddin
 
 POOLINGS = ("mean", "first", "class")  # ways to make one vector of a sequence
 
-# The knobs of the model. A mixer's are the fields of its layer.
-KNOBS = {
-    "inputs": Knob("tokens", "what the model reads: a key of EMBEDDINGS", one_of(*EMBEDDINGS)),
-    "vocab": Knob(50_000, "rows of the token table; a run sets its tokenizer's size", at_least(1)),
-    "classes": Knob(2, "of the head; a run sets its task's number", at_least(1)),
-    "types": Knob(0, "rows of the table of types, which distinguish segments; 0: none", at_least(0, "none")),
-    "positions": Knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1)),
-    "positions_kind": Knob(
+
+@runtime_checkable
+class ModelConfig(Part, Protocol):
+    """Declares the options of the network. A mixer's are the fields of its layer."""
+
+    inputs: str = knob("tokens", "what the model reads: a key of EMBEDDINGS", one_of(*EMBEDDINGS))
+    vocab: int = knob(50_000, "rows of the token table; a run sets its tokenizer's size", at_least(1))
+    classes: int = knob(2, "of the head; a run sets its task's number", at_least(1))
+    types: int = knob(
+        0, "rows of the table of types, which distinguish segments; 0: none", at_least(0, "none")
+    )
+    positions: int = knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1))
+    positions_kind: str = knob(
         "learned",
         'codes of positions: "learned", "sinusoidal" or "sines" (added), "sinusoidal_appended" or '
         '"sines_appended" (the chapter\'s), "rotary" (in attention), or "none"',
         one_of(*POSITIONS),
-    ),
-    "position_width": Knob(16, "features of codes that are appended, which are part of d", at_least(1)),
-    "image": Knob((), "rows, columns and channels of an image; a run sets its data's", sizes),
-    "patch": Knob(4, "rows and columns of a patch, in pixels", at_least(1)),
-    "stride": Knob(0, "pixels from a patch to the next; 0: `patch`", at_least(0, "the patch's size")),
-    "pad_image": Knob(False, "whether zeros fill an image up where patches do not divide it"),
-    "pixel_mean": Knob((), "of each channel, from 0 to 1; a run sets that of its train split", numbers),
-    "pixel_deviation": Knob((), "of each channel, from 0 to 1; set likewise", numbers),
-    "class_token": Knob(False, "whether a learned vector precedes the patches (ViT)"),
-    "depth": Knob(6, "blocks", at_least(1, most=1_000)),
-    "d": Knob(128, "model width", at_least(1)),
-    "emb": Knob(
+    )
+    position_width: int = knob(16, "features of codes that are appended, which are part of d", at_least(1))
+    image: tuple[int, ...] = knob((), "rows, columns and channels of an image; a run sets its data's", sizes)
+    patch: int = knob(4, "rows and columns of a patch, in pixels", at_least(1))
+    stride: int = knob(0, "pixels from a patch to the next; 0: `patch`", at_least(0, "the patch's size"))
+    pad_image: bool = knob(False, "whether zeros fill an image up where patches do not divide it")
+    pixel_mean: tuple[float, ...] = knob(
+        (), "of each channel, from 0 to 1; a run sets that of its train split", numbers
+    )
+    pixel_deviation: tuple[float, ...] = knob((), "of each channel, from 0 to 1; set likewise", numbers)
+    class_token: bool = knob(False, "whether a learned vector precedes the patches (ViT)")
+    depth: int = knob(6, "blocks", at_least(1, most=1_000))
+    d: int = knob(128, "model width", at_least(1))
+    emb: int = knob(
         0, "width of the tables, normalised and projected to d (BERT, FNet); 0: d", at_least(0, "none")
-    ),
-    "mlp": Knob(512, "hidden width of the MLP", at_least(1)),
-    "activation": Knob(
+    )
+    mlp: int = knob(512, "hidden width of the MLP", at_least(1))
+    activation: str = knob(
         "relu",
         '"relu" (the articles), "gelu" (tanh form, FNet) or "gelu_erf" (exact, ViT)',
         one_of(*ACTIVATIONS),
-    ),
-    "norm_position": Knob(
+    )
+    norm_position: str = knob(
         "post",
         '"post": after each sum (the articles, FNet), or "pre": before each sublayer and at the end (ViT)',
         one_of("post", "pre"),
-    ),
-    "norm_eps": Knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", at_most(1.0, positive)),
-    "pooling": Knob(
+    )
+    norm_eps: float = knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", at_most(1.0, positive))
+    pooling: str = knob(
         "mean",
         '"mean" of the real tokens, "first": tanh of a map of the first one, or "class": the first one (ViT)',
         one_of(*POOLINGS),
-    ),
-    "masked": Knob(
+    )
+    masked: bool = knob(
         True,
         "whether mixers and the mean know what is padding; the articles' listing does not say it to them",
-    ),
-    "initializer": Knob(
+    )
+    initializer: str = knob(
         "fan_in",
         'of tables and dense layers: "fan_in", or "torch", see `layers.initial`; mixers have their own',
         one_of(*INITIALIZERS),
-    ),
-    "head": Knob("classes", "a run sets its task's", one_of(*HEADS)),
-    "dropout": Knob(0.0, "rate, after the embedding and after every MLP", rate),
-    "mixer_dropout": Knob(0.0, "rate, after every mixer (FNet: none)", rate),
-    "token_dropout": Knob(0.0, "rate of whole tokens zeroed in training", rate),
-    "dtype": Knob(
+    )
+    head: str = knob("classes", "a run sets its task's", one_of(*HEADS))
+    dropout: float = knob(0.0, "rate, after the embedding and after every MLP", rate)
+    mixer_dropout: float = knob(0.0, "rate, after every mixer (FNet: none)", rate)
+    token_dropout: float = knob(0.0, "rate of whole tokens zeroed in training", rate)
+    dtype: str = knob(
         "float32",
         'of the computation, or "bfloat16"; parameters are float32',
         one_of("float32", "bfloat16"),
-    ),
-    "layout": Knob(
+    )
+    layout: tuple[str, ...] = knob(
         (), "the name of each block's mixer; (): all the same; see `fourier_attn.family.placed`", texts
-    ),
-}
+    )
+    mixer: Any  # the name of all blocks' mixer, and the fields of its layer
+    others: Any  # by their names, the fields of further mixers, which a layout has
+
+
+KNOBS = knobs_of(ModelConfig)
+Fields = ModelConfig | Mapping[str, Any]  # where a dict serves, too
 
 
 class Model(nn.Module):
@@ -185,7 +199,7 @@ class Model(nn.Module):
         return nn.tanh(nn.Dense(x.shape[-1], kernel_init=SMALL, name="pooler")(x[:, 0]))
 
 
-def build(config: Any) -> Model:
+def build(config: Fields) -> Model:
     """Turns the `model` part of the configuration (a ConfigDict or a dict) into the model.
 
     Raises: ValueError for an unknown mixer, a field that the mixer does not have, and sizes that do not fit.
@@ -205,7 +219,7 @@ def build(config: Any) -> Model:
     return Model(encoder, head, config["pooling"], config["masked"], embedding.axes)
 
 
-def _with_options(factory: Any, config: Any, **others: Any) -> Callable[..., nn.Module]:
+def _with_options(factory: Any, config: Fields, **others: Any) -> Callable[..., nn.Module]:
     """Gives a module's factory each option, or other value, that is a field of it and not given yet.
 
     The encoder hands its dtype on itself.
@@ -217,7 +231,7 @@ def _with_options(factory: Any, config: Any, **others: Any) -> Callable[..., nn.
     return partial(factory, **{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
 
 
-def _check_image(config: Any) -> None:
+def _check_image(config: Fields) -> None:
     """Raises: ValueError for an image that patches do not divide, or statistics of other channels."""
     if len(config["image"]) != 3:
         raise ValueError(f"model.image={config['image']!r} must be rows, columns and channels")
@@ -235,12 +249,12 @@ def _check_image(config: Any) -> None:
         raise ValueError("model.pixel_deviation has a channel without variation; use images that have one")
 
 
-def grid(config: Any) -> tuple[int, ...]:
+def grid(config: Fields) -> tuple[int, ...]:
     """Returns rows and columns of the patches; () where inputs are not images."""
     return PatchEmbedding.grid(config) if config["inputs"] == "patches" else ()
 
 
-def layout(config: Any) -> tuple[str, ...]:
+def layout(config: Fields) -> tuple[str, ...]:
     """The names of the blocks' mixers, one after the other."""
     return tuple(config["layout"]) or (config["mixer"]["name"],) * config["depth"]
 
@@ -276,12 +290,12 @@ def with_remat(network: Model, remat: str) -> Model:
     return network.clone(encoder=partial(network.encoder, remat=remat))
 
 
-def example(config: Any) -> jax.ShapeDtypeStruct:
+def example(config: Fields) -> jax.ShapeDtypeStruct:
     """The inputs of a batch of one, of the model with this `model` part of the configuration."""
     return EMBEDDINGS[config["inputs"]].example(config)
 
 
-def _mixers(config: Any) -> tuple[Callable[..., nn.Module], ...]:
+def _mixers(config: Fields) -> tuple[Callable[..., nn.Module], ...]:
     """Returns the factory of each block's mixer."""
     name = config["mixer"]["name"]
     table = {other: _mixer({"name": other, **fields}) for other, fields in dict(config["others"]).items()}
@@ -343,7 +357,7 @@ def find_mixer(name: str) -> type[nn.Module]:
     return MIXERS[name]
 
 
-def mixers(config: Any) -> dict[str, Any]:
+def mixers(config: Fields) -> dict[str, Any]:
     """Returns the mixers of a `model` part by their names: that of all blocks, and the others of a layout.
 
     Raises: ValueError where the part lacks them.
@@ -363,7 +377,7 @@ def engine_of(mixer: Any) -> Engine | None:
     return presets.build(next((mixer[name] for name in engine_fields(mixer["name"])), None))
 
 
-def _mixer(config: Any) -> Callable[..., nn.Module]:
+def _mixer(config: Part | Mapping[str, Any]) -> Callable[..., nn.Module]:
     values = dict(config)
     name = values.pop("name")
     layer = find_mixer(name)

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from absl import flags
@@ -135,10 +136,10 @@ def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
         with command.imports_of_config(line):
             values(line)
         config.give_optional(values["config"], optional)
-        settings = values["config"].value
+        found: Any = values["config"].value
         if recipe is None:
-            return settings
-        return config.with_recipe(settings, recipe, tuple(config_flags.get_override_values(values["config"])))
+            return found
+        return config.with_recipe(found, recipe, tuple(config_flags.get_override_values(values["config"])))
     except (flags.Error, ValueError):
         raise
     except Exception as error:  # a configuration file is run here, and may fail in any way

@@ -170,7 +170,7 @@ def test_peers_are_imported_where_they_run() -> None:
 
 
 def test_configs_import_the_defaults_only() -> None:
-    names = ("config.Config", "config.default", "config.fit_length", "family.family")
+    names = ("choices.check_choice", "config.Config", "config.default", "config.fit_length", "family.family")
     allowed = {f"fourier_attn.{name}" for name in names}
     for name in MODULES:
         if room(name) == "configs":

@@ -22,8 +22,8 @@ from evidence.suite import start_weights
 from evidence.suite.cells import Cell
 from evidence.suite.ledger import Finding, Ledger, core_hours, finished_cell, score, scored
 from fourier_attn import command, data, paths
-from fourier_attn.config import Config
 from fourier_attn.data.corpus import check_corpora, dataset_of
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tfds import prepared
 from fourier_attn.data.tfds_splits import check_split
 from fourier_attn.train.rundir import config_file
@@ -131,7 +131,7 @@ def check_data(cells: Sequence[Cell], data_dir: str | None) -> None:
             check_texts(cell.read().data, data_dir)
 
 
-def check_texts(part: Config, data_dir: str | None) -> None:
+def check_texts(part: DataConfig, data_dir: str | None) -> None:
     """Checks that the data sets of pre-training, and those kept out of it, are there.
 
     Args:

@@ -10,13 +10,13 @@ from fourier_attn.config.build import (
     set_engine,
     with_architecture,
     with_recipe,
-    with_values,
 )
 from fourier_attn.config.describe import arguments, describe
 from fourier_attn.config.fit import field_source, fit_grid, fit_length, fitted, mixer_name, tokens
-from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config
+from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config, OptimConfig, TrainConfig
 from fourier_attn.config.overrides import give_optional, set_optional
 from fourier_attn.config.places import device_files, with_absolute_paths
+from fourier_attn.knobs import with_values
 
 __all__ = [
     "OPTIM",
@@ -26,6 +26,8 @@ __all__ = [
     "TASK_KEYS",
     "TRAIN",
     "Config",
+    "OptimConfig",
+    "TrainConfig",
     "arguments",
     "check",
     "default",

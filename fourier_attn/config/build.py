@@ -7,23 +7,22 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from fourier_attn import data, model
-from fourier_attn.config.fit import copied, fit_length
+from fourier_attn.choices import check_choice
+from fourier_attn.config.fit import fit_length
 from fourier_attn.config.options import PARTS, RECIPES, RUN, Config
 from fourier_attn.data.tasks import TASKS, find_task, task_of
+from fourier_attn.knobs import Part, copied
 from fourier_attn.knobs import check as check_knobs
 from fourier_attn.layers.fields import COMPUTE, PADDING, named, on_engines, options
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import PLACES, every_parameter
-from fourier_attn.optics.from_dict import EARLIER, grouped
+from fourier_attn.optics.from_dict import grouped
 from fourier_attn.optics.parts import GROUPS
 
 # What an engine's parameter can be set to where it is None, by its kind.
 EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
 # Of the model part: what a task or a training sets, whatever the weights come from.
 TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
-# Knobs that had another name, or values that had, in configurations of earlier runs.
-RENAMED = {"init": "init_from", "merge": "combine_heads"}
-RENAMED_VALUES = {("method", "merged"): "fused", ("positions_kind", "concatenated"): "sines_appended"}
 
 
 def default(
@@ -43,10 +42,10 @@ def default(
     for name in (mixer, *others):
         model.find_mixer(name)
     find_task(task)
-    _choose("recipe", recipe, RECIPES)
+    check_choice("recipe", recipe, RECIPES)
     if engine is not None and not model.engine_fields(mixer):
         raise ValueError(f"mixer={mixer!r} has no transform that engine={engine!r} could compute; use None")
-    config: Config = ConfigDict({name: knob.default for name, knob in RUN.items()})
+    config: Any = ConfigDict({name: knob.default for name, knob in RUN.items()})
     for part, knobs in PARTS.items():
         config[part] = ConfigDict({name: knob.default for name, knob in knobs.items()})
     config.data.task = task
@@ -80,18 +79,11 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
     return fit_length(shared)
 
 
-def part_of(config: Config, path: str) -> Config:
+def part_of(config: Part, path: str) -> Part:
     """Returns the part at a path of names, as "model.mixer"."""
     for name in path.split("."):
         config = config[name]
     return config
-
-
-def with_values(config: Config, values: Mapping[str, Any]) -> Config:
-    """Returns a copy with other values of some options, by their full names, as "optim.steps"."""
-    changed = copied(config)
-    changed.update_from_flattened_dict(values)
-    return changed
 
 
 def with_architecture(config: Config, part: dict[str, Any]) -> Config:
@@ -118,14 +110,9 @@ def free_fields(mixer: str) -> tuple[str, ...]:
     return (*named(model.find_mixer(mixer), COMPUTE), *model.engine_fields(mixer))
 
 
-def _choose(what: str, name: str, known: Mapping[str, Any]) -> None:
-    if name not in known:
-        raise ValueError(f"{what}={name!r} is unknown; choose one of {', '.join(known)}")
-
-
 def _mixer(name: str) -> ConfigDict:
     """The fields of a mixer's layer."""
-    part: Config = ConfigDict()
+    part = ConfigDict()
     for field in options(model.find_mixer(name)):
         empty: Any = placeholder(str if field.name in model.engine_fields(name) else tuple)
         part[field.name] = empty if field.default is None else field.default
@@ -147,11 +134,9 @@ class Parts(ConfigDict):
     def _point(self, name: str) -> None:
         if name in PLACES and name not in self:
             raise AttributeError(f"an engine's {name} stands in a group: it is {PLACES[name]}.{name}")
-        if name in EARLIER:
-            raise AttributeError(f"an engine's {name} is now {EARLIER[name]}")
 
 
-def set_engine(fields: Config, mixer: str, engine: Engine, name: str | None = None) -> None:
+def set_engine(fields: Any, mixer: str, engine: Engine, name: str | None = None) -> None:
     """Gives a mixer an engine, parameter by parameter; those that are None can be set, too.
 
     Args:
@@ -166,8 +151,8 @@ def set_engine(fields: Config, mixer: str, engine: Engine, name: str | None = No
         fields[field] = instead.get(fields[field], fields[field])  # an engine has one size for all examples
 
 
-def _engine_part(engine: Engine) -> Config:
-    part: Config = Parts()
+def _engine_part(engine: Engine) -> Part:
+    part: Any = Parts()
     for group in GROUPS:
         part[group] = Parts()
     for group, field, parameter, value in every_parameter(engine):
@@ -177,7 +162,7 @@ def _engine_part(engine: Engine) -> Config:
     return part
 
 
-def read_engine(values: Mapping[str, Any]) -> Config:
+def read_engine(values: Mapping[str, Any]) -> Part:
     """An engine's parameters that were written as a dict, by this version or an earlier one.
 
     Raises: ValueError for one that it does not have.
@@ -205,17 +190,13 @@ def from_dict(values: Mapping[str, Any]) -> Config:
                         set_engine(fields, mixer, Engine(), name)
                         fields[name] = read_engine(written[mixer][name])
         _overwrite(config, values, "")
-        fourier = model.mixers(config.model).get("fourier")
-        if fourier and "lengths" not in written["fourier"] and fourier.padding == "invariant":
-            fourier.padding = "own"  # what "invariant" was before there were common lengths
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is no configuration ({type(error).__name__}: {error})") from error
     return config
 
 
-def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
-    for old, value in values.items():
-        name = RENAMED.get(old, old)
+def _overwrite(config: Any, values: Mapping[str, Any], path: str) -> None:
+    for name, value in values.items():
         if isinstance(config.get(name), Parts) and not isinstance(config, Parts):
             continue  # an engine, which has been read
         if name not in config:
@@ -223,7 +204,6 @@ def _overwrite(config: Config, values: Mapping[str, Any], path: str) -> None:
         if isinstance(config[name], ConfigDict):
             _overwrite(config[name], value, f"{path}{name}.")
         else:
-            value = RENAMED_VALUES.get((name, value), value) if isinstance(value, str) else value
             config[name] = tuple(value) if isinstance(value, list) else value
 
 

@@ -8,6 +8,7 @@ from ml_collections import FrozenConfigDict
 
 from fourier_attn import data, model
 from fourier_attn.config.options import Config
+from fourier_attn.knobs import copied
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS, Source, named, source
 
 MIXER = re.compile(r"model\.(?:mixer|others\.(\w+))(?=\.|$)")  # the part of a mixer
@@ -24,12 +25,6 @@ def field_source(config: Config, path: str) -> Source | None:
     """Returns what a mixer says about where the value of the field at a path comes from, if anything."""
     mixer = mixer_name(config, path)
     return source(model.find_mixer(mixer), MIXER.sub("", path)[1:]) if mixer else None
-
-
-def copied(config: Config) -> Config:
-    """Returns a copy that can be changed, also of a frozen configuration."""
-    frozen = isinstance(config, FrozenConfigDict)
-    return config.as_configdict() if frozen else config.copy_and_resolve_references()
 
 
 def fit_length(config: Config) -> Config:
@@ -88,7 +83,8 @@ def fitted(config: Config, splits: data.Splits) -> Config:
         )
     config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
-    return FrozenConfigDict(_fill(fit_grid(config), LENGTHS, splits.lengths))
+    frozen: Any = FrozenConfigDict(_fill(fit_grid(config), LENGTHS, splits.lengths))
+    return frozen
 
 
 def _fill(config: Config, origin: Source, value: Any, only_empty: bool = False) -> Config:

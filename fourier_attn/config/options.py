@@ -5,85 +5,120 @@ the fields of its layer, an engine its parameters. Those of the optimiser and of
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from fourier_attn import model
 from fourier_attn.data.knobs import KNOBS as DATA
-from fourier_attn.knobs import Knob, at_least, at_most, between, not_negative, one_of, positive, rate
+from fourier_attn.data.knobs import DataConfig
+from fourier_attn.knobs import (
+    Knob,
+    Part,
+    at_least,
+    at_most,
+    between,
+    knob,
+    knobs_of,
+    not_negative,
+    one_of,
+    positive,
+    rate,
+)
 from fourier_attn.layers.encoder import REMAT
 from fourier_attn.layers.fourier import OPTIONS
+from fourier_attn.model import KNOBS as MODEL
+from fourier_attn.model import ModelConfig
 
-Config = Any  # a ConfigDict, whose keys type checkers do not know
-RUN = {
-    "seed": Knob(0, "of initial weights, dropout and the order of the data", at_least(0)),
-    "init_from": Knob("", "weights to start from, with their architecture: a run's directory, or a file"),
-    "init_padding": Knob(
-        "",
-        'what padding is for the mixers of `init_from`, see those; "": as the weights have it',
-        one_of("", *OPTIONS["padding"]),
-    ),
-}
-# With the ranges of these an update is finite if the norm of the gradient is.
-OPTIM = {
-    "name": Knob("adamw", '"adam", "adamw", "lion", "adafactor", "sgd", "muon", or one that is registered'),
-    "learning_rate": Knob(5e-4, "at its peak", at_most(1e3, positive)),
-    "schedule": Knob(
+
+@runtime_checkable
+class OptimConfig(Part, Protocol):
+    """Declares the options of the optimizer.
+
+    With their ranges an update is finite if the norm of the gradient is.
+    """
+
+    name: str = knob(
+        "adamw", '"adam", "adamw", "lion", "adafactor", "sgd", "muon", or one that is registered'
+    )
+    learning_rate: float = knob(5e-4, "at its peak", at_most(1e3, positive))
+    schedule: str = knob(
         "cosine",
         'after the warm-up: "cosine" or "linear" to zero, or "constant"',
         one_of("cosine", "linear", "constant"),
-    ),
-    "warmup_steps": Knob(100, "linear, to the peak; 0: none", at_least(0, "none")),
-    "warmup_share": Knob(0.0, "of the whole schedule, in place of `warmup_steps`; 0: those", rate),
-    "steps": Knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1)),
-    "weight_decay": Knob(
+    )
+    warmup_steps: int = knob(100, "linear, to the peak; 0: none", at_least(0, "none"))
+    warmup_share: float = knob(0.0, "of the whole schedule, in place of `warmup_steps`; 0: those", rate)
+    steps: int = knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1))
+    weight_decay: float = knob(
         0.01, 'times the rate, of matrices only; "adam" has none', at_most(1e3, not_negative)
-    ),
-    "clip_norm": Knob(1.0, "global norm of the gradient; 0: not clipped", not_negative),
-    "b1": Knob(
+    )
+    clip_norm: float = knob(1.0, "global norm of the gradient; 0: not clipped", not_negative)
+    b1: float = knob(
         0.9,
         'decay of the mean of the gradient (Adam); "lion": its weight in an update',
         between(0.0, 0.99999),
-    ),
-    "b2": Knob(
+    )
+    b2: float = knob(
         0.999,
         'decay of the mean of its square (Adam); "lion": of the mean of the gradient, usually 0.99',
         between(0.0, 0.99999),
-    ),
-    "eps": Knob(
+    )
+    eps: float = knob(
         1e-8,
         'added to the root of that (Adam); "adafactor": its square, to that of the gradient; "muon": to the '
         "norm of a matrix",
         between(1e-15, 1.0),
-    ),
-    "momentum": Knob(
+    )
+    momentum: float = knob(
         0.9, 'decay of the sum of gradients ("sgd"), or of their mean ("muon")', between(0.0, 0.99999)
-    ),
-}
-TRAIN = {
-    "epochs": Knob(3, "passes over train", at_least(1, most=1_000_000)),
-    "patience": Knob(
+    )
+
+
+@runtime_checkable
+class TrainConfig(Part, Protocol):
+    """Declares the options of the training."""
+
+    epochs: int = knob(3, "passes over train", at_least(1, most=1_000_000))
+    patience: int = knob(
         3, "epochs without a better validation before stopping; 0: never stop", at_least(0, "never stop")
-    ),
-    "seeds": Knob(
+    )
+    seeds: int = knob(
         1, "networks trained at once on the same batches: mean and deviation from one run", at_least(1)
-    ),
-    "mesh": Knob("", 'devices along each axis, as "data=4,fsdp=2"; "": by seed, then by data'),
-    "accumulate": Knob(1, "micro-batches per step; the gradient is that of the whole batch", at_least(1)),
-    "remat": Knob(
+    )
+    mesh: str = knob("", 'devices along each axis, as "data=4,fsdp=2"; "": by seed, then by data')
+    accumulate: int = knob(1, "micro-batches per step; the gradient is that of the whole batch", at_least(1))
+    remat: str = knob(
         "none",
         'activations that the backward pass computes again: "none", or those in each "block": less memory, '
         "more time",
         one_of(*REMAT),
-    ),
-    "log_every": Knob(50, "steps", at_least(1)),
-    "save_every": Knob(500, "steps between checkpoints, besides one per epoch", at_least(1)),
-    "skip_limit": Knob(
+    )
+    log_every: int = knob(50, "steps", at_least(1))
+    save_every: int = knob(500, "steps between checkpoints, besides one per epoch", at_least(1))
+    skip_limit: int = knob(
         10,
         "updates in a row that are not finite, after which a run goes back once and then stops",
         at_least(1),
-    ),
-}
-PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": model.KNOBS, "optim": OPTIM, "train": TRAIN}
+    )
+
+
+@runtime_checkable
+class Config(Part, Protocol):
+    """Declares a whole configuration: the options of a run, and its parts."""
+
+    seed: int = knob(0, "of initial weights, dropout and the order of the data", at_least(0))
+    init_from: str = knob("", "weights to start from, with their architecture: a run's directory, or a file")
+    init_padding: str = knob(
+        "",
+        'what padding is for the mixers of `init_from`, see those; "": as the weights have it',
+        one_of("", *OPTIONS["padding"]),
+    )
+    data: DataConfig
+    model: ModelConfig
+    optim: OptimConfig
+    train: TrainConfig
+
+
+RUN, OPTIM, TRAIN = (knobs_of(part) for part in (Config, OptimConfig, TrainConfig))
+PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": MODEL, "optim": OPTIM, "train": TRAIN}
 # How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
 # over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code
 # they built on. "small": what two CPU cores can repeat with seeds on IMDb.

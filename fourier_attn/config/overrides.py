@@ -26,10 +26,11 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
     """
     if optional and not isinstance(flag.value, ConfigDict):
         raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
+    config: Any = flag.value
     for knob, value in optional.items():
         if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:
             raise ValueError(f"--config.{knob}={value} conflicts with --config.{inside[0]}; remove one")
-        set_optional(flag.value, knob, None if value == "None" else value)
+        set_optional(config, knob, None if value == "None" else value)
         flag.override_values[knob] = value
 
 

@@ -4,10 +4,10 @@ from ml_collections import ConfigDict
 
 from fourier_attn import model, paths
 from fourier_attn.config.build import set_engine
-from fourier_attn.config.fit import copied
 from fourier_attn.config.options import Config
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tables.user_tables import SPLITS
+from fourier_attn.knobs import copied
 from fourier_attn.optics import presets
 
 

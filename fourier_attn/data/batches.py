@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import grain
 import numpy as np
 
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 
 Batch = dict[str, Any]  # of arrays
@@ -113,9 +114,9 @@ class Batches:
         return batches if random is None else [batches[i] for i in random.permutation(len(batches))]
 
 
-def padded_lengths(config: Any) -> tuple[int, ...]:
+def padded_lengths(config: DataConfig) -> tuple[int, ...]:
     """Returns the lengths that texts are padded to: `buckets` below `length`, then `length`."""
-    return (*(t for t in config["buckets"] if t < config["length"]), config["length"])
+    return (*(t for t in config.buckets if t < config.length), config.length)
 
 
 def types(tokens: np.ndarray, mask: np.ndarray, sep: int | None) -> np.ndarray:

@@ -20,6 +20,7 @@ from numpy.lib.format import read_array, write_array
 from tensorflow_datasets.core import constants
 
 from fourier_attn import atomic, paths
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 from fourier_attn.data.tables.user_tables import SPLITS
 from fourier_attn.data.tasks import TASKS
@@ -62,12 +63,12 @@ class DataCache:
       mode: who may read and write the files.
     """
 
-    def __init__(self, folder: Path, examples: Sequence[Any], config: Any, mode: int = 0o644):
+    def __init__(self, folder: Path, examples: Sequence[Any], config: DataConfig, mode: int = 0o644):
         self.folder, self.mode = folder / FOLDER, mode
         self.usable = _usable(self.folder)
         self.examples = _hash(_code(), examples)
         self.fitted = _hash(self.examples, tokenizers.__version__, [config[name] for name in FITTED])
-        self.length = config["length"]
+        self.length = config.length
 
     def restore_tokenizer(self, directory: Path) -> None:
         """Writes the tokenizer that was fitted to these examples into a run's directory that has none."""
@@ -135,10 +136,10 @@ class DataCache:
             pass
 
 
-def of_tfds(config: Any) -> DataCache:
+def of_tfds(config: DataConfig) -> DataCache:
     """Returns the cache of texts that TFDS reads."""
-    task = TASKS[config["task"]]
-    builder = prepared(task.dataset or config["dataset"], config["dir"] or None, task.builder)
+    task = TASKS[config.task]
+    builder = prepared(task.dataset or config.dataset, config.dir or None, task.builder)
     depth = len(builder.info.full_name.split("/"))
     place = Path(builder.data_path)
     files = sorted(path for path in place.iterdir() if path.is_file())
@@ -147,18 +148,18 @@ def of_tfds(config: Any) -> DataCache:
     return DataCache(place.parents[depth - 1], [str(place), there, knobs], config)
 
 
-def of_tables(config: Any, files: Mapping[str, str]) -> DataCache:
+def of_tables(config: DataConfig, files: Mapping[str, str]) -> DataCache:
     """Returns the cache of the user's own tables; only the user may read it, since texts may be private."""
     knobs = [config[name] for name in (*DRAWN, *COLUMNS)]
     return DataCache(root(config), [files, knobs], config, mode=0o600)
 
 
-def root(config: Any) -> Path:
+def root(config: DataConfig) -> Path:
     """Returns the data directory of a configuration's `data` part."""
-    if config["dir"]:
-        return paths.given(config["dir"])
-    if config["task"] == "files":
-        return paths.given(config["train"]).absolute().parent
+    if config.dir:
+        return paths.given(config.dir)
+    if config.task == "files":
+        return paths.given(config.train).absolute().parent
     return Path(constants.DATA_DIR).expanduser()
 
 

@@ -1,9 +1,7 @@
 """Checks of the `data` part of a configuration, before any data are read."""
 
-from typing import Any
-
 from fourier_attn.data.corpus import check_corpora
-from fourier_attn.data.knobs import KNOBS, OWN_KNOBS
+from fourier_attn.data.knobs import KNOBS, OWN_KNOBS, DataConfig
 from fourier_attn.data.tasks import OWN, TASKS, find_task
 from fourier_attn.data.text import WORDS, check_kind
 from fourier_attn.knobs import check as check_knobs
@@ -11,66 +9,63 @@ from fourier_attn.knobs import check as check_knobs
 NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR"}
 
 
-def check(config: Any) -> None:
+def check(config: DataConfig) -> None:
     """Checks the `data` part of a configuration without reading any data.
 
     Raises: ValueError for a knob out of its range, and for knobs that do not fit each other.
     """
     check_task(config)
-    check_kind(config["tokenizer"], config["vocab"])
-    pretraining = config["task"] == "pretraining"
-    separated = pretraining or len(TASKS[config["task"]].texts) > 1
-    if separated and config["tokenizer"] in (*WORDS, "bytes"):
+    check_kind(config.tokenizer, config.vocab)
+    pretraining = config.task == "pretraining"
+    separated = pretraining or len(TASKS[config.task].texts) > 1
+    if separated and config.tokenizer in (*WORDS, "bytes"):
         raise ValueError(
-            f"data.tokenizer={config['tokenizer']!r} has no [SEP], which task {config['task']!r} needs; "
-            "use 'bpe'"
+            f"data.tokenizer={config.tokenizer!r} has no [SEP], which task {config.task!r} needs; use 'bpe'"
         )
     if pretraining:
         check_corpora(config)
-    if pretraining and config["length"] < 8:
+    if pretraining and config.length < 8:
         raise ValueError(
-            f"data.length={config['length']} must be at least 8 for two segments and their special tokens"
+            f"data.length={config.length} must be at least 8 for two segments and their special tokens"
         )
 
 
-def check_task(config: Any) -> None:
+def check_task(config: DataConfig) -> None:
     """Checks the task and the range of every knob. Raises: ValueError."""
-    find_task(config["task"])
+    find_task(config.task)
     check_knobs("data.", KNOBS, config)
-    own = config["task"] in OWN
+    own = config.task in OWN
     for name in OWN_KNOBS:
         if config[name] and not own:
             raise ValueError(
                 f"data.{name}={config[name]!r} is for own data; choose --config=configs/NAME.py:files"
             )
-    needed = "dataset" if config["task"] == "tfds" else "train"
+    needed = "dataset" if config.task == "tfds" else "train"
     if own and not config[needed]:
-        raise ValueError(
-            f"data.task={config['task']!r} needs --config.data.{needed}={NEEDED[config['task']]}"
-        )
-    if len(config["labels"]) == 1 or len(set(config["labels"])) < len(config["labels"]):
-        raise ValueError(f"data.labels={config['labels']!r} must hold two or more different names")
-    if config["dataset"] and config["task"] != "tfds":
-        raise ValueError(f"data.dataset={config['dataset']!r} is for the task 'tfds', not {config['task']!r}")
+        raise ValueError(f"data.task={config.task!r} needs --config.data.{needed}={NEEDED[config.task]}")
+    if len(config.labels) == 1 or len(set(config.labels)) < len(config.labels):
+        raise ValueError(f"data.labels={config.labels!r} must hold two or more different names")
+    if config.dataset and config.task != "tfds":
+        raise ValueError(f"data.dataset={config.dataset!r} is for the task 'tfds', not {config.task!r}")
     _check_effect(config)
 
 
-def _check_effect(config: Any) -> None:
+def _check_effect(config: DataConfig) -> None:
     """Refuses knobs that the task does not use, or that would change what it asks. Raises: ValueError."""
-    task = TASKS[config["task"]]
+    task = TASKS[config.task]
     augmentations = () if task.images else ("flip", "crop", "mix")
-    columns = ("text", "text_pair", "label") if config["task"] == "image_files" else ()
+    columns = ("text", "text_pair", "label") if config.task == "image_files" else ()
     of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
     usual = {name: task.defaults.get(f"data.{name}", KNOBS[name].default) for name in of_texts}
     idle = [name for name in (*augmentations, *columns) if config[name]]
     if idle := idle + [name for name in of_texts if config[name] != usual[name]]:
         raise ValueError(
-            f"data.{idle[0]}={config[idle[0]]!r} does nothing for task {config['task']!r}; leave it out"
+            f"data.{idle[0]}={config[idle[0]]!r} does nothing for task {config.task!r}; leave it out"
         )
     placed = "tokens" in (task.head, task.inputs)  # each place has a label, or is a token
     changed = [name for name in ("flip", "crop", "mix") if config[name] and (placed or name != "flip")]
     if changed and (placed or task.question):
         raise ValueError(
-            f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config['task']!r} asks "
+            f"data.{changed[0]}={config[changed[0]]!r} would move or mix what task {config.task!r} asks "
             "about; leave images as they are"
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fourier_attn import paths
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.sources import wikitext
 from fourier_attn.data.tables.files import DAMAGED, ending, letters, unpacked
 from fourier_attn.data.tfds import prepared
@@ -19,7 +20,7 @@ INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # characters without width, which 
 SPLITS = ("train", "validation", "test")
 
 
-def read_corpora(config: Any) -> dict[str, list[str]]:
+def read_corpora(config: DataConfig) -> dict[str, list[str]]:
     """Returns the documents of train, validation and test.
 
     An entry "name" in `config.corpora` is a TFDS data set with a feature `text`, and keeps its own splits.
@@ -34,10 +35,10 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     """
     check_corpora(config)
     parts: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for entry in config["corpora"]:
+    for entry in config.corpora:
         for split, texts in _split(config, entry).items():
             parts[split] += texts
-    excluded = [texts for entry in config["exclude"] for texts in _texts(config, entry, "exclude").values()]
+    excluded = [texts for entry in config.exclude for texts in _texts(config, entry, "exclude").values()]
     seen = {letters(text) for texts in excluded for text in texts}
     result = {}
     for split in reversed(SPLITS):
@@ -50,25 +51,25 @@ def read_corpora(config: Any) -> dict[str, list[str]]:
     if empty := [split for split in SPLITS if not result[split]]:
         raise ValueError(
             f"data.corpora: too few documents, {sum(map(len, result.values()))}: with data.holdout="
-            f"{config['holdout']} of them held out twice there are none for {', '.join(empty)}; give more"
+            f"{config.holdout} of them held out twice there are none for {', '.join(empty)}; give more"
         )
-    order = np.random.default_rng(config["split_seed"]).permutation(len(result["train"]))
+    order = np.random.default_rng(config.split_seed).permutation(len(result["train"]))
     return result | {"train": [result["train"][i] for i in order]}
 
 
-def check_corpora(config: Any) -> None:
+def check_corpora(config: DataConfig) -> None:
     """Checks that texts to learn from are named. Raises: ValueError."""
-    if not config["corpora"]:
+    if not config.corpora:
         raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
 
 
-def _split(config: Any, entry: str) -> dict[str, list[str]]:
+def _split(config: DataConfig, entry: str) -> dict[str, list[str]]:
     texts = _texts(config, entry, "corpora")
     if set(texts) == set(SPLITS):
         return texts
     result: dict[str, list[str]] = {split: [] for split in SPLITS}
     for text in texts["all"]:
-        result[split_of(text, config["split_seed"], config["holdout"])].append(text)
+        result[split_of(text, config.split_seed, config.holdout)].append(text)
     return result
 
 
@@ -79,7 +80,7 @@ def split_of(text: str, seed: int, holdout: float) -> str:
     return "validation" if u < holdout else "test" if u < 2 * holdout else "train"
 
 
-def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
+def _texts(config: DataConfig, entry: str, knob: str) -> dict[str, list[str]]:
     """Returns texts by split: all three where the data set has them, else "all".
 
     Raises: ValueError that names the knob, since a configuration may have set it.
@@ -91,13 +92,13 @@ def _texts(config: Any, entry: str, knob: str) -> dict[str, list[str]]:
         raise ValueError(f"data.{knob}={entry!r}: {error}{cure}") from error
 
 
-def _read_texts(config: Any, entry: str) -> dict[str, list[str]]:
+def _read_texts(config: DataConfig, entry: str) -> dict[str, list[str]]:
     if names_files(entry):
         matching = paths.matching(entry)
         if not matching:
             raise ValueError("no file matches; give existing text files")
         return {"all": [document for path in matching for document in _documents(path)]}
-    builder, split = dataset_of(entry, config["dir"] or None)
+    builder, split = dataset_of(entry, config.dir or None)
     if not split and set(SPLITS) <= set(builder.info.splits):
         return {name: read_split(builder, name).texts for name in SPLITS}
     return {"all": read_split(builder, split or "train").texts}

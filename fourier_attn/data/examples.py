@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tables.files import letters
 
 Rows = TypeVar("Rows", bound="Selection")
@@ -96,7 +97,7 @@ class Pictures(Selection):
 
 
 def hold_out(
-    parts: Mapping[str, Rows], splits: Sequence[str], config: Any, nouns: tuple[str, str]
+    parts: Mapping[str, Rows], splits: Sequence[str], config: DataConfig, nouns: tuple[str, str]
 ) -> dict[str, Rows]:
     """Draws a share `holdout` of train from `split_seed` for each of some splits that the data do not have.
 
@@ -106,14 +107,14 @@ def hold_out(
     Raises: ValueError where train has too few examples.
     """
     train, missing = parts["train"], [split for split in splits if split not in parts]
-    count = round(config["holdout"] * len(train))
+    count = round(config.holdout * len(train))
     if missing and (not count or count * len(missing) >= len(train)):
         what, places = nouns
         raise ValueError(
-            f"{config['train'] or 'train'} has {len(train)} {what}, of which data.holdout="
-            f"{config['holdout']} cannot be kept for each of {' and '.join(missing)}; add {what}, or name "
+            f"{config.train or 'train'} has {len(train)} {what}, of which data.holdout="
+            f"{config.holdout} cannot be kept for each of {' and '.join(missing)}; add {what}, or name "
             f"{places} of these"
         )
-    order = np.random.default_rng(config["split_seed"]).permutation(np.arange(len(train), dtype=np.int32))
+    order = np.random.default_rng(config.split_seed).permutation(np.arange(len(train), dtype=np.int32))
     held = {split: train.take(order[i * count : (i + 1) * count]) for i, split in enumerate(missing)}
     return {**parts, **held, "train": train.take(order[len(missing) * count :])}

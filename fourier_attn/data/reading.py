@@ -9,6 +9,7 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.data.checks import check_task
 from fourier_attn.data.examples import Examples, Pictures, hold_out
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tables import image_folders, user_tables
 from fourier_attn.data.tables.columns import find_columns
 from fourier_attn.data.tasks import TASKS, Task, task_of
@@ -18,7 +19,7 @@ from fourier_attn.data.tfds_splits import check_texts, class_names, read_picture
 Part = TypeVar("Part", Examples, Pictures)
 
 
-def read(config: Any) -> dict[str, Examples]:
+def read(config: DataConfig) -> dict[str, Examples]:
     """Reads the splits of `config.task`; builds or downloads the data set where needed.
 
     Where the data set has no validation split, `holdout` of train is kept for it, drawn from
@@ -29,10 +30,10 @@ def read(config: Any) -> dict[str, Examples]:
     """
     check_task(config)
     task = split_names(config)
-    builder = prepared(task.dataset, config["dir"] or None, task.builder)
+    builder = prepared(task.dataset, config.dir or None, task.builder)
 
     def split_of(role: str) -> Examples:
-        examples = read_split(builder, _name(config, role), task.texts, config["label"] or "label")
+        examples = read_split(builder, _name(config, role), task.texts, config.label or "label")
         if role not in task.tests:
             _check_labels(config, role, examples)
         return examples
@@ -43,21 +44,21 @@ def read(config: Any) -> dict[str, Examples]:
     return _chosen({"train": train, **tests, **validations}, task, config)
 
 
-def _chosen(parts: Mapping[str, Part], task: Task, config: Any) -> dict[str, Part]:
+def _chosen(parts: Mapping[str, Part], task: Task, config: DataConfig) -> dict[str, Part]:
     """Returns the parts within their limits; a missing validation split is held out of train."""
     wanted = () if task.validations else ("validation",)
     parts = hold_out(parts, wanted, config, ("examples", "splits"))
-    limits = {"train": config["train_examples"]}
-    limits |= dict.fromkeys((*task.tests, *task.held), config["test_examples"])
-    return {split: part.limit(limits.get(split, config["eval_examples"])) for split, part in parts.items()}
+    limits = {"train": config.train_examples}
+    limits |= dict.fromkeys((*task.tests, *task.held), config.test_examples)
+    return {split: part.limit(limits.get(split, config.eval_examples)) for split, part in parts.items()}
 
 
-def _name(config: Any, role: str) -> str:
+def _name(config: DataConfig, role: str) -> str:
     """Returns the name of the split in the data set, which knobs may give for train, validation and test."""
     return (config[role] if role in user_tables.SPLITS else "") or role
 
 
-def _check_labels(config: Any, split: str, examples: Examples) -> None:
+def _check_labels(config: DataConfig, split: str, examples: Examples) -> None:
     """Checks that training and validation examples have valid labels. Raises: ValueError."""
     task, labels = task_of(config), examples.labels
     wrong = (labels < 0) | (labels >= len(task.labels)) if task.labels else ~np.isfinite(labels)
@@ -68,30 +69,30 @@ def _check_labels(config: Any, split: str, examples: Examples) -> None:
         )
 
 
-def split_names(config: Any) -> Task:
+def split_names(config: DataConfig) -> Task:
     """Returns the task with the splits of a TFDS data set that knobs name, by their roles."""
     task = task_of(config)
-    if config["task"] != "tfds":
+    if config.task != "tfds":
         return task
-    validations = ("validation",) if config["validation"] else ()
-    return dataclasses.replace(task, dataset=config["dataset"], validations=validations)
+    validations = ("validation",) if config.validation else ()
+    return dataclasses.replace(task, dataset=config.dataset, validations=validations)
 
 
-def tfds_knobs(config: Any) -> dict[str, Any]:
+def tfds_knobs(config: DataConfig) -> dict[str, Any]:
     """Returns knobs from the description of a TFDS data set: features, names of classes, splits.
 
     Raises: ValueError for a data set that cannot be had, or has no such features or splits.
     """
-    builder = prepared(config["dataset"], config["dir"] or None)
+    builder = prepared(config.dataset, config.dir or None)
     features: Any = builder.info.features
-    columns = find_columns(config, tuple(features), f"the data set {config['dataset']}")
+    columns = find_columns(config, tuple(features), f"the data set {config.dataset}")
     splits = tuple(builder.info.splits)
     names = {split: config[split] or (split if split in splits else "") for split in user_tables.SPLITS}
-    if not config["validation"] and names["validation"] in (names["train"], names["test"]):
+    if not config.validation and names["validation"] in (names["train"], names["test"]):
         names["validation"] = ""
     if not names["train"] or not names["test"]:
         raise ValueError(
-            f"the data set {config['dataset']} has the splits {', '.join(splits)}; name those to use, "
+            f"the data set {config.dataset} has the splits {', '.join(splits)}; name those to use, "
             "data.train and data.test"
         )
     named = [name for name in names.values() if name]
@@ -102,30 +103,30 @@ def tfds_knobs(config: Any) -> dict[str, Any]:
         )
     check_texts(builder, columns)
     labels = class_names(builder, columns.label)
-    return columns._asdict() | names | {"labels": tuple(config["labels"]) or labels}
+    return columns._asdict() | names | {"labels": tuple(config.labels) or labels}
 
 
-def check_available(config: Any) -> None:
+def check_available(config: DataConfig) -> None:
     """Checks that custom data exist, without reading them. Raises: ValueError."""
-    if config["task"] == "files":
+    if config.task == "files":
         user_tables.check_available(config)
-    if config["task"] == "image_files":
-        image_folders.classes(paths.given(config["train"]))
-    if config["task"] == "tfds":
-        tfds_builder(config["dataset"], config["dir"] or None)
+    if config.task == "image_files":
+        image_folders.classes(paths.given(config.train))
+    if config.task == "tfds":
+        tfds_builder(config.dataset, config.dir or None)
 
 
-def read_images(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
+def read_images(config: DataConfig) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
     """Reads the splits of a task on images, as `read` does; without `in_train` for `held` splits.
 
     Returns: the splits; knobs that own data determine; notes on these.
     Raises: ValueError as `read`.
     """
     check_task(config)
-    if config["task"] == "image_files":
+    if config.task == "image_files":
         return image_folders.read(config)
-    task = TASKS[config["task"]]
-    builder = prepared(task.dataset, config["dir"] or None, task.builder)
+    task = TASKS[config.task]
+    builder = prepared(task.dataset, config.dir or None, task.builder)
 
     def split_of(split: str) -> Pictures:
         return read_pictures(builder, split, task.label, task.question)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourier_attn.data.batches import Split
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 from fourier_attn.data.sources import glue
 from fourier_attn.data.tasks import TASKS
@@ -116,14 +117,16 @@ def hidden(labels: np.ndarray) -> bool:
     return bool((labels == -1).all())
 
 
-def write_submission(config: Any, splits: Splits, name: str, answers: np.ndarray, directory: Path) -> None:
+def write_submission(
+    config: DataConfig, splits: Splits, name: str, answers: np.ndarray, directory: Path
+) -> None:
     """Writes the file that GLUE takes for a whole test split without public labels; nothing for other splits.
 
     Args:
       name: "test", or one of the further evaluations.
     """
-    task = TASKS[config["task"]]
+    task = TASKS[config.task]
     split = task.tests[0] if name == "test" else name
     files = dict(zip(task.tests, task.submissions, strict=False))
-    if split in files and not config["test_examples"]:
+    if split in files and not config.test_examples:
         glue.write_submission(directory / files[split], task.dataset, answers, splits.idx[split])

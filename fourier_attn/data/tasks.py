@@ -8,6 +8,7 @@ import tensorflow_datasets as tfds
 
 from fourier_attn import plugins
 from fourier_attn.choices import check_choice
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.sources import cifar, idx, listops, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
 
@@ -212,26 +213,26 @@ TASKS = {
 BUILT_IN = frozenset(TASKS)
 
 
-def task_of(config: Any) -> Task:
+def task_of(config: DataConfig) -> Task:
     """Returns the task of the `data` part of a configuration; of custom data as far as that describes it.
 
     Names of classes are missing before custom data are read, and for labels that are numbers.
     """
-    task = TASKS[config["task"]]
-    if config["task"] not in OWN:
+    task = TASKS[config.task]
+    if config.task not in OWN:
         return task
-    labels = tuple(config["labels"])
+    labels = tuple(config.labels)
     if task.inputs == "patches":
         return dataclasses.replace(task, labels=labels)
     head, metrics = ("classes", ("accuracy",)) if labels else ("score", ("spearman", "pearson"))
-    texts = tuple(filter(None, (config["text"], config["text_pair"]))) or ("text",)
+    texts = tuple(filter(None, (config.text, config.text_pair))) or ("text",)
     return dataclasses.replace(task, labels=labels, head=head, metrics=metrics, texts=texts)
 
 
-def source(config: Any) -> str:
+def source(config: DataConfig) -> str:
     """Returns what the data are read from, in words."""
-    task = TASKS[config["task"]]
-    return task.dataset or config["dataset"] or config["train"] or ", ".join(config["corpora"])
+    task = TASKS[config.task]
+    return task.dataset or config.dataset or config.train or ", ".join(config.corpora)
 
 
 def register_task(name: str, task: Task) -> None:

@@ -1,8 +1,8 @@
 """Published weights in and out: FNet and its relatives, from Google's files and from Hugging Face's; and
 vision transformers in Hugging Face's layout.
 
-settings, params = pretrained.load("model.safetensors")
-outputs = model.build(settings).apply({"params": params}, tokens, types=types)
+config, params = pretrained.load("model.safetensors")
+outputs = model.build(config).apply({"params": params}, tokens, types=types)
 """
 
 import json
@@ -17,6 +17,7 @@ import numpy as np
 from flax import traverse_util
 
 from fourier_attn import paths
+from fourier_attn.model import Fields, ModelConfig
 from fourier_attn.pretrained import architecture, files, names, vit
 
 ARCHITECTURES = {
@@ -35,7 +36,7 @@ ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gel
 class Weights(NamedTuple):
     """The contents of a file: the `model` part of a configuration, the parameters, and notes on them."""
 
-    config: Any
+    config: ModelConfig
     params: dict[str, Any]
     notes: tuple[str, ...]
 
@@ -82,7 +83,7 @@ def read(path: str | Path, mixer: str | None = None, head: str | None = None) ->
         raise ValueError(f"{file}: {error}") from error
 
 
-def save(path: str | Path, config: Any, params: Any, format: str = "safetensors") -> str:
+def save(path: str | Path, config: Fields, params: Any, format: str = "safetensors") -> str:
     """Writes weights and their configuration; what `load` then returns is bitwise the same.
 
     Parameters get the names of Hugging Face's FNet (safetensors) or of the FNet paper's code (msgpack) where
@@ -123,20 +124,20 @@ def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str 
         f"file: {file}; names of {style}; missing: none; extra: none; left out: {', '.join(left) or 'none'}"
     ]
     if contents.config is not None:
-        settings = _carried(contents.config, arrays, mixer, head)
+        config = _carried(contents.config, arrays, mixer, head)
     elif style == "fourier_attn":
         raise ValueError("it carries no configuration; write it with fourier_attn.pretrained.save")
     else:
-        settings = _published(file, arrays, style, mixer, head, notes)
-    shapes = architecture.parameters(settings)
-    places = {path: names.to_file(path, style, settings.head) or names.Name(path) for path in shapes}
+        config = _published(file, arrays, style, mixer, head, notes)
+    shapes = architecture.parameters(config)
+    places = {path: names.to_file(path, style, config.head) or names.Name(path) for path in shapes}
     expected = {name.name: name.stored(shapes[path]) for path, name in places.items()}
     if wrong := _differences({key: array.shape for key, array in arrays.items()}, expected):
         raise ValueError(f"its parameters are not those of such a model: {_listed(wrong)}")
     if wrong := [f"{k} is {a.dtype}" for k, a in arrays.items() if a.dtype not in files.DTYPES.values()]:
         raise ValueError(f"weights are {', '.join(files.DTYPES)}: {_listed(wrong)}")
     flat = {path: _restored(arrays[name.name], name) for path, name in places.items()}
-    return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), tuple(notes))
+    return Weights(config, traverse_util.unflatten_dict(flat, sep="/"), tuple(notes))
 
 
 def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
@@ -144,8 +145,8 @@ def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str |
     if mixer not in (None, "attention"):
         raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
     arrays, notes = contents.arrays, []
-    settings = vit.settings_of(file, arrays, head, notes)
-    shapes = architecture.parameters(settings)
+    config = vit.read_config(file, arrays, head, notes)
+    shapes = architecture.parameters(config)
     prefix = "" if vit.PATCHES in arrays else "vit."
     places = {path: vit.name(path, prefix) for path in shapes}
     expected = {name: vit.stored(shapes[path], form) for path, (name, form) in places.items()}
@@ -159,7 +160,7 @@ def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str |
     }
     left = ", ".join(contents.unread) or "none"
     source = f"file: {file}; names of google/vit; missing: none; extra: none; left out: {left}"
-    return Weights(settings, traverse_util.unflatten_dict(flat, sep="/"), (source, *notes))
+    return Weights(config, traverse_util.unflatten_dict(flat, sep="/"), (source, *notes))
 
 
 def _restored(array: np.ndarray, name: names.Name) -> Any:
@@ -184,14 +185,14 @@ def _without_copies(arrays: dict[str, np.ndarray]) -> list[str]:
 
 def _carried(text: str, arrays: Mapping[str, np.ndarray], mixer: str | None, head: str | None) -> Any:
     """Returns the configuration that the file carries; arguments may only agree with it."""
-    settings = architecture.from_text(text, {key: array.shape for key, array in arrays.items()})
-    if head not in (None, settings.head):
-        raise ValueError(f"head={head!r} contradicts its configuration, head={settings.head!r}; leave it out")
-    if mixer not in (None, settings.mixer.name, *settings.layout):
+    config = architecture.from_text(text, {key: array.shape for key, array in arrays.items()})
+    if head not in (None, config.head):
+        raise ValueError(f"head={head!r} contradicts its configuration, head={config.head!r}; leave it out")
+    if mixer not in (None, config.mixer.name, *config.layout):
         raise ValueError(
-            f"mixer={mixer!r} contradicts its configuration, {settings.mixer.name!r}; leave it out"
+            f"mixer={mixer!r} contradicts its configuration, {config.mixer.name!r}; leave it out"
         )
-    return settings
+    return config
 
 
 def _published(
@@ -225,19 +226,19 @@ def _published(
             f"mixer={mixer!r} has parameters; choose one of {', '.join(architecture.PARAMETERLESS)}"
         )
     try:
-        settings = architecture.inferred(shapes, chosen, mixer or "fourier", stated)
+        config = architecture.inferred(shapes, chosen, mixer or "fourier", stated)
     except KeyError as error:
         key = getattr(names.to_file(error.args[0], style, chosen), "name", error.args[0])
         wrong = f"has the shape {arrays[key].shape}" if key in arrays else "is missing"
         raise ValueError(f"its parameters are not those of such a model: {key} {wrong}") from error
-    if mixer and mixer not in (settings.mixer.name, *settings.layout):
+    if mixer and mixer not in (config.mixer.name, *config.layout):
         raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
-    if style == "f_net" and mixer is None and settings.mixer.name == "fourier":
+    if style == "f_net" and mixer is None and config.mixer.name == "fourier":
         notes.append(
             "mixer: nothing says which of fourier, random, identity; taken for 'fourier' "
             "(convert --mixer=NAME writes it down)"
         )
-    return settings
+    return config
 
 
 def _config_json(file: Path) -> dict[str, Any]:

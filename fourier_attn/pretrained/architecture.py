@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 from flax import traverse_util
 
-from fourier_attn import config, model
+from fourier_attn import config as configuration
+from fourier_attn import model
+from fourier_attn.model import Fields, ModelConfig
 from fourier_attn.optics import Engine
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -33,12 +35,12 @@ OF_AN_ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.\w+\.")  # the only part
 BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
 
 
-def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
-    """Returns the path and the shape of each parameter of the model that these settings build.
+def parameters(config: Fields) -> dict[str, tuple[int, ...]]:
+    """Returns the path and the shape of each parameter of the model that `config` builds.
 
-    Raises: ValueError for settings that no model can be built from.
+    Raises: ValueError for one that no model can be built from.
     """
-    bare: dict[str, Any] = _plain(settings) | {"dtype": "float32"}
+    bare: dict[str, Any] = _plain(config) | {"dtype": "float32"}
     for name, mixer in model.mixers(bare).items():
         mixer |= dict.fromkeys(model.engine_fields(name))
     if bare["mixer"]["name"] == "random":  # its matrices are not parameters, but would be sampled
@@ -46,14 +48,14 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
     try:
-        example = model.example(settings)
+        example = model.example(config)
         inputs = jnp.zeros(example.shape, example.dtype)
-        random, most = model.mixers(settings).get("random"), settings["positions"]
+        random, most = model.mixers(config).get("random"), config["positions"]
         if random and random["length"] > most:
             raise ValueError(
                 f"its random matrices have length={random['length']}, more than its positions={most}"
             )
-        model.build(settings)  # with engines and dtype, which have no parameters
+        model.build(config)  # with engines and dtype, which have no parameters
         tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), inputs)["params"]
     except Exception as error:  # values of the wrong kind show as one of many
         raise ValueError(f"its configuration builds no model ({error})") from error
@@ -61,29 +63,29 @@ def parameters(settings: Any) -> dict[str, tuple[int, ...]]:
     return {path: leaf.shape for path, leaf in flat.items()}
 
 
-def expressible(settings: Any, style: str) -> bool:
+def expressible(config: Fields, style: str) -> bool:
     """Returns whether files of this style can hold such a model, so that their own readers compute the same.
 
     For rows with padding one thing differs: in the FNet paper's code a padded token attends to all tokens,
     and is mixed into them by blocks without attention that follow.
     """
     as_published = {"inputs": "tokens", "norm_position": "post", "positions_kind": "learned"}
-    if any(settings[key] != value for key, value in as_published.items()):
+    if any(config[key] != value for key, value in as_published.items()):
         return False
-    names = set(settings["layout"] or (settings["mixer"]["name"],))
-    fields = model.mixers(settings)
+    names = set(config["layout"] or (config["mixer"]["name"],))
+    fields = model.mixers(config)
     published = all(
         name in PUBLISHED
         and all(fields[name][key] == value for key, value in PUBLISHED[name].items())
         and not any(fields[name].get(engine) for engine in model.engine_fields(name))
         for name in names
     )
-    fits = published and settings["types"] > 0 and settings["emb"] > 0 and settings["pooling"] == "first"
+    fits = published and config["types"] > 0 and config["emb"] > 0 and config["pooling"] == "first"
     if style == "huggingface":
-        whole = names == {"fourier"} and settings["emb"] == settings["d"]
-        return fits and whole and tanh_form(settings["activation"], settings["head"])
-    exact = settings["activation"] == "gelu" and settings["norm_eps"] == 1e-12
-    return fits and exact and settings["head"] not in ("tokens", "spans")
+        whole = names == {"fourier"} and config["emb"] == config["d"]
+        return fits and whole and tanh_form(config["activation"], config["head"])
+    exact = config["activation"] == "gelu" and config["norm_eps"] == 1e-12
+    return fits and exact and config["head"] not in ("tokens", "spans")
 
 
 def tanh_form(activation: str, head: str) -> bool:
@@ -94,7 +96,7 @@ def tanh_form(activation: str, head: str) -> bool:
     return activation == "gelu" or head not in ("mlm", "pretraining")
 
 
-def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> Any:
+def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> ModelConfig:
     """Returns the `model` part of the configuration for published weights with these shapes.
 
     Args:
@@ -105,7 +107,7 @@ def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) 
     """
     layout = _layout(shapes, mixer)
     main = mixer if mixer in layout else layout[0]
-    settings = config.default(main, others=tuple(sorted({*layout} - {main}))).model
+    config = configuration.default(main, others=tuple(sorted({*layout} - {main}))).model
     vocab, emb = _size(shapes, "encoder/tokens/embedding", 2)
     values = {
         "vocab": vocab,
@@ -125,16 +127,16 @@ def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) 
     }
     if head in ("classes", "tokens"):
         values["classes"] = _size(shapes, "head/output/kernel", 2)[1]
-    settings.update(values | dict(changes))
-    for name, fields in ((main, settings.mixer), *settings.others.items()):
+    config.update(values | dict(changes))
+    for name, fields in ((main, config.mixer), *config.others.items()):
         fields.update(PUBLISHED[name])
         if name == "attention":
             block = layout.index(name)
             heads = _size(shapes, f"encoder/block_{block}/mixer/query/kernel", 3)[1]
             fields.update(heads=heads, dropout=0.1)
         if "length" in fields:
-            fields.length = settings.positions
-    return settings
+            fields.length = config.positions
+    return config
 
 
 def _layout(shapes: Shapes, mixer: str) -> tuple[str, ...]:
@@ -159,13 +161,13 @@ def _size(shapes: Shapes, path: str, axes: int) -> tuple[int, ...]:
     return shapes[path]
 
 
-def to_text(settings: Any) -> str:
-    """Returns the settings as JSON."""
-    return json.dumps(_plain(settings))
+def to_text(config: Fields) -> str:
+    """Returns the `model` part of a configuration as JSON."""
+    return json.dumps(_plain(config))
 
 
-def from_text(text: str, shapes: Shapes) -> Any:
-    """Parses the settings that `to_text` wrote. They come from a file: names, kinds and sizes are checked.
+def from_text(text: str, shapes: Shapes) -> ModelConfig:
+    """Parses the part that `to_text` wrote. It comes from a file: names, kinds and sizes are checked.
 
     Raises: ValueError for anything that is not a configuration of such a model.
     """
@@ -174,29 +176,29 @@ def from_text(text: str, shapes: Shapes) -> Any:
     try:
         values = json.loads(text)
         name, others = values["mixer"]["name"], tuple(values["others"])
-        settings = config.default(name, others=others).model
+        config = configuration.default(name, others=others).model
         for mixer, fields in model.mixers(values).items():
-            _read_engines(model.mixers(settings)[mixer], mixer, fields)
+            _read_engines(model.mixers(config)[mixer], mixer, fields)
     except Exception as error:  # anything may stand there, so it shows as one of many kinds
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
     unused = {f"model.{name}" for name in UNUSED.get(str(values.get("inputs")), ())}
     if values.get("head") == "question":
         unused -= {"model.vocab"}
-    values = _checked(values, _plain(settings), "model", most, unused)
+    values = _checked(values, _plain(config), "model", most, unused)
     if values["depth"] * IN_BLOCK > len(shapes):  # seen before a model is built
         raise ValueError(f"its configuration has depth={values['depth']}, too many for {len(shapes)} arrays")
-    settings.update(values)
-    return settings
+    config.update(values)
+    return config
 
 
 def _read_engines(fields: Any, mixer: str, values: dict[str, Any]) -> None:
     """Gives a mixer's fields the engines that its values have, so that both have the same keys."""
     for name in model.engine_fields(mixer):
         if isinstance(values.get(name), dict):
-            values[name] = config.read_engine(values[name]).to_dict()
+            values[name] = configuration.read_engine(values[name]).to_dict()
             with fields.unlocked():
-                config.set_engine(fields, mixer, Engine(), name)
+                configuration.set_engine(fields, mixer, Engine(), name)
 
 
 def _checked(value: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
@@ -229,5 +231,5 @@ def _simple(value: Any) -> bool:
     return math.isfinite(value) if type(value) is float else type(value) in (bool, int, str, type(None))
 
 
-def _plain(settings: Any) -> dict[str, Any]:
-    return settings.to_dict() if hasattr(settings, "to_dict") else copy.deepcopy(settings)
+def _plain(config: Fields) -> dict[str, Any]:
+    return copy.deepcopy(dict(config)) if isinstance(config, Mapping) else config.to_dict()

@@ -13,6 +13,7 @@ from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.text import special, tokenizer_file
 from fourier_attn.inference import classify
+from fourier_attn.model import ModelConfig
 from fourier_attn.pretrained import architecture, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
@@ -75,10 +76,10 @@ def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
     return {"pad_token_id": ids.pad}
 
 
-def unlike_theirs(settings: Config) -> str:
+def unlike_theirs(config: ModelConfig) -> str:
     """Returns why Hugging Face's library cannot load a network, and what would change that."""
     reason = "transformers cannot load this folder, Predictor.load can"
-    other = settings.copy_and_resolve_references()
+    other = config.copy_and_resolve_references()
     if other.mixer.get("padding") and other.mixer.name == "fourier":
         other.mixer.padding = "tokens"
         if architecture.expressible(other, "huggingface"):

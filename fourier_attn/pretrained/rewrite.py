@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fourier_attn import atomic, paths
+from fourier_attn.model import ModelConfig
 from fourier_attn.pretrained import ACTIVATIONS, ARCHITECTURES, architecture, files, read, save
 
 
@@ -30,24 +31,24 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
         print(f"written: {config_json}")
 
 
-def describe(settings: Any) -> dict[str, Any]:
+def describe(config: ModelConfig) -> dict[str, Any]:
     """Returns the config.json from which Hugging Face's library builds such a model."""
-    classes = {"classes": settings.classes, "tokens": settings.classes, "score": 1}.get(settings.head, 2)
-    head = "classes" if settings.head == "score" else settings.head
+    classes = {"classes": config.classes, "tokens": config.classes, "score": 1}.get(config.head, 2)
+    head = "classes" if config.head == "score" else config.head
     by_head = {ours: theirs for theirs, ours in ARCHITECTURES.items()}
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     return {
         "architectures": [by_head[head]],
         "model_type": "fnet",
-        "vocab_size": settings.vocab,
-        "hidden_size": settings.d,
-        "num_hidden_layers": settings.depth,
-        "intermediate_size": settings.mlp,
-        "hidden_act": activations[settings.activation],
-        "hidden_dropout_prob": settings.dropout,
-        "max_position_embeddings": settings.positions,
-        "type_vocab_size": settings.types,
-        "layer_norm_eps": settings.norm_eps,
+        "vocab_size": config.vocab,
+        "hidden_size": config.d,
+        "num_hidden_layers": config.depth,
+        "intermediate_size": config.mlp,
+        "hidden_act": activations[config.activation],
+        "hidden_dropout_prob": config.dropout,
+        "max_position_embeddings": config.positions,
+        "type_vocab_size": config.types,
+        "layer_norm_eps": config.norm_eps,
         "pad_token_id": 3,
         "id2label": {str(n): f"LABEL_{n}" for n in range(classes)},
     }

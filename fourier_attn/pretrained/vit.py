@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fourier_attn import config
+from fourier_attn import config as configuration
 from fourier_attn.pretrained.architecture import LONGEST
 
 Shape = tuple[int, ...]
@@ -94,7 +94,7 @@ def restored(array: np.ndarray, shape: Shape, form: str) -> np.ndarray:
     return array.reshape(shape)
 
 
-def settings_of(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, notes: list[str]) -> Any:
+def read_config(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, notes: list[str]) -> Any:
     """Returns the `model` part of the configuration; assumptions are added to the notes.
 
     Raises: ValueError for arrays, or files next to them, that do not belong to such a model.
@@ -102,14 +102,14 @@ def settings_of(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, 
     prefix = "" if PATCHES in arrays else "vit."
     published, seen = _json(file.parent / "config.json"), _json(file.parent / "preprocessor_config.json")
     try:
-        return _settings(arrays, prefix, published, seen, head, notes)
+        return _config(arrays, prefix, published, seen, head, notes)
     except (KeyError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
         raise ValueError(
             f"it is not a vision transformer in the layout of google/vit ({type(error).__name__}: {error})"
         ) from error
 
 
-def _settings(
+def _config(
     arrays: Mapping[str, np.ndarray],
     prefix: str,
     published: Mapping[str, Any],
@@ -138,8 +138,8 @@ def _settings(
         notes.append("pixels: no preprocessor_config.json; taken from -1 to 1, as published")
     if "num_attention_heads" not in published:
         notes.append(f"heads: nothing says how many; taken for d / {HEAD_WIDTH} = {d // HEAD_WIDTH}")
-    settings = config.default("attention").model
-    settings.update(
+    config = configuration.default("attention").model
+    config.update(
         {
             "inputs": "patches",
             "vocab": 1,  # there are no tokens
@@ -161,13 +161,13 @@ def _settings(
         }
     )
     if own_head == "classes":
-        settings.classes = arrays["classifier.weight"].shape[0]
-    mixer = settings.mixer
+        config.classes = arrays["classifier.weight"].shape[0]
+    mixer = config.mixer
     mixer.heads = int(published.get("num_attention_heads", d // HEAD_WIDTH))
     mixer.head_width, mixer.grid = "split", (rows, rows)
     mixer.dropout = float(published.get("attention_probs_dropout_prob", 0.0))
     mixer.bias = f"{prefix}encoder.layer.0.attention.attention.query.bias" in arrays
-    return settings
+    return config
 
 
 def _channels(seen: Mapping[str, Any], key: str, neutral: float, channels: int) -> tuple[float, ...]:

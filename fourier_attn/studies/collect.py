@@ -15,8 +15,9 @@ from typing import Any
 from absl import flags
 
 from fourier_attn import command, paths, provenance
-from fourier_attn.config import Config, default
+from fourier_attn.config import default
 from fourier_attn.data import task_of
+from fourier_attn.knobs import Part
 from fourier_attn.layers.fields import LENGTHS, named
 from fourier_attn.model import find_mixer
 from fourier_attn.studies import runs
@@ -99,7 +100,7 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def plain(config: Config) -> dict[str, Any]:
+def plain(config: Part) -> dict[str, Any]:
     """Returns each knob and its value as JSON has it."""
     return config_file.flat(json.loads(json.dumps(config.to_dict())))
 

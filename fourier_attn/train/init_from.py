@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from fourier_attn import config, data, model, paths, pretrained
+from fourier_attn import config as configuration
+from fourier_attn import data, model, paths, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
 from fourier_attn.layers.fields import LENGTHS, PADDING, POSITIONS, named
+from fourier_attn.model import ModelConfig
 from fourier_attn.ops import positions
 from fourier_attn.pretrained import folder
 from fourier_attn.train import memory
@@ -43,33 +45,35 @@ class InitialWeights(NamedTuple):
     tokenizer: Path | None = None
 
 
-def load(settings: Config, directory: Path) -> InitialWeights:
+def load(config: Config, directory: Path) -> InitialWeights:
     """Reads the weights that `init_from` names, once.
 
     A run that has begun has their architecture already, so that they need not be there any longer.
 
     Raises: ValueError for weights, or a tokenizer, that cannot be used.
     """
-    has_tokenizer = settings.data.tokenizer.lower().endswith((".json", ".model"))
+    has_tokenizer = config.data.tokenizer.lower().endswith((".json", ".model"))
     begun = (directory / "config.json").exists()
     if has_tokenizer and not tokenizer_file(directory).exists():
-        check_file(settings.data.tokenizer)
-    if not settings.init_from:
-        return InitialWeights(settings)
-    images = data.task_of(settings.data).images
+        check_file(config.data.tokenizer)
+    if not config.init_from:
+        return InitialWeights(config)
+    images = data.task_of(config.data).images
     if begun and (images or tokenizer_file(directory).exists()) and checkpoint_ids(directory):
-        return InitialWeights(config.with_architecture(settings, config_file.load(directory).model.to_dict()))
-    source = paths.given(settings.init_from)
+        return InitialWeights(
+            configuration.with_architecture(config, config_file.load(directory).model.to_dict())
+        )
+    source = paths.given(config.init_from)
     if not source.exists():
         raise ValueError(
-            f"init_from={settings.init_from} does not exist; name a run's directory, or a file of weights"
+            f"init_from={config.init_from} does not exist; name a run's directory, or a file of weights"
         )
     task, labels = "", ()
-    tokenizer = None if has_tokenizer else _tokenizer(settings, source)
+    tokenizer = None if has_tokenizer else _tokenizer(config, source)
     if is_run(source) or folder.is_export(source):
         trained, params = _trained(source)
         params = sharding.to_host(params)
-        task, part, notes = trained.data.task, trained.model, _differing_lengths(settings, trained)
+        task, part, notes = trained.data.task, trained.model, _differing_lengths(config, trained)
         labels = tuple(trained.data.labels)
         if trained.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
@@ -77,32 +81,34 @@ def load(settings: Config, directory: Path) -> InitialWeights:
     else:
         part, params, notes = pretrained.read(source)
         if not images:
-            _check_lengths(settings, part)
+            _check_lengths(config, part)
         if tokenizer:
             notes = (*notes, f"tokenizer: {tokenizer}, next to the weights")
-    if data.task_of(settings.data).inputs != part.inputs:
+    if data.task_of(config.data).inputs != part.inputs:
         raise ValueError(
-            f"init_from={settings.init_from} reads {part.inputs}, and data.task={settings.data.task} gives "
-            f"{data.task_of(settings.data).inputs}; name other weights"
+            f"init_from={config.init_from} reads {part.inputs}, and data.task={config.data.task} gives "
+            f"{data.task_of(config.data).inputs}; name other weights"
         )
-    params, head = _with_head(settings, part, params, task, labels)
-    adopted, params, longer = _for_longer_texts(config.with_architecture(settings, part.to_dict()), params)
+    params, head = _with_head(config, part, params, task, labels)
+    adopted, params, longer = _for_longer_texts(
+        configuration.with_architecture(config, part.to_dict()), params
+    )
     return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer)
 
 
-def _tokenizer(settings: Config, source: Path) -> Path | None:
+def _tokenizer(config: Config, source: Path) -> Path | None:
     """Returns the tokenizer next to the weights; None for images without questions, whose task has none.
 
     Raises: ValueError for texts where that file does not exist.
     """
-    task = data.task_of(settings.data)
+    task = data.task_of(config.data)
     file = tokenizer_file(source if source.is_dir() else source.parent)
     if file.is_file() or is_run(source):
         return file if task.fitted else None
     if task.images:
         return None
     raise ValueError(
-        f"init_from={settings.init_from} has no tokenizer next to its weights; give the tokenizer they "
+        f"init_from={config.init_from} has no tokenizer next to its weights; give the tokenizer they "
         "were trained with, --config.data.tokenizer=FILE.model (SentencePiece) or FILE.json"
     )
 
@@ -110,31 +116,31 @@ def _tokenizer(settings: Config, source: Path) -> Path | None:
 def _trained(source: Path) -> tuple[Config, Any]:
     """Returns the configuration and the parameters of a run, or of a folder that was exported from one."""
     if is_run(source):
-        settings, _, params = restore(source.resolve())
-        return settings, params
+        config, _, params = restore(source.resolve())
+        return config, params
     return folder.load(source)[:2]
 
 
-def _for_longer_texts(settings: Config, params: Any) -> tuple[Config, Any, tuple[str, ...]]:
+def _for_longer_texts(config: Config, params: Any) -> tuple[Config, Any, tuple[str, ...]]:
     """Returns the configuration and the weights for texts longer than those that they were trained with.
 
     A learned table of positions is interpolated, as that of images is, and a note says so. Mixers whose own
     weights have a length stay as they are, and refuse longer texts.
     """
-    part, length = settings.model, settings.data.length
+    part, length = config.model, config.data.length
     stored = part.positions
     sized = any(named(model.find_mixer(mixer), POSITIONS) for mixer in model.mixers(part))
     if part.inputs != "tokens" or length <= stored or sized:
-        return settings, params, ()
-    settings = config.with_values(settings, {"model.positions": length})
+        return config, params, ()
+    config = configuration.with_values(config, {"model.positions": length})
     if "positions" not in params["encoder"]:
-        return settings, params, ()
+        return config, params, ()
     table = positions.interpolate(jnp.asarray(params["encoder"]["positions"]), (stored,), (length,))
     params = params | {"encoder": params["encoder"] | {"positions": np.asarray(table)}}
-    return settings, params, (f"its table of {stored} positions is interpolated to {length}",)
+    return config, params, (f"its table of {stored} positions is interpolated to {length}",)
 
 
-def at_resolution(params: Any, then: Config, now: Config) -> Any:
+def at_resolution(params: Any, then: ModelConfig, now: ModelConfig) -> Any:
     """Returns the parameters for images of another size, with their table of positions interpolated.
 
     Args:
@@ -148,15 +154,15 @@ def at_resolution(params: Any, then: Config, now: Config) -> Any:
 
 
 def _with_head(
-    settings: Config, part: Config, params: Any, task: str, labels: tuple[str, ...]
+    config: Config, part: ModelConfig, params: Any, task: str, labels: tuple[str, ...]
 ) -> tuple[Any, str]:
     """Returns the parameters, with their head if it answers the same question, and a note about it.
 
     A custom dataset asks the same question if `data.labels` names the classes of the weights.
     """
-    head, classes = data.task_of(settings.data).head, max(len(data.task_of(settings.data).labels), 1)
-    if settings.data.task in OWN:
-        if labels and tuple(settings.data.labels) == labels:
+    head, classes = data.task_of(config.data).head, max(len(data.task_of(config.data).labels), 1)
+    if config.data.task in OWN:
+        if labels and tuple(config.data.labels) == labels:
             return params, "the head is kept: it answers the same classes"
         hint = f", data.labels={labels!r} would keep it" if labels else ""
         rest = {name: value for name, value in params.items() if name != "head"}
@@ -164,7 +170,7 @@ def _with_head(
     if head == "pretraining":
         same = part.head == head
     else:
-        same = task == settings.data.task and (part.head, part.classes) == (head, classes)
+        same = task == config.data.task and (part.head, part.classes) == (head, classes)
     if same:
         return params, "the head is kept: it answers the same task"
     rest = {name: value for name, value in params.items() if name != "head"}
@@ -183,21 +189,21 @@ def restore_state(
     Raises: ValueError for a directory without a run, or without a sound checkpoint.
     """
     directory = paths.given(directory).resolve()
-    settings = config_file.load(directory, devices)
-    config.check(settings)
+    config = config_file.load(directory, devices)
+    configuration.check(config)
     if on_device:
-        memory.check(settings)
-    network, objective = model.build(settings.model), OBJECTIVES[settings.model.head]
-    optimizer, example = build_optimizer(settings.optim), model.example(settings.model)
-    init = make_init(network, optimizer, objective, example, settings.train.seeds)
-    shapes = jax.eval_shape(init, make_keys(settings.seed, settings.train.seeds)[0], {})
-    like = sharding.here(settings.train.seeds).abstract(shapes) if on_device else jax.tree.map(_numpy, shapes)
+        memory.check(config)
+    network, objective = model.build(config.model), OBJECTIVES[config.model.head]
+    optimizer, example = build_optimizer(config.optim), model.example(config.model)
+    init = make_init(network, optimizer, objective, example, config.train.seeds)
+    shapes = jax.eval_shape(init, make_keys(config.seed, config.train.seeds)[0], {})
+    like = sharding.here(config.train.seeds).abstract(shapes) if on_device else jax.tree.map(_numpy, shapes)
     checkpoints = Checkpoints(directory, read_only=True)
     restored = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
     if restored is None:
         raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")
-    return settings, network, *restored
+    return config, network, *restored
 
 
 def _numpy(leaf: jax.ShapeDtypeStruct) -> np.ndarray:
@@ -219,13 +225,13 @@ def restore(
     """
     directory = Path(directory).resolve()
     fingerprints.check_files(directory, config_file.load(directory, devices))
-    settings, network, name, state = restore_state(directory, devices=devices)
+    config, network, name, state = restore_state(directory, devices=devices)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
     if not validated(state):
         note = f"{directory} has not been validated yet: its weights after {name.step} steps are used."
         tqdm.write(note, file=sys.stderr)
-    return settings, network, best_or_latest(state)
+    return config, network, best_or_latest(state)
 
 
 def validated(state: State) -> bool:
@@ -243,28 +249,28 @@ def is_run(path: Path) -> bool:
     return (path / "metrics.jsonl").exists() or (path / "checkpoints").is_dir()
 
 
-def check_overrides(settings: Config, names: Iterable[str]) -> None:
+def check_overrides(config: Config, names: Iterable[str]) -> None:
     """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
     for name in names:
         part, *others = name.split(".")
-        source = config.field_source(settings, name)
+        source = configuration.field_source(config, name)
         if name in config_file.SET_BY_RUN or source == LENGTHS:
             raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
-        if part != "model" or not settings.init_from:
+        if part != "model" or not config.init_from:
             continue
-        mixer = config.mixer_name(settings, name)
-        kept = config.free_fields(mixer) if mixer else config.TASK_KEYS
+        mixer = configuration.mixer_name(config, name)
+        kept = configuration.free_fields(mixer) if mixer else configuration.TASK_KEYS
         if not set(others) & set(kept):
             hint = "; use --config.init_padding" if source == PADDING else ""
             raise ValueError(
-                f"{name} cannot be set together with init_from={settings.init_from}, whose architecture is "
+                f"{name} cannot be set together with init_from={config.init_from}, whose architecture is "
                 f"used; leave it out{hint}"
             )
 
 
-def _differing_lengths(settings: Config, source: Config) -> tuple[str, ...]:
+def _differing_lengths(config: Config, source: Config) -> tuple[str, ...]:
     """Returns a note if mixers were trained at other common lengths than they will be used at."""
-    now, then = data.padded_lengths(settings.data), data.padded_lengths(source.data)
+    now, then = data.padded_lengths(config.data), data.padded_lengths(source.data)
     shared = "invariant" in _paddings(source.model)
     return (
         (f"its mixers were trained at the lengths {then}, and now have {now}",)
@@ -279,15 +285,15 @@ def _paddings(part: Any) -> set[str]:
     return {fields[name] for mixer, fields in mixers for name in named(model.find_mixer(mixer), PADDING)}
 
 
-def _check_lengths(settings: Config, part: Any) -> None:
+def _check_lengths(config: Config, part: Any) -> None:
     """Checks that published weights that mix padding like tokens get the one length that they have seen.
 
     Raises: ValueError.
     """
-    lengths, positions = data.padded_lengths(settings.data), part["positions"]
-    if "tokens" in _paddings(part) and lengths != (positions,) and not settings.init_padding:
+    lengths, positions = data.padded_lengths(config.data), part["positions"]
+    if "tokens" in _paddings(part) and lengths != (positions,) and not config.init_padding:
         raise ValueError(
-            f"init_from={settings.init_from} mixes padding with the tokens and was trained padded to "
+            f"init_from={config.init_from} mixes padding with the tokens and was trained padded to "
             f"{positions}, not to {', '.join(map(str, lengths))}; add --config.data.length={positions} "
             "--config.data.buckets='()', or --config.init_padding=invariant to leave padding out, or =tokens "
             "to keep it nevertheless"

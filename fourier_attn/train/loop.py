@@ -82,7 +82,7 @@ def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
 
 def train_epochs(run: "Run") -> None:
     """Makes training steps until all epochs are done or validation has stopped improving."""
-    settings = run.config.train
+    options = run.config.train
     if not run.validated:  # a signal stopped the run during the validation at this step
         run.validate()
     if not run.trained():
@@ -94,7 +94,7 @@ def train_epochs(run: "Run") -> None:
                 batch = next(batches)
             run.state = run.train_step(run.state, run.placement.shard_batch(batch), run.keys)
             run.step += 1
-            end_of_epoch, log = run.step % run.per_epoch == 0, run.step % settings.log_every == 0
+            end_of_epoch, log = run.step % run.per_epoch == 0, run.step % options.log_every == 0
             run.validated = not end_of_epoch
             progress.follow(run.step, run.state, at_once=end_of_epoch or log)
             if end_of_epoch or log:
@@ -105,7 +105,7 @@ def train_epochs(run: "Run") -> None:
             else:
                 if log:
                     run.write("train", run.step / run.per_epoch, run.training_metrics())
-                if run.step % settings.save_every == 0:
+                if run.step % options.save_every == 0:
                     run.save(CheckpointId(run.step, regular=run.updated()))
             run.poll()  # after the step's line and checkpoint, which would be missing on resume
     if run.step < run.steps:

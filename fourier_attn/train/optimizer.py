@@ -10,23 +10,23 @@ from optax import contrib
 
 from fourier_attn import plugins
 from fourier_attn.choices import check_choice
-from fourier_attn.config import OPTIM
+from fourier_attn.config import OPTIM, OptimConfig
 from fourier_attn.knobs import check
 
-Make = Callable[[Any], optax.GradientTransformation]
+Make = Callable[[OptimConfig], optax.GradientTransformation]
 
 
-def scale_by_adafactor(config: Any) -> optax.GradientTransformation:
+def scale_by_adafactor(config: OptimConfig) -> optax.GradientTransformation:
     """Builds Adafactor without momentum, whose updates have an RMS of at most 1.
 
     They do not grow with their parameter, so that learning rates are those of Adam.
 
     Source: Shazeer and Stern, arXiv 1804.04235; Zhai et al., arXiv 2106.04560 (without that scale).
     """
-    return optax.chain(optax.scale_by_factored_rms(epsilon=config["eps"] ** 2), optax.clip_by_block_rms(1.0))
+    return optax.chain(optax.scale_by_factored_rms(epsilon=config.eps**2), optax.clip_by_block_rms(1.0))
 
 
-def scale_by_muon(config: Any) -> optax.GradientTransformation:
+def scale_by_muon(config: OptimConfig) -> optax.GradientTransformation:
     """Builds Muon for the dense kernels of the blocks, and Adam for the rest, both with Nesterov's momentum.
 
     Muon's updates have the RMS of Adam's, so that both take the same learning rate.
@@ -40,10 +40,10 @@ def scale_by_muon(config: Any) -> optax.GradientTransformation:
         )
     descent = contrib.muon(
         1.0,
-        beta=config["momentum"],
-        eps=config["eps"],
-        adam_b1=config["b1"],
-        adam_b2=config["b2"],
+        beta=config.momentum,
+        eps=config.eps,
+        adam_b1=config.b1,
+        adam_b2=config.b2,
         muon_weight_dimension_numbers=_dense_kernels,
         consistent_rms=0.2,
     )
@@ -53,18 +53,18 @@ def scale_by_muon(config: Any) -> optax.GradientTransformation:
 # What makes the direction of a step from the `optim` part of the configuration: an optax transformation of
 # the clipped gradient, with the gradient's sign. Weight decay, learning rate and sign follow for all.
 OPTIMIZERS: dict[str, Make] = {
-    "adam": lambda c: optax.scale_by_adam(c["b1"], c["b2"], c["eps"]),
-    "adamw": lambda c: optax.scale_by_adam(c["b1"], c["b2"], c["eps"]),
-    "lion": lambda c: optax.scale_by_lion(c["b1"], c["b2"]),
+    "adam": lambda c: optax.scale_by_adam(c.b1, c.b2, c.eps),
+    "adamw": lambda c: optax.scale_by_adam(c.b1, c.b2, c.eps),
+    "lion": lambda c: optax.scale_by_lion(c.b1, c.b2),
     "adafactor": scale_by_adafactor,
-    "sgd": lambda c: optax.trace(c["momentum"]) if c["momentum"] else optax.identity(),
+    "sgd": lambda c: optax.trace(c.momentum) if c.momentum else optax.identity(),
     "muon": scale_by_muon,
 }
 BUILT_IN = tuple(OPTIMIZERS)
 
 
-def build_optimizer(config: Any) -> optax.GradientTransformation:
-    """Turns the `optim` part of the configuration (a ConfigDict or a dict) into an optax transformation.
+def build_optimizer(config: OptimConfig) -> optax.GradientTransformation:
+    """Turns the `optim` part of the configuration into an optax transformation.
 
         w = w - rate(n) (direction(clip(g)) + weight_decay w)      n: updates made before
 
@@ -75,13 +75,13 @@ def build_optimizer(config: Any) -> optax.GradientTransformation:
     Raises: ValueError for an unknown name or schedule, or a number out of range.
     """
     check("optim.", OPTIM, config)
-    name = config["name"]
+    name = config.name
     find_optimizer(name)
     return optax.chain(
-        optax.clip_by_global_norm(config["clip_norm"]) if config["clip_norm"] else optax.identity(),
+        optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity(),
         optax.chain(
             OPTIMIZERS[name](config),
-            optax.add_decayed_weights(config["weight_decay"] if name != "adam" else 0.0, _matrices),
+            optax.add_decayed_weights(config.weight_decay if name != "adam" else 0.0, _matrices),
             optax.scale_by_learning_rate(build_schedule(config)),
         ),
     )
@@ -100,7 +100,7 @@ def register_optimizer(name: str, make: Make) -> None:
 
     Args:
       make: returns the direction of a step from the `optim` part of the configuration, as
-        `lambda c: optax.scale_by_adam(c["b1"], c["b2"])`; see `build_optimizer` for what follows it.
+        `lambda c: optax.scale_by_adam(c.b1, c.b2)`; see `build_optimizer` for what follows it.
     Raises: ValueError for a name that an optimizer of this package has, and for something that is not a
       function.
     """
@@ -124,15 +124,15 @@ def _add_optimizer(name: str, make: Any) -> None:
     known[name] = make
 
 
-def build_schedule(config: Any) -> optax.Schedule:
+def build_schedule(config: OptimConfig) -> optax.Schedule:
     """Returns the learning rate as a function of the step."""
-    return schedule(config["schedule"], config["learning_rate"], warmup(config), config["steps"])
+    return schedule(config.schedule, config.learning_rate, warmup(config), config.steps)
 
 
-def warmup(config: Any) -> int:
+def warmup(config: OptimConfig) -> int:
     """Steps of the warm-up, a share of the schedule where one is given; it ends with the schedule."""
-    share = round(config["warmup_share"] * config["steps"])
-    return share if config["warmup_share"] else min(config["warmup_steps"], config["steps"])
+    share = round(config.warmup_share * config.steps)
+    return share if config.warmup_share else min(config.warmup_steps, config.steps)
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:

@@ -28,8 +28,8 @@ def finished(directory: Path) -> dict[str, Any] | None:
     saved = checkpoint_ids(directory)
     if not tests or not saved or saved[0].step != tests[-1]["step"] or not saved[0].validated:
         return None
-    line, settings = tests[-1], config_file.load(directory)
-    task, answers = data.task_of(settings.data), directory / "predictions.jsonl"
+    line, config = tests[-1], config_file.load(directory)
+    task, answers = data.task_of(config.data), directory / "predictions.jsonl"
     known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
     predictions = answers.read_bytes().count(b"\n") if answers.exists() else 0
     expected = line.get("examples", predictions)  # earlier versions did not say it
@@ -39,10 +39,10 @@ def finished(directory: Path) -> dict[str, Any] | None:
         _, _, name, state = init_from.restore_state(directory, on_device=False)
     except ValueError:  # none is sound: resuming the run reports it
         return None
-    patience = settings.train.patience
+    patience = config.train.patience
     stopped = bool(patience) and int(np.min(state.epochs_since_best)) >= patience
     stopped = stopped and config_file.extended_at(directory) != line["step"]
-    ended = line["step"] >= settings.optim.steps or stopped  # beyond them, where the data have become fewer
+    ended = line["step"] >= config.optim.steps or stopped  # beyond them, where the data have become fewer
     return line if name == saved[0] and ended else None
 
 

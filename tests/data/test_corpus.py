@@ -8,12 +8,13 @@ import pytest
 
 from fourier_attn import config, data
 from fourier_attn.data.corpus import read_corpora, split_of
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tables.files import letters
 
 
-def settings(corpora: tuple[str, ...], **changes: object) -> dict:
-    values = config.default("fourier", "pretraining").data.to_dict()
-    return values | {"corpora": corpora, "holdout": 0.1} | changes
+def settings(corpora: tuple[str, ...], **changes: object) -> DataConfig:
+    part = config.default("fourier", "pretraining").data
+    return config.with_values(part, {"corpora": corpora, "holdout": 0.1} | changes)
 
 
 @pytest.fixture
@@ -71,7 +72,8 @@ def test_examples_are_windows(texts: Path) -> None:
     (texts / "run").mkdir()
     every = data.load(chosen, directory=texts / "run")
     few = data.load(
-        chosen | {"train_examples": 9, "eval_examples": 2, "test_examples": 1}, directory=texts / "run"
+        config.with_values(chosen, {"train_examples": 9, "eval_examples": 2, "test_examples": 1}),
+        directory=texts / "run",
     )
     for name, count in (("train", 9), ("validation", 2), ("test", 1)):
         np.testing.assert_array_equal(getattr(few, name).rows, getattr(every, name).rows[:count])

@@ -8,11 +8,12 @@ from fourier_attn import config, data
 from fourier_attn.data import reading, tasks
 from fourier_attn.data.checks import check_task
 from fourier_attn.data.examples import Examples
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.sources import reviews
 
 
-def settings(data_dir: str, **changes: object) -> dict:
-    return config.default().data.to_dict() | {"dir": data_dir} | changes
+def settings(data_dir: str, **changes: object) -> DataConfig:
+    return config.with_values(config.default().data, {"dir": data_dir} | changes)
 
 
 @pytest.mark.slow

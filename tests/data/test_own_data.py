@@ -289,7 +289,7 @@ def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None
     for words in (there, (*there, f"--config.data.test={new}"), (*there, "--allow_drift=code")):
         code, out, err = said(*words)
         assert (code, out) == (2, "")
-    assert "choose of data" in err
+    assert "choose from data" in err
     _, _, err = said(*there)
     assert "was made with other data" in err
     assert err.endswith("or evaluate nevertheless with --allow_drift=data\n")

@@ -256,15 +256,16 @@ def test_a_feature_that_is_no_text_and_examples_without_labels(tmp_path: Path) -
             """Unused: `_split_generators` makes the examples."""
 
     NumberedSet(data_dir=str(tmp_path), file_format="array_record").download_and_prepare()
-    settings = config.default("fourier", "tfds").data.to_dict()
-    settings |= {"dataset": "numbered_set", "dir": str(tmp_path), "vocab": 200}
+    given = {"dataset": "numbered_set", "dir": str(tmp_path), "vocab": 200}
+    part = config.with_values(config.default("fourier", "tfds").data, given)
     with pytest.raises(
         ValueError, match=r"data.text=n: this feature .*, not a text; name one of text, plain"
     ):
-        data.load(settings | {"text": "n"}, directory=tmp_path)
+        data.load(config.with_values(part, {"text": "n"}), directory=tmp_path)
     (tmp_path / "run").mkdir()
-    assert data.load(settings | {"text": "plain"}, directory=tmp_path / "run").knobs["text"] == "plain"
-    splits = data.load(settings, directory=tmp_path)
+    named = config.with_values(part, {"text": "plain"})
+    assert data.load(named, directory=tmp_path / "run").knobs["text"] == "plain"
+    splits = data.load(part, directory=tmp_path)
     assert data.hidden(splits.test.labels)
     with pytest.raises(ValueError, match=r"data.train=test: 20 of 20 examples have no known label \(-1\)"):
-        data.load(settings | {"train": "test", "test": "train"}, directory=tmp_path)
+        data.load(config.with_values(part, {"train": "test", "test": "train"}), directory=tmp_path)

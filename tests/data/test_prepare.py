@@ -141,7 +141,7 @@ def real_imdb(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 def test_real_imdb_has_123_test_texts_in_train(real_imdb: str) -> None:
-    examples = reading.read(config.default("fourier", "imdb").data.to_dict() | {"dir": real_imdb})
+    examples = reading.read(config.with_values(config.default("fourier", "imdb").data, {"dir": real_imdb}))
     assert {name: len(split) for name, split in examples.items()} == {
         "train": 20_000,
         "validation": 5_000,
@@ -154,13 +154,13 @@ def test_real_imdb_has_123_test_texts_in_train(real_imdb: str) -> None:
 @pytest.mark.slow
 def test_real_pretraining_texts_do_not_repeat_a_test_text(real_imdb: str) -> None:
     """270 of the 50,000 unlabelled reviews do."""
-    settings = config.default("fourier", "pretraining").data.to_dict() | {"dir": real_imdb}
-    settings |= {"corpora": ("imdb_reviews:unsupervised",), "exclude": ("imdb_reviews:test",)}
+    part = config.default("fourier", "pretraining").data
+    part.dir, part.corpora, part.exclude = real_imdb, ("imdb_reviews:unsupervised",), ("imdb_reviews:test",)
     builder = tfds_builder("imdb_reviews", real_imdb)
     tested = {letters(text) for text in read_split(builder, "test").texts}
     unlabelled = [letters(text) for text in read_split(builder, "unsupervised").texts]
     assert sum(text in tested for text in unlabelled) == 270
-    splits = read_corpora(settings)
+    splits = read_corpora(part)
     kept = [letters(text) for split in splits.values() for text in split]
     assert len(kept) == len(set(kept)) == len(set(unlabelled) - tested)
     assert not set(kept) & tested

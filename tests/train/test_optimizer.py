@@ -17,10 +17,9 @@ from fourier_attn.train.rundir.metrics_log import read_lines
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 
-def settings(**changes: object) -> dict:
-    return (
-        config.default().optim.to_dict() | {"steps": 100, "warmup_steps": 10, "learning_rate": 1.0} | changes
-    )
+def settings(**changes: object) -> config.OptimConfig:
+    usual = {"steps": 100, "warmup_steps": 10, "learning_rate": 1.0}
+    return config.with_values(config.default().optim, usual | changes)
 
 
 @pytest.mark.parametrize(

@@ -8,25 +8,30 @@ from pathlib import Path
 
 import pytest
 
+from fourier_attn.config import default, with_values
 from fourier_attn.data.cache import FOLDER
 from fourier_attn.train.rundir import program_cache
 
 
+def folder(data: Path, *say: Callable[[str], None]) -> Path | None:
+    return program_cache.folder(with_values(default().data, {"dir": str(data)}), *say)
+
+
 def test_the_folder_is_the_same_next_time(tmp_path: Path) -> None:
-    place = program_cache.folder({"dir": str(tmp_path)})
-    assert place == program_cache.folder({"dir": str(tmp_path)})
+    place = folder(tmp_path)
+    assert place == folder(tmp_path)
     assert place.is_dir()
     assert place.stat().st_mode & 0o777 == 0o700
 
 
 def test_programs_that_came_with_data_are_not_looked_at(tmp_path: Path) -> None:
     """A copy of a data directory, as one that was unpacked, has another folder."""
-    ours = program_cache.folder({"dir": str(tmp_path)})
+    ours = folder(tmp_path)
     (ours / "program").write_bytes(b"")
     copied = tmp_path / "elsewhere"
     copied.mkdir()
     shutil.copytree(tmp_path / FOLDER, copied / FOLDER)
-    place = program_cache.folder({"dir": str(copied)})
+    place = folder(copied)
     assert place.name != ours.name
     assert not list(place.iterdir())
 
@@ -60,10 +65,10 @@ def test_a_folder_that_others_can_change_is_not_used(
     """Whoever can write to a folder above can put another one in the place of the private one."""
     data, said = tmp_path / "above" / "data", []
     data.mkdir(parents=True)
-    private = program_cache.folder({"dir": str(data)})
+    private = folder(data)
     folders = {"private": private, "kept": data / FOLDER, "data": data, "above": data.parent}
     change(folders[which])
-    place = program_cache.folder({"dir": str(data)}, said.append)
+    place = folder(data, said.append)
     if change is linked and which in ("data", "above"):
         assert place.name == private.name  # the data directory that is meant is where the link leads
         return
@@ -73,42 +78,42 @@ def test_a_folder_that_others_can_change_is_not_used(
     assert f"kept in {cache}, not in the data directory: " in line
     assert str(folders[which]) in line
     open_to_all(cache)
-    assert program_cache.folder({"dir": str(data)}, said.append) is None
+    assert folder(data, said.append) is None
     assert f"kept nowhere (other users can write to {cache})" in said[-1]
 
 
 def test_without_a_data_directory_nothing_is_kept(tmp_path: Path) -> None:
-    assert program_cache.folder({"dir": str(tmp_path / "none")}) is None
+    assert folder(tmp_path / "none") is None
     assert not (tmp_path / "none").exists()
 
 
 def test_the_oldest_programs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = program_cache.folder({"dir": str(tmp_path)})
+    place = folder(tmp_path)
     for i in range(6):
         (place / str(i)).write_bytes(zlib.compress(bytes(10)))
     size = len(zlib.compress(bytes(10)))
     monkeypatch.setattr(program_cache, "MOST", 6 * size - 1)
-    program_cache.folder({"dir": str(tmp_path)})
+    folder(tmp_path)
     assert len(list(place.iterdir())) == 2
 
 
 def test_a_folder_among_the_programs_stays(tmp_path: Path) -> None:
     """On GPUs JAX puts one there."""
-    place = program_cache.folder({"dir": str(tmp_path)})
+    place = folder(tmp_path)
     (place / "xla_gpu_per_fusion_autotune_cache_dir").mkdir()
     (place / "cut").write_bytes(b"x")
-    assert program_cache.folder({"dir": str(tmp_path)}) == place
+    assert folder(tmp_path) == place
     assert [path.name for path in place.iterdir()] == ["xla_gpu_per_fusion_autotune_cache_dir"]
 
 
 def test_a_program_that_is_not_whole_is_removed(tmp_path: Path) -> None:
     """JAX would complain at each start, compile it again, and not write it: a file of that name is there."""
-    place = program_cache.folder({"dir": str(tmp_path)})
+    place = folder(tmp_path)
     packed = zlib.compress(bytes(range(256)) * 40_000)
     (place / "whole-cache").write_bytes(packed)
     (place / "of-another-form-cache").write_bytes(b"\x28\xb5\x2f\xfd" + packed)
     (place / "cut-cache").write_bytes(packed[:-1])
     (place / "empty-cache").write_bytes(b"")
     (place / "changed-cache").write_bytes(packed[:20] + bytes(1) + packed[21:])
-    assert program_cache.folder({"dir": str(tmp_path)}) == place
+    assert folder(tmp_path) == place
     assert sorted(path.name for path in place.iterdir()) == ["of-another-form-cache", "whole-cache"]

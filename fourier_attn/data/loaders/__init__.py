@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders import images, pixels, pretraining, tables, texts
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tasks import TASKS
@@ -11,7 +11,7 @@ from fourier_attn.data.text import copy_tokenizer, tokenizer_file
 
 
 def load(
-    config: Any,
+    config: DataConfig,
     *,
     directory: Path,
     seed: int = 0,
@@ -32,7 +32,7 @@ def load(
     """
     if tokenizer and not tokenizer_file(directory).exists():
         copy_tokenizer(tokenizer, directory)
-    return _loader(config["task"])(config, directory, say, seed=seed, epochs=epochs)
+    return _loader(config.task)(config, directory, say, seed=seed, epochs=epochs)
 
 
 def _loader(name: str) -> Callable[..., Splits]:

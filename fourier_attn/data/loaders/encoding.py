@@ -8,6 +8,7 @@ from typing import Any
 from fourier_attn import paths
 from fourier_attn.data.batches import Batches, padded_lengths
 from fourier_attn.data.cache import CachedSplit, DataCache
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 from fourier_attn.data.tasks import Task
 from fourier_attn.data.text import (
@@ -23,7 +24,7 @@ from fourier_attn.data.text import (
 
 
 def run_tokenizer(
-    config: Any,
+    config: DataConfig,
     directory: Path,
     texts: Iterable[str],
     say: Callable[[str], None] = lambda line: None,
@@ -37,28 +38,28 @@ def run_tokenizer(
       cache: stores a tokenizer that was fitted.
     """
     if not tokenizer_file(directory).exists():
-        if names_file(config["tokenizer"]):
-            copy_tokenizer(paths.given(config["tokenizer"]), directory)
+        if names_file(config.tokenizer):
+            copy_tokenizer(paths.given(config.tokenizer), directory)
         else:
-            say(f"fitting the tokenizer {config['tokenizer']!r} ...")
-            chosen = islice(texts, config["fit_examples"] or None)
-            save_tokenizer(fit(config["tokenizer"], chosen, config["vocab"], say), directory)
+            say(f"fitting the tokenizer {config.tokenizer!r} ...")
+            chosen = islice(texts, config.fit_examples or None)
+            save_tokenizer(fit(config.tokenizer, chosen, config.vocab, say), directory)
             if cache:
                 cache.store_tokenizer(directory)
     return load_tokenizer(tokenizer_file(directory))
 
 
-def restore_tokenizer(cache: DataCache, config: Any, directory: Path) -> None:
+def restore_tokenizer(cache: DataCache, config: DataConfig, directory: Path) -> None:
     """Writes the cached tokenizer into a run's directory, if the run fits one and its directory has none."""
-    if config["tokenizer"] in KINDS:
+    if config.tokenizer in KINDS:
         cache.restore_tokenizer(directory)
 
 
 def token_batches(
-    config: Any, tokenizer: Any, parts: Mapping[str, CachedSplit], order: Mapping[str, int]
+    config: DataConfig, tokenizer: Any, parts: Mapping[str, CachedSplit], order: Mapping[str, int]
 ) -> dict[str, Batches]:
     """Returns the batches of each split; those of train in the order of `seed` for so many `epochs`."""
-    ids, lengths, size = special(tokenizer), padded_lengths(config), config["batch"]
+    ids, lengths, size = special(tokenizer), padded_lengths(config), config.batch
 
     def batches(part: CachedSplit, **order: int) -> Batches:
         return Batches(part.rows, part.labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep, **order)

@@ -8,23 +8,25 @@ from fourier_attn.data import reading
 from fourier_attn.data.augmentation import Augmentation
 from fourier_attn.data.examples import Pictures
 from fourier_attn.data.images import ImageBatches, statistics
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders.encoding import run_tokenizer
 from fourier_attn.data.splits import Origin, Splits
 from fourier_attn.data.tasks import task_of
 from fourier_attn.data.text import encode_questions, tokenizer_file
+from fourier_attn.knobs import with_values
 
 
-def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
+def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
     """Loads the images of a task, as `fourier_attn.data.load`."""
     pictures, knobs, notes = reading.read_images(config)
-    task = task_of(dict(config) | knobs)
+    task = task_of(with_values(config, knobs))
     train, test = pictures["train"], task.tests[0]
     augmentation = _augmentation(config, train)
     tokenizer = run_tokenizer(config, directory, train.questions.tolist(), say) if task.question else None
 
     def batches(part: Pictures, **more: Any) -> ImageBatches:
-        asked = encode_questions(tokenizer, part.questions.tolist(), config["length"]) if tokenizer else None
-        return ImageBatches(part.images, part.labels, batch=config["batch"], questions=asked, **more)
+        asked = encode_questions(tokenizer, part.questions.tolist(), config.length) if tokenizer else None
+        return ImageBatches(part.images, part.labels, batch=config.batch, questions=asked, **more)
 
     mean, deviation = statistics(train.images)
     model = {
@@ -48,23 +50,23 @@ def load(config: Any, directory: Path, say: Callable[[str], None], **order: int)
         tokenizer=tokenizer_file(directory) if tokenizer else None,
         knobs=knobs,
         notes=notes,
-        origins=_origins(config, pictures) if config["task"] == "image_files" else {},
+        origins=_origins(config, pictures) if config.task == "image_files" else {},
     )
 
 
-def _augmentation(config: Any, train: Pictures) -> Augmentation:
+def _augmentation(config: DataConfig, train: Pictures) -> Augmentation:
     rows, cols = train.images.shape[1:3]
-    if config["crop"] >= min(rows, cols):
+    if config.crop >= min(rows, cols):
         raise ValueError(
-            f"data.crop={config['crop']} would leave nothing of images of {rows} x {cols} pixels; "
+            f"data.crop={config.crop} would leave nothing of images of {rows} x {cols} pixels; "
             "make it smaller"
         )
-    return Augmentation(config["flip"], config["crop"], config["mix"])
+    return Augmentation(config.flip, config.crop, config.mix)
 
 
-def _origins(config: Any, pictures: dict[str, Pictures]) -> dict[str, list[Origin]]:
+def _origins(config: DataConfig, pictures: dict[str, Pictures]) -> dict[str, list[Origin]]:
     """Returns the file of each image that the user's own folders of validation and test have."""
-    folders = {split: Path(config[split] or config["train"]) for split in ("validation", "test")}
+    folders = {split: Path(config[split] or config.train) for split in ("validation", "test")}
     return {
         split: [Origin(str(folder / name), None) for name in pictures[split].ids]
         for split, folder in folders.items()

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fourier_attn.data import reading
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.images import grey
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders.encoding import model_knobs
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tasks import TASKS
@@ -14,18 +14,18 @@ from fourier_attn.data.tasks import TASKS
 GREY_VALUES = 256
 
 
-def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
+def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
     """Loads the pixels of a task, as `fourier_attn.data.load`; without a tokenizer."""
-    task, (pictures, _, _) = TASKS[config["task"]], reading.read_images(config)
+    task, (pictures, _, _) = TASKS[config.task], reading.read_images(config)
 
     def batches(split: str, **order: int) -> Batches:
         rows, labels = grey(pictures[split].images), pictures[split].labels
-        if rows.shape[1] != config["length"]:
+        if rows.shape[1] != config.length:
             raise ValueError(
-                f"data.length={config['length']} must be {rows.shape[1]}, the pixels of an image of task "
-                f"{config['task']!r}"
+                f"data.length={config.length} must be {rows.shape[1]}, the pixels of an image of task "
+                f"{config.task!r}"
             )
-        return Batches(list(rows), labels, buckets=rows.shape[1:], batch=config["batch"], **order)
+        return Batches(list(rows), labels, buckets=rows.shape[1:], batch=config.batch, **order)
 
     test = task.tests[0]
     return Splits(
@@ -34,6 +34,6 @@ def load(config: Any, directory: Path, say: Callable[[str], None], **order: int)
         test=batches(test),
         extra_evals={name: batches(name) for name in (*task.tests[1:], *task.held)},
         model=model_knobs(task, GREY_VALUES),
-        lengths=(config["length"],),
+        lengths=(config.length,),
         in_train=pictures[test].in_train,
     )

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fourier_attn.data.corpus import read_corpora
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders.encoding import model_knobs, run_tokenizer
 from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.splits import Splits
@@ -15,14 +15,14 @@ from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import ids_of, tokenizer_file
 
 
-def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
+def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
     """Loads documents as windows with masked tokens, as `fourier_attn.data.load`."""
     texts = read_corpora(config)
     tokenizer = run_tokenizer(config, directory, texts["train"], say)
 
     def batches(split: str, **order: int) -> MaskedBatches:
         documents = [np.asarray(row, np.int32) for row in ids_of(tokenizer, texts[split])[0]]
-        sizes = {"length": config["length"], "batch": config["batch"], "rate": config["mask_rate"]}
+        sizes = {"length": config.length, "batch": config.batch, "rate": config.mask_rate}
         return MaskedBatches(documents, tokenizer, **sizes, most=config[LIMITS[split]], **order)
 
     test = batches("test")
@@ -32,7 +32,7 @@ def load(config: Any, directory: Path, say: Callable[[str], None], **order: int)
         test=test,
         extra_evals={},
         model=model_knobs(TASKS["pretraining"], tokenizer.get_vocab_size()),
-        lengths=(config["length"],),
+        lengths=(config.length,),
         in_train=np.zeros(len(test.rows), bool),
         tokenizer=tokenizer_file(directory),
     )

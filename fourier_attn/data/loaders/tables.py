@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from fourier_attn.data import cache
 from fourier_attn.data.batches import padded_lengths
 from fourier_attn.data.cache import CachedSplit, CachedSplits, DataCache
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders.encoding import (
     cut_note,
     model_knobs,
@@ -18,23 +18,24 @@ from fourier_attn.data.splits import Origins, Splits
 from fourier_attn.data.tables import user_tables
 from fourier_attn.data.tasks import task_of
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
+from fourier_attn.knobs import with_values
 
 
-def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
+def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
     """Loads the tables `train`, `validation` and `test`, as `fourier_attn.data.load`."""
     columns, files = user_tables.columns_of(config)._asdict(), user_tables.fingerprints(config)
-    config = dict(config) | columns
+    config = with_values(config, columns)
     place = cache.of_tables(config, files)
     restore_tokenizer(place, config, directory)
     encoded = place.find(directory)
-    if encoded is None or not _has_classes(encoded, config["labels"]):
+    if encoded is None or not _has_classes(encoded, config.labels):
         encoded = _encoded(config, directory, place, say)
         if user_tables.fingerprints(config) != files:
-            raise ValueError(f"{config['train']}: a table has changed while it was read; start again")
+            raise ValueError(f"{config.train}: a table has changed while it was read; start again")
         place.store(directory, encoded)
     parts, facts = encoded
     knobs = columns | {"labels": tuple(facts["labels"])}
-    config |= knobs
+    config = with_values(config, knobs)
     tokenizer = load_tokenizer(tokenizer_file(directory))
     batches = token_batches(config, tokenizer, parts, order)
     return Splits(
@@ -49,7 +50,7 @@ def load(config: Any, directory: Path, say: Callable[[str], None], **order: int)
         knobs=knobs,
         notes=tuple(facts["notes"]),
         files=files,
-        origins={name: Origins(config[name] or config["train"], part.idx) for name, part in parts.items()},
+        origins={name: Origins(config[name] or config.train, part.idx) for name, part in parts.items()},
     )
 
 
@@ -58,17 +59,19 @@ def _has_classes(cached: CachedSplits, labels: Sequence[str]) -> bool:
     return list(labels) == cached.facts["labels"] if labels else not cached.facts["named"]
 
 
-def _encoded(config: Any, directory: Path, place: DataCache, say: Callable[[str], None]) -> CachedSplits:
+def _encoded(
+    config: DataConfig, directory: Path, place: DataCache, say: Callable[[str], None]
+) -> CachedSplits:
     """Returns the tables as token ids, with facts; also puts the tokenizer into the run's directory."""
     read = user_tables.read(config)
-    texts = read.texts("train", config["fit_examples"])
+    texts = read.texts("train", config.fit_examples)
     tokenizer = run_tokenizer(config, directory, texts, say, place)
     say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
-    rows = read.encode(tokenizer, config["length"])
+    rows = read.encode(tokenizer, config.length)
     parts = {
         name: CachedSplit(rows[name], part.labels, part.in_train, part.rows + 1)
         for name, part in read.parts.items()
     }
-    notes = [*read.notes, *cut_note(rows["train"], config["length"])]
-    facts = {"labels": [*read.labels], "named": bool(config["labels"]), "notes": notes}
+    notes = [*read.notes, *cut_note(rows["train"], config.length)]
+    facts = {"labels": [*read.labels], "named": bool(config.labels), "notes": notes}
     return CachedSplits(parts, facts)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from fourier_attn.data import cache, reading
 from fourier_attn.data.batches import padded_lengths
 from fourier_attn.data.cache import CachedSplit, CachedSplits
 from fourier_attn.data.examples import Examples
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders.encoding import (
     cut_note,
     model_knobs,
@@ -22,18 +22,19 @@ from fourier_attn.data.splits import Splits
 from fourier_attn.data.tables.columns import Columns
 from fourier_attn.data.tables.notes import describe_classes, describe_columns, unseen_classes
 from fourier_attn.data.text import load_tokenizer, tokenizer_file
+from fourier_attn.knobs import with_values
 
 
-def load(config: Any, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
+def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
     """Loads the texts of a task, as `fourier_attn.data.load`; a cached encoding is used if there is one."""
-    knobs = reading.tfds_knobs(config) if config["task"] == "tfds" else {}
-    config = dict(config) | knobs
+    knobs = reading.tfds_knobs(config) if config.task == "tfds" else {}
+    config = with_values(config, knobs)
     task, (parts, facts) = reading.split_names(config), _encoded(config, directory, say)
     tokenizer = load_tokenizer(tokenizer_file(directory))
     batches = token_batches(config, tokenizer, parts, order)
     validation, *other_validations = task.validations or ("validation",)
     test, *other_tests = task.tests
-    notes = _tfds_notes(config, parts["train"].labels) if config["task"] == "tfds" else []
+    notes = _tfds_notes(config, parts["train"].labels) if config.task == "tfds" else []
     return Splits(
         train=batches["train"],
         validation=batches[validation],
@@ -49,7 +50,7 @@ def load(config: Any, directory: Path, say: Callable[[str], None], **order: int)
     )
 
 
-def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> CachedSplits:
+def _encoded(config: DataConfig, directory: Path, say: Callable[[str], None]) -> CachedSplits:
     """Returns the splits as token ids, with notes; also puts the tokenizer into the run's directory."""
     place = cache.of_tfds(config)
     restore_tokenizer(place, config, directory)
@@ -61,11 +62,11 @@ def _encoded(config: Any, directory: Path, say: Callable[[str], None]) -> Cached
     say(f"encoding {sum(map(len, examples.values())):,} examples ...")
     parts = {
         name: CachedSplit(
-            encode_all(tokenizer, _rows(part), config["length"]), part.labels, part.in_train, part.idx
+            encode_all(tokenizer, _rows(part), config.length), part.labels, part.in_train, part.idx
         )
         for name, part in examples.items()
     }
-    encoded = CachedSplits(parts, {"notes": cut_note(parts["train"].rows, config["length"])})
+    encoded = CachedSplits(parts, {"notes": cut_note(parts["train"].rows, config.length)})
     place.store(directory, encoded)
     return encoded
 
@@ -74,9 +75,9 @@ def _rows(part: Examples) -> Iterable[tuple[str, ...]]:
     return zip(part.texts, part.text_pairs, strict=True) if part.text_pairs else zip(part.texts, strict=True)
 
 
-def _tfds_notes(config: Any, labels: np.ndarray) -> list[str]:
+def _tfds_notes(config: DataConfig, labels: np.ndarray) -> list[str]:
     """Returns which features of a TFDS data set were taken, and the classes with their counts in train."""
-    taken, names = Columns(config["text"], config["text_pair"], config["label"]), config["labels"]
+    taken, names = Columns(config.text, config.text_pair, config.label), config.labels
     notes = [describe_columns(taken, ())]
     if names:
         notes += [describe_classes(names, labels), *unseen_classes(names, labels)]

@@ -9,6 +9,7 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.data.examples import Pictures, hold_out
 from fourier_attn.data.image_reading import read_image
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.notes import describe_classes, duplicates, unlabelled, unseen_classes
@@ -31,21 +32,21 @@ ENDS = (
 )
 
 
-def read(config: Any) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
+def read(config: DataConfig) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
     """Returns the splits, the knob `labels`, and notes; a missing split is a share `holdout` of train.
 
     A test folder without folders of classes holds images of unknown classes.
 
     Raises: ValueError that names folder or file and the cure.
     """
-    root, notes = paths.given(config["train"]), []
-    names = tuple(config["labels"]) or classes(root)
-    if empty := [name for name in _folders(root) if name not in names and not config["labels"]]:
+    root, notes = paths.given(config.train), []
+    names = tuple(config.labels) or classes(root)
+    if empty := [name for name in _folders(root) if name not in names and not config.labels]:
         notes.append(f"folders without images are not used as classes: {', '.join(empty)[:200]}")
     parts = {}
     for split in LIMITS:
         if config[split]:
-            parts[split] = _images(paths.given(config[split]), names, config["image_size"], split)
+            parts[split] = _images(paths.given(config[split]), names, config.image_size, split)
             notes += _left_out(paths.given(config[split]), parts[split].ids)
     parts = hold_out(parts, tuple(LIMITS), config, ("images", "folders"))
     for split in ("validation", "test"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.examples import hold_out
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens, encode_all
 from fourier_attn.data.tables import rows
 from fourier_attn.data.tables.columns import LIMITS, Columns, check_columns, find_columns
@@ -56,7 +57,7 @@ class Tables:
         return encoded
 
 
-def read(config: Any) -> Tables:
+def read(config: DataConfig) -> Tables:
     """Reads the tables `train`, `validation` and `test`, all but their texts.
 
     A split without a file is a share `holdout` of train, drawn from `split_seed`.
@@ -64,7 +65,7 @@ def read(config: Any) -> Tables:
     Raises: ValueError that names file, line, value and cure for what cannot be used.
     """
     columns, all_columns = _columns(config)
-    parts, hashes, classes = {}, {}, tuple(config["labels"])
+    parts, hashes, classes = {}, {}, tuple(config.labels)
     notes = [describe_columns(columns, all_columns)]
     for split in SPLITS:
         if config[split]:
@@ -103,7 +104,7 @@ def _label_notes(labels: np.ndarray, columns: Columns, classes: tuple[str, ...])
     return notes
 
 
-def check_available(config: Any) -> None:
+def check_available(config: DataConfig) -> None:
     """Checks that the tables exist, and the columns of their first rows. Raises: ValueError."""
     columns = columns_of(config)
     for split in SPLITS[1:]:
@@ -112,21 +113,21 @@ def check_available(config: Any) -> None:
             check_columns(paths.given(config[split]), split, columns, top.values)
 
 
-def fingerprints(config: Any) -> dict[str, str]:
+def fingerprints(config: DataConfig) -> dict[str, str]:
     """Returns name and hash of the table of each split that has one."""
     return {split: rows.fingerprint(paths.given(config[split])) for split in SPLITS if config[split]}
 
 
-def columns_of(config: Any) -> Columns:
+def columns_of(config: DataConfig) -> Columns:
     """Returns the columns with text and label, of the table `train`. Raises: ValueError."""
     return _columns(config)[0]
 
 
-def _columns(config: Any) -> tuple[Columns, tuple[str, ...]]:
+def _columns(config: DataConfig) -> tuple[Columns, tuple[str, ...]]:
     """Returns the columns that are used, and all columns."""
-    if not config["train"]:
+    if not config.train:
         raise ValueError("data.train is empty; name a table of your own, --config.data.train=FILE.csv")
-    path = paths.given(config["train"])
+    path = paths.given(config.train)
     top = next(rows.read_rows(path), None)
     if top is None:
         raise ValueError(f"data.train={path} has no rows; write some, or name another file")

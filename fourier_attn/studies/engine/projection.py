@@ -70,7 +70,9 @@ class Case(NamedTuple):
         return {"joules": joules, "seconds": seconds, "speedup": times["speedup"]}
 
 
-def make_case(config: Any, job: Work, engine: Engine, taken: Mapping[str, Taken], options: Options) -> Case:
+def make_case(
+    config: Config, job: Work, engine: Engine, taken: Mapping[str, Taken], options: Options
+) -> Case:
     """Returns the configured network on an engine.
 
     Raises: ValueError if the engine has no plan for it.

@@ -26,7 +26,7 @@ from ml_collections import ConfigDict, config_flags
 from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.columns import aligned
-from fourier_attn.config import fit_grid, give_optional, tokens
+from fourier_attn.config import Config, fit_grid, give_optional, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies.engine import tornado
@@ -148,7 +148,7 @@ def energy_table(results: dict[str, dict[str, Any]], batch: int) -> str:
     return "\n".join(aligned(rows, right=True)) if rows else "no preset has an energy"
 
 
-def report(config: Any, options: Options, chosen: list[str]) -> dict[str, Any]:
+def report(config: Config, options: Options, chosen: list[str]) -> dict[str, Any]:
     """Measures, counts, projects, prints; returns all numbers, and sensitivities of the chosen engines."""
     fields = config.model.mixer.to_dict()
     b, t, d, depth = config.data.batch, tokens(config), config.model.d, layers(config)
@@ -230,7 +230,7 @@ def _engines(fields: dict[str, Any], chosen: list[str]) -> dict[str, Engine]:
 
 
 def _projected(
-    config: Any, job: Work, engine: Engine, measured: Measured, options: Options
+    config: Config, job: Work, engine: Engine, measured: Measured, options: Options
 ) -> dict[str, Any]:
     """Returns the projection of a batch on an engine, or the reason why it has none."""
     try:
@@ -302,7 +302,8 @@ def main() -> None:
     give_optional(flags.FLAGS["config"], command.optional)
     own = None if flags.FLAGS.components is None else paths.given(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
-    document = report(fit_grid(flags.FLAGS.config), options, flags.FLAGS.tornado)
+    config: Any = flags.FLAGS.config
+    document = report(fit_grid(config), options, flags.FLAGS.tornado)
     if flags.FLAGS.out:
         write(paths.given(flags.FLAGS.out), document)
 

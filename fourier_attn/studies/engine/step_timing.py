@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import model
+from fourier_attn.config import Config
 from fourier_attn.optics import components
 from fourier_attn.studies.engine.cpu_power import Power, cpu_power
 from fourier_attn.studies.engine.workload import Work, layers
@@ -52,19 +53,19 @@ class Measured(NamedTuple):
     power: Power | None
 
 
-def measure(config: Any, job: Work | None, budget_s: float, library: components.Library) -> Measured:
+def measure(config: Config, job: Work | None, budget_s: float, library: components.Library) -> Measured:
     """Seconds per step on the present device, for each mode, and its watts where that is the processor."""
-    settings = config.model.to_dict()
-    exact = settings["mixer"]
-    for name, mixer in model.mixers(settings).items():
+    part = config.model.to_dict()
+    exact = part["mixer"]
+    for name, mixer in model.mixers(part).items():
         mixer |= dict.fromkeys(model.engine_fields(name))
     networks = {"step": exact, "no_mixer": {"name": "identity"}}
     if job and job.explicit:
         networks["explicit"] = exact | dict(job.explicit)
     sides = {}
     for name, fields in networks.items():
-        layout = [fields["name"] if each == exact["name"] else each for each in settings["layout"]]
-        network = model.build(settings | {"mixer": fields, "layout": layout})
+        layout = [fields["name"] if each == exact["name"] else each for each in part["layout"]]
+        network = model.build(part | {"mixer": fields, "layout": layout})
         sides["inference", name], sides["training", name] = step_functions(config, network)
     if job:
         sides |= _parts(config, job)
@@ -89,7 +90,7 @@ def measure(config: Any, job: Work | None, budget_s: float, library: components.
     return Measured(taken, len(seconds["inference", "step"]), power)
 
 
-def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def step_functions(config: Config, network: model.Model) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Returns a step of inference and one of training, on random tokens or random images."""
     rng, b, example = np.random.default_rng(config.seed), config.data.batch, model.example(config.model)
     if config.model.inputs == "tokens":
@@ -121,7 +122,7 @@ def step_functions(config: Any, network: model.Model) -> tuple[Callable[[], Any]
     return partial(eval_step, params, batch), train
 
 
-def _parts(config: Any, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
+def _parts(config: Config, job: Work) -> dict[tuple[str, str], Callable[[], Any]]:
     """Returns the transform of all layers by itself, and the parts to subtract from it and to add."""
     parts = {
         "compute": (job.compute, job.arrays),

@@ -17,6 +17,7 @@ from absl import flags
 
 from fourier_attn import command, data, model, paths, provenance
 from fourier_attn.data.batches import Split
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.reading import read_images
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import prepared
@@ -102,11 +103,11 @@ def look(directory: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _asked(settings: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
+def _asked(config: DataConfig, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns a split's patches in question (n, t), and whether a question is about a colour (n,)."""
-    task = data.task_of(settings)
-    questions = read_images(settings)[0][split].questions
-    builder = prepared(task.dataset, settings.dir or None, task.builder)
+    task = data.task_of(config)
+    questions = read_images(config)[0][split].questions
+    builder = prepared(task.dataset, config.dir or None, task.builder)
     labels = read_pictures(builder, split, "patches").labels[: len(questions)]
     colour = np.array([question.startswith("what colour") for question in questions])
     return asked_patches(questions, labels), colour

@@ -10,6 +10,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from fourier_attn.config import TrainConfig
+
 AXES = ("seed", "data", "fsdp")
 SMALL = 4096  # numbers; arrays with fewer are not worth splitting
 
@@ -205,16 +207,16 @@ def here(seeds: int = 1) -> Placement:
     return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
 
 
-def place(settings: Any, batch: int) -> Placement:
+def place(config: TrainConfig, batch: int) -> Placement:
     """Returns the placement of a run on the available devices.
 
     Args:
-      settings: `config.train`.
+      config: the `train` part.
       batch: rows of a batch.
     Raises: ValueError as `sizes`; and where a process would have nothing to do.
     """
-    devices, rows = jax.devices(), batch // settings.accumulate
-    mesh = sizes(settings.mesh, settings.seeds, rows, len(devices))
+    devices, rows = jax.devices(), batch // config.accumulate
+    mesh = sizes(config.mesh, config.seeds, rows, len(devices))
     used = math.prod(mesh.values())
     if used < len(devices) and jax.process_count() > 1:
         raise ValueError(
@@ -222,4 +224,4 @@ def place(settings: Any, batch: int) -> Placement:
             f"{jax.process_count()} processes; change data.batch"
         )
     shape = tuple(mesh[axis] for axis in AXES)
-    return Placement(Mesh(np.array(devices[:used]).reshape(shape), AXES), settings.seeds)
+    return Placement(Mesh(np.array(devices[:used]).reshape(shape), AXES), config.seeds)

@@ -12,16 +12,16 @@ import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fourier_attn import paths, provenance
 from fourier_attn.data import cache as kept
+from fourier_attn.data.knobs import DataConfig
 
 MOST = 2**30  # bytes; the oldest half is removed where there are more
 ZSTD = b"\x28\xb5\x2f\xfd"  # what such a file begins with
 
 
-def folder(config: Any, say: Callable[[str], None] = lambda line: None) -> Path | None:
+def folder(config: DataConfig, say: Callable[[str], None] = lambda line: None) -> Path | None:
     """Returns where programs are kept, by the `data` part of the configuration; None if nowhere is safe.
 
     Args:
