@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from fourier_attn import atomic, paths, provenance, style
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.layers.introspection import Inside, attention_maps, inspect
-from fourier_attn.model import ModelConfig, grid
+from fourier_attn.model import Fields, grid
 from fourier_attn.ops.patches import fold
 from fourier_attn.train.step import model_inputs
 
@@ -110,7 +110,7 @@ def _over_image(
     return pictures, maps.reshape(-1, rows, columns)
 
 
-def lit(pixels: np.ndarray, weights: np.ndarray, config: ModelConfig) -> list[np.ndarray]:
+def lit(pixels: np.ndarray, weights: np.ndarray, config: Fields) -> list[np.ndarray]:
     """Returns the image in colour, and the same with brightness by the weights of its patches.
 
     Black is 0, or the least weight if some are negative.
@@ -120,9 +120,9 @@ def lit(pixels: np.ndarray, weights: np.ndarray, config: ModelConfig) -> list[np
       weights: weight of each patch, row by row.
       config: the shape of patches, see `fourier_attn.ops.patches.fold`.
     """
-    k = config.patch
+    k = config["patch"]
     patches = jnp.broadcast_to(jnp.asarray(weights)[:, None, None, None], (len(weights), k, k, 1))
-    light = np.asarray(fold(patches, pixels.shape, k, config.stride, config.pad_image))
+    light = np.asarray(fold(patches, pixels.shape, k, config["stride"], config["pad_image"]))
     coloured = pixels if pixels.shape[2] == 3 else pixels.repeat(3, axis=2)
     least = min(float(light.min()), 0.0)
     span = float(light.max()) - least or 1.0
