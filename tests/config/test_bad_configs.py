@@ -162,11 +162,11 @@ FILES = {
 }
 
 
-# mixer -> file in configs
+# mixer -> what --config has
 MIXER_FILES = {
-    "fourier": "fnet",
-    **{name: name for name in model.MIXERS if (ROOT / "configs" / f"{name}.py").exists()},
-}
+    name: f"{name}.py" if (ROOT / "configs" / f"{name}.py").exists() else f"mixer.py:{name}"
+    for name in model.MIXERS
+} | {"fourier": "fnet.py"}
 
 
 def wrong_knobs() -> Iterator[list[str]]:
@@ -184,13 +184,13 @@ def wrong_knobs() -> Iterator[list[str]]:
 def wrong_mixers() -> Iterator[list[str]]:
     """Each field of each mixer with each wrong value; and each mixer with what no memory holds."""
     for mixer, file in MIXER_FILES.items():
-        yield [f"--config=configs/{file}.py", "--config.model.mixer.bogus=1"]
+        yield [f"--config=configs/{file}", "--config.model.mixer.bogus=1"]
         for knob, value in BOMBS:
-            yield [f"--config=configs/{file}.py", f"--config.{knob}={value}"]
+            yield [f"--config=configs/{file}", f"--config.{knob}={value}"]
         for field in options(model.find_mixer(mixer)):
             kind = tuple if field.default is None else type(field.default)
             for value in () if field.name in model.engine_fields(mixer) else WRONG[kind]:
-                yield [f"--config=configs/{file}.py", f"--config.model.mixer.{field.name}={value}"]
+                yield [f"--config=configs/{file}", f"--config.model.mixer.{field.name}={value}"]
 
 
 def wrong_engines() -> Iterator[list[str]]:

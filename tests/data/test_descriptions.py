@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from fourier_attn import config
 from fourier_attn.data import corpus, descriptions, prepare, reading, tfds
+from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.sources import reviews
 
 TEXT = {"pythonClassName": "tensorflow_datasets.core.features.text_feature.Text", "text": {}}
@@ -71,9 +73,16 @@ def test_a_description_that_names_code_is_refused(
     assert not imported.exists()
 
 
+def of_x(root: str) -> DataConfig:
+    """Returns the configuration of the data set x."""
+    data = config.default(task="tfds").data
+    data.dataset, data.dir = "x", root
+    return data
+
+
 DOORS = {
-    "check_available": lambda root: reading.check_available({"task": "tfds", "dataset": "x", "dir": root}),
-    "columns": lambda root: reading.tfds_knobs({"dataset": "x", "dir": root}),
+    "check_available": lambda root: reading.check_available(of_x(root)),
+    "columns": lambda root: reading.tfds_knobs(of_x(root)),
     "camel case": lambda root: tfds.tfds_builder("X", root),
     "corpus": lambda root: corpus.dataset_of("x:train", root),
     "exclude": lambda root: corpus.dataset_of("x", root),

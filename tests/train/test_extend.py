@@ -9,6 +9,7 @@ import pytest
 from conftest import assert_same_run, final_state, numbers, run_here
 
 from fourier_attn import config, main, train
+from fourier_attn.knobs import with_values
 from fourier_attn.train import loop
 from fourier_attn.train.extend import extend
 from fourier_attn.train.optimizer import build_schedule
@@ -41,7 +42,7 @@ def test_the_rate_is_that_of_the_longer_schedule(toy: config.Config, tmp_path: P
     assert "from 2 to 4 epochs" in said
     lines = read_lines(tmp_path)
     rates = {line["step"]: line["learning_rate"] for line in lines if line["split"] == "train"}
-    short, long = (build_schedule(dict(toy.optim) | {"steps": n}) for n in (12, 24))
+    short, long = (build_schedule(with_values(toy.optim, {"steps": n})) for n in (12, 24))
     for step, rate in rates.items():
         np.testing.assert_allclose(rate, (short if step <= 12 else long)(step - 1), rtol=1e-6)
     assert numbers(tmp_path)[: len(before) - 1] == before[:-1]  # but for the test set, which is read anew

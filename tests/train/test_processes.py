@@ -224,7 +224,7 @@ def test_the_others_end_with_the_same_exit_code(code: int, monkeypatch: pytest.M
     [(message, found)] = ended
     assert found == code
     assert message.startswith("process 1 has ended (epochs=-1 is wrong)")
-    assert ("the run can go on" in message) == (code == 1)
+    assert ("to resume the run" in message) == (code == 1)
     assert table.values["alive/0"].startswith(f"left: {code} process 1 has ended")  # which a third would see
 
 
