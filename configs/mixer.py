@@ -1,6 +1,8 @@
 """A mixer as its layer's defaults have it, in the default network of a task: `configs/mixer.py:NAME-TASK`.
 
-Without a task it is trained on the synthetic reviews. Tasks of images are fashion_mnist, mnist and cifar10.
+NAME is any mixer, also fourier, attention, circular or lambda: two such networks differ in it alone. Without
+a task it is trained on the synthetic reviews. Tasks of images are fashion_mnist, mnist and cifar10. Mixers
+with no other configuration file:
 
     identity        no mixing, feed-forward layers only: the control that must fail where mixing is necessary
     linear          two learned matrices, over tokens and features: the "Linear" control of the FNet paper
@@ -16,9 +18,9 @@ Without a task it is trained on the synthetic reviews. Tasks of images are fashi
 
 `python -m fourier_attn.main --config=configs/mixer.py:linear`, or `configs/mixer.py:global_filter-cifar10`.
 
-What they reach: the tables of docs/mixers.md and docs/images.md, from results/. On IMDb not yet run. On mnist
-not yet run. The accuracies of token_conv on images are from an earlier initial value; from today's it is not
-yet run.
+What they reach: the tables of docs/mixers.md and docs/images.md, from results/. On IMDb not yet run.
+(The small networks of `configs/imdb_small.py` were.) On mnist not yet run. The accuracies of token_conv on
+images are from an earlier initial value; from today's it is not yet run.
 """
 
 from fourier_attn.config import Config, default

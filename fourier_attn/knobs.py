@@ -21,7 +21,7 @@ P = TypeVar("P", bound="Part")
 
 
 class Knob(NamedTuple):
-    """One knob.
+    """Describes an option of the configuration.
 
     Args:
       default: its value, whose type is the knob's.
@@ -76,15 +76,15 @@ def knobs_of(part: type) -> dict[str, Knob]:
     return {name: value for name, value in vars(part).items() if isinstance(value, Knob)}
 
 
-def at_least(least: int, otherwise: str = "", most: int = LARGEST) -> Callable[[Any], str | None]:
-    """Whole numbers from `least` to `most`. The text says what 0 means."""
+def at_least(least: int, zero: str = "", most: int = LARGEST) -> Callable[[Any], str | None]:
+    """Accepts whole numbers from `least` to `most`; `zero` says what 0 means."""
 
     def wrong(value: Any) -> str | None:
         if value > most:
             return f"must be at most {most}"
         if value >= least:
             return None
-        return f"must not be negative; 0 means {otherwise}" if otherwise else f"must be at least {least}"
+        return f"must not be negative; 0 means {zero}" if zero else f"must be at least {least}"
 
     return wrong
 

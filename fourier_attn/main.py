@@ -56,7 +56,7 @@ def define_flags() -> None:
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
     flags.DEFINE_boolean(
-        "allow_code", False, "run the files again that have registered a run's own mixer or task"
+        "allow_code", False, "run the Python files that registered a run's own mixer, task or optimizer"
     )
     flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
     flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")

@@ -93,7 +93,7 @@ class ModelConfig(Part, Protocol):
     depth: int = knob(6, "blocks", at_least(1, most=1_000))
     d: int = knob(128, "model width", at_least(1))
     emb: int = knob(
-        0, "width of the tables, normalised and projected to d (BERT, FNet); 0: d", at_least(0, "none")
+        0, "width of the tables, normalised and projected to d (BERT, FNet); 0: d", at_least(0, "d")
     )
     mlp: int = knob(512, "hidden width of the MLP", at_least(1))
     activation: str = knob(
@@ -118,7 +118,7 @@ class ModelConfig(Part, Protocol):
     )
     initializer: str = knob(
         "fan_in",
-        'of tables and dense layers: "fan_in", or "torch", see `layers.initial`; mixers have their own',
+        'of tables and dense layers: "fan_in", or "torch", see `layers.initializers`; mixers have their own',
         one_of(*INITIALIZERS),
     )
     head: str = knob("classes", "a run sets its task's", one_of(*HEADS))

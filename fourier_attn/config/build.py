@@ -60,7 +60,7 @@ def default(
 
 
 def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> Config:
-    """The configuration with the task's defaults and a recipe; of its own it keeps what makes its mixers.
+    """Returns the task's defaults with a recipe, and the mixers, their fields and the layout of `config`.
 
     So mixers of several configuration files can be compared: nothing else differs.
 

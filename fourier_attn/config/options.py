@@ -45,7 +45,7 @@ class OptimConfig(Part, Protocol):
         one_of("cosine", "linear", "constant"),
     )
     warmup_steps: int = knob(100, "linear, to the peak; 0: none", at_least(0, "none"))
-    warmup_share: float = knob(0.0, "of the whole schedule, in place of `warmup_steps`; 0: those", rate)
+    warmup_share: float = knob(0.0, "share of the schedule; 0: `warmup_steps` counts", rate)
     steps: int = knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1))
     weight_decay: float = knob(
         0.01, 'times the rate, of matrices only; "adam" has none', at_most(1e3, not_negative)
@@ -58,13 +58,13 @@ class OptimConfig(Part, Protocol):
     )
     b2: float = knob(
         0.999,
-        'decay of the mean of its square (Adam); "lion": of the mean of the gradient, usually 0.99',
+        'decay of the mean of the squared gradient (Adam); "lion": of the mean of the gradient, usually 0.99',
         between(0.0, 0.99999),
     )
     eps: float = knob(
         1e-8,
-        'added to the root of that (Adam); "adafactor": its square, to that of the gradient; "muon": to the '
-        "norm of a matrix",
+        'added to the root of the mean squared gradient (Adam); "adafactor": eps^2 is added to the squared '
+        'gradient; "muon": to the norm of a matrix',
         between(1e-15, 1.0),
     )
     momentum: float = knob(

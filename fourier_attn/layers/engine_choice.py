@@ -46,8 +46,8 @@ class OnEngine(nn.Module, kw_only=True):
         """Returns the engine of training or of evaluation, and a key of the stream "noise" if it draws any.
 
         Noise is physics and not dropout: it is on in evaluation too, where the steps pass a fixed key. Where
-        an engine has calibrated ranges, their full scales are parameters of the layer: 0 until they are
-        calibrated, which gives no number, and without a derivative.
+        an engine has calibrated ranges, their full scales are parameters of the layer, with no gradient.
+        Before calibration they are 0, and the output is NaN.
 
         Raises: ValueError for a plan that does not exist, or parameters without those that the engine asks
           for.

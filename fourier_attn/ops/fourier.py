@@ -220,7 +220,7 @@ _grid_mix.defvjp(  # self-adjoint, too
 def fourier_mix_grid(
     x: Float[Array, "*b t d"], grid: tuple[int, ...], *, features: bool = True
 ) -> Float[Array, "*b t d"]:
-    """The same for an image of tokens, row by row: the transform runs over rows, columns and features.
+    """Real part of the Fourier transform of an image of tokens over rows, columns and features.
 
         y[i, j, f] = Re sum_{m, n, g} x[m, n, g] exp(-2 pi sqrt(-1) (i m / rows + j n / cols + f g / d))
 

@@ -141,7 +141,7 @@ class Run:
     train_step: Callable[..., State]
     eval_step: Callable[..., Any]
     checkpoints: Checkpoints
-    keys: jax.Array  # of dropout
+    keys: jax.Array  # of dropout and of an engine's noise
     state: State
     step: int
     validated: bool  # whether all validations up to this step are part of the state

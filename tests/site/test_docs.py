@@ -228,6 +228,7 @@ def test_the_example_passes_its_tests_and_those_of_all_mixers(extended: Path) ->
         *(
             "tests/test_decay.py",
             "tests/layers/test_model.py",
+            "tests/ops/test_arguments.py",
             "tests/optics/test_optics_presets.py",
         ),
     )
