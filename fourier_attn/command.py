@@ -100,7 +100,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def _reader_left() -> bool:
-    """Whether nobody reads what is printed any more, as behind `| head`; nothing more is printed then."""
+    """Returns whether nobody reads the output any more, as after `| head`; then stops printing."""
     try:
         sys.stdout.flush()
         return False
@@ -110,7 +110,7 @@ def _reader_left() -> bool:
 
 
 def _quiet(*details: object) -> None:
-    """Instead of a traceback."""
+    """Prints nothing; replaces the function that prints a traceback."""
 
 
 def _leave(signum: int, frame: object) -> None:
@@ -120,7 +120,7 @@ def _leave(signum: int, frame: object) -> None:
 
 
 def _parse() -> list[str]:
-    """What is left of the command line. A configuration file is run here, and may fail in any way.
+    """Returns the remaining words of the command line. Runs a configuration file, which may fail in any way.
 
     Raises: SystemExit after an answer to --help; ValueError or flags.Error.
     """
@@ -193,7 +193,7 @@ def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def no_knob(error: Exception, words: Sequence[str]) -> str:
-    """What to say where `words` set a knob that the configuration lacks; "" for another error."""
+    """Returns the message for `words` that set an option which does not exist; "" for another error."""
     text = str(error)
     lacks = re.search(r"[\w.]+", text.rpartition("lookup: ")[2])
     for word in words if isinstance(error, AttributeError | KeyError) else ():
@@ -206,14 +206,14 @@ def no_knob(error: Exception, words: Sequence[str]) -> str:
 
 
 def configs() -> Path:
-    """The folder with the configurations: in the package where it is installed, else beside it."""
+    """Returns the folder of the configurations: in the package if it is installed, else next to it."""
     package = Path(__file__).resolve().parent
     inside = package / "configs"
     return inside if inside.is_dir() else package.parent / "configs"
 
 
 def with_paths(words: Sequence[str]) -> list[str]:
-    """A command line in which a configuration that is given by its name, --config=fnet:imdb, is a path."""
+    """Returns the command line with --config=fnet:imdb replaced by the path of that file."""
     result, before = [], ""
     for word in words:
         option, equals, value = word.partition("=")
@@ -256,7 +256,7 @@ def _path(config: str) -> str:
     Raises: ValueError for a file of the package that has another name today.
     """
     name, colon, argument = config.partition(":")
-    if (now := moved(config)) != config and not Path(name).exists():
+    if (now := moved(config)) != config and not Path(name).is_file():
         raise ValueError(f"--config={config} has moved; give --config={now}")
     if not name.isidentifier() or not (configs() / f"{name}.py").is_file():
         return config

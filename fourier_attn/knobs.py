@@ -147,7 +147,7 @@ def texts(value: Any) -> str | None:
 
 
 def unusable(value: Any) -> str | None:
-    """What no field of a mixer takes: numbers that are not finite or too large, sizes that are not whole."""
+    """Says why no field of a mixer takes a value: a number that is not finite or too large; else None."""
     if isinstance(value, float) and not math.isfinite(value):
         return "must be a finite number"
     if isinstance(value, int) and abs(value) > LARGEST:

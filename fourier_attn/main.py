@@ -105,7 +105,7 @@ def check_modes() -> None:
         if flags.FLAGS[name].present and flags.FLAGS.mode == "predict" and alone:
             raise ValueError(f"--{name} needs {' or '.join(f'--{other}=FILE' for other in needed)}")
     if flags.FLAGS.output in ("", "-") and flags.FLAGS.input is None:
-        raise ValueError(f"--output={flags.FLAGS.output} is no name for the files of a picture; give one")
+        raise ValueError(f"--output={flags.FLAGS.output} cannot name the files of a picture; give a name")
 
 
 def predict_file(directory: Path, devices: Mapping[str, str]) -> None:

@@ -54,7 +54,7 @@ axes. Grey curves are the other models of the figure, dashed ones training. In t
 panel has the score of each seed (red) and the mean's 95 % interval, which a single seed does not have,
 with an arrow if it extends beyond the axis; in the other panels models are numbered. Core-hours are those of
 the fastest seed, since other work on the machine slows a training down; with more seeds the fastest one
-is faster. A core-hour is 3,600 seconds on one core. It is unknown if processes of all seeds were killed.
+is faster. A core-hour is 3,600 seconds on one core. If processes of all seeds were killed, it is unknown.
 Peak memory is the mean over seeds of the largest memory of a process.
 """
 # mixer -> from when on it has another initial value, and what it had before

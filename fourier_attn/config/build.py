@@ -133,7 +133,9 @@ class Parts(ConfigDict):
 
     def _point(self, name: str) -> None:
         if name in PLACES and name not in self:
-            raise AttributeError(f"an engine's {name} stands in a group: it is {PLACES[name]}.{name}")
+            raise AttributeError(
+                f"an engine's {name} is part of its {PLACES[name]}: give {PLACES[name]}.{name}"
+            )
 
 
 def set_engine(fields: Any, mixer: str, engine: Engine, name: str | None = None) -> None:
@@ -191,7 +193,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
                         fields[name] = read_engine(written[mixer][name])
         _overwrite(config, values, "")
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is no configuration ({type(error).__name__}: {error})") from error
+        raise ValueError(f"it is not a valid configuration ({type(error).__name__}: {error})") from error
     return config
 
 
@@ -214,7 +216,7 @@ def check(config: Config) -> None:
     """
     for part in PARTS:
         if part not in config or not isinstance(config[part], Mapping | ConfigDict):
-            raise ValueError(f"{part} is no part with knobs; start from config.default()")
+            raise ValueError(f"{part} is not a part with options; start from config.default()")
     check_knobs("", RUN, config)
     data.check(config.data)
     for part in ("optim", "train"):

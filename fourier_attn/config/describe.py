@@ -44,7 +44,7 @@ def _line(name: str, value: Any, text: str) -> Iterator[str]:
 
 
 def arguments(doc: str) -> dict[str, str]:
-    """What a docstring says under "Args:" about each of its arguments."""
+    """Returns what a docstring says under "Args:" about each argument."""
     section = re.search(r"^ *Args:(.*?)(?=^ *[A-Z][a-z]+:|\Z)", doc, flags=re.M | re.S)
     entries = re.findall(
         r"^ {6}(\w[\w, ]*): (.*?)(?=^ {6}\w|\Z)", section[1] if section else "", flags=re.M | re.S

@@ -44,7 +44,7 @@ def fit_grid(config: Config) -> Config:
 
 
 def tokens(config: Config) -> int:
-    """Of an example: its patches and class token, or those of the longest text that there may be."""
+    """Returns the tokens of an example: patches and class token of an image, or of the longest text."""
     grid = model.grid(config.model)
     return math.prod(grid) + config.model.class_token if grid else config.data.length
 

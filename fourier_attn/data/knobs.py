@@ -69,7 +69,6 @@ class DataConfig(Part, Protocol):
     mask_rate: float = knob(0.15, "share of tokens that a masked language model has to find", share)
 
 
-# those of custom data, which say what they are
-
 KNOBS = knobs_of(DataConfig)
+# Options of custom data, which say what they are.
 OWN_KNOBS = ("train", "validation", "test", "text", "text_pair", "label", "labels", "dataset")

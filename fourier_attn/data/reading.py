@@ -33,15 +33,16 @@ def read(config: DataConfig) -> dict[str, Examples]:
     builder = prepared(task.dataset, config.dir or None, task.builder)
 
     def split_of(role: str) -> Examples:
-        examples = read_split(builder, _name(config, role), task.texts, config.label or "label")
-        if role not in task.tests:
-            _check_labels(config, role, examples)
-        return examples
+        return read_split(builder, _name(config, role), task.texts, config.label or "label")
 
     train = split_of("train")
+    _check_labels(config, "train", train)
     tests = {split: split_of(split).seen_in(train) for split in task.tests}
     validations = {split: split_of(split) for split in task.validations}
-    return _chosen({"train": train, **tests, **validations}, task, config)
+    parts = _chosen({"train": train, **tests, **validations}, task, config)
+    for split in validations:
+        _check_labels(config, split, parts[split])
+    return parts
 
 
 def _chosen(parts: Mapping[str, Part], task: Task, config: DataConfig) -> dict[str, Part]:

@@ -210,9 +210,10 @@ def _checked(value: Any, like: Any, where: str, most: int, unused: set[str]) -> 
     Raises: ValueError.
     """
     if isinstance(like, dict):
-        if not isinstance(value, dict) or value.keys() != like.keys():
-            differing = sorted(map(str, set(value if isinstance(value, dict) else ()) ^ set(like)))
-            raise ValueError(f"in its configuration {where} has other keys: {', '.join(differing[:5])}")
+        unknown = sorted(map(str, value.keys() - like.keys())) if isinstance(value, dict) else [repr(value)]
+        if unknown:
+            raise ValueError(f"in its configuration {where} has unknown keys: {', '.join(unknown[:5])}")
+        value = like | value  # an option that is newer than the file has its default
         return {key: _checked(value[key], like[key], f"{where}.{key}", most, unused) for key in like}
     value = tuple(value) if isinstance(value, list) else value
     simple = value if isinstance(value, tuple) else (value,)

@@ -249,9 +249,9 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "model has other keys: colour": lambda c: c.update(colour=1),
-    "model has other keys: depth": lambda c: c.pop("depth"),
-    "model.mixer has other keys: taps": lambda c: c["mixer"].update(taps=3),
+    "model has unknown keys: colour": lambda c: c.update(colour=1),
+    "its parameters are not those": lambda c: c.pop("depth"),
+    "model.mixer has unknown keys: taps": lambda c: c["mixer"].update(taps=3),
     "model.depth=2.0 is not of the kind of": lambda c: c.update(depth=2.0),
     "model.depth=True is not of the kind of": lambda c: c.update(depth=True),
     "model.d=None is not of the kind of": lambda c: c.update(d=None),
@@ -272,7 +272,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "block_1/mixer/key is one too many": lambda c: c.update(depth=1),
     "cannot be read (KeyError": lambda c: c.clear(),
     "cannot be read": lambda c: c["mixer"].update(name=3),
-    "model.mixer has other keys: boundary": lambda c: c["mixer"].update(name="lambda"),
+    "model.mixer has unknown keys: boundary": lambda c: c["mixer"].update(name="lambda"),
 }
 
 
@@ -314,6 +314,14 @@ def test_configurations_are_checked(message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{path}: ") as caught:
         pretrained.load(carried(path, json.dumps(values)))
     assert message in str(caught.value)
+
+
+def test_an_option_that_a_file_lacks_has_its_default(tmp_path: Path) -> None:
+    """As in a file that is older than the option."""
+    values = json.loads(architecture.to_text(circular()))
+    del values["norm_eps"], values["mixer"]["boundary"], values["others"]
+    model, _ = pretrained.load(carried(tmp_path / "x.safetensors", json.dumps(values)))
+    assert model.to_dict() == circular().to_dict()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Runs of earlier versions are read, evaluated and resumed."""
 
+import copy
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ from conftest import final_state
 
 from fourier_attn import config, train
 from fourier_attn.inference import predictor
+from fourier_attn.model import MIXERS
 from fourier_attn.train import init_from
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
 from fourier_attn.train.step import EarlierState
@@ -45,3 +47,20 @@ def test_engines_of_any_mixer_are_read() -> None:
     assert (tuple(read.eval_engine.shape), read.eval_engine.receiver.adc_bits) == ((4, 4), 6)
     del values["model"]["others"]
     assert config.from_dict(values).model.others.to_dict() == {}
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_a_missing_option_has_its_default(mixer: str) -> None:
+    """As in the file of a run that is older than the option."""
+    written = config.default(mixer).to_dict()
+    parts = {
+        "": written,
+        **{part: written[part] for part in config.PARTS},
+        "mixer": written["model"]["mixer"],
+    }
+    for part, values in parts.items():
+        for name in values.keys() - {"name", "task", "mixer", *config.PARTS}:
+            lacking = copy.deepcopy(written)
+            target = lacking["model"]["mixer"] if part == "mixer" else lacking[part] if part else lacking
+            del target[name]
+            assert config.from_dict(lacking).to_dict() == written, (part, name)

@@ -166,7 +166,7 @@ def test_an_answer_with_its_map_as_a_picture(
     assert (code, out, Path(shapes_picture).read_bytes()) == (2, plain, before)
     assert "would be written over the image; choose another name" in error
     code, out, error = run_here(main, *words, "--output=-")
-    assert (code, out, "is no name for the files of a picture" in error) == (2, "", True)
+    assert (code, out, "cannot name the files of a picture" in error) == (2, "", True)
 
 
 @pytest.mark.parametrize(

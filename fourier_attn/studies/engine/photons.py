@@ -6,9 +6,8 @@ A trained network is evaluated on its test split (validation, where labels of te
 engine whose laser gives a pixel of value 1 this many photo-electrons in a pass (--photons), on --devices
 devices. Electronic noise is off, so that few photons only bring shot noise; --electronics keeps it on. The
 engine is --engine=PRESET, or else the run's own, or else the other run's, or else chip_11x11.
-`--against=OTHER`
-compares a second run with the first: one trained exactly with one that was trained, or fine-tuned, through an
-engine with little light.
+--against=OTHER compares a second run with the first: one trained exactly with one that was trained, or
+fine-tuned, through an engine with little light.
 
 Writes NAME.json, a row for each evaluation, and NAME.png with 95 % bands of the mean over devices, into the
 run's directory, for --out=NAME.
