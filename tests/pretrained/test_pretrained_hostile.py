@@ -319,7 +319,7 @@ def test_configurations_are_checked(message: str, tmp_path: Path) -> None:
 def test_an_option_that_a_file_lacks_has_its_default(tmp_path: Path) -> None:
     """As in a file that is older than the option."""
     values = json.loads(architecture.to_text(circular()))
-    del values["norm_eps"], values["mixer"]["boundary"], values["others"]
+    del values["norm_eps"], values["mixer"]["boundary"]
     model, _ = pretrained.load(carried(tmp_path / "x.safetensors", json.dumps(values)))
     assert model.to_dict() == circular().to_dict()
 
