@@ -604,7 +604,7 @@ def test_report_measures_against_the_network_as_configured(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_report_without_a_transform(tmp_path: Path) -> None:
-    result, out = toy_report("identity.py", tmp_path)
+    result, out = toy_report("mixer.py:identity", tmp_path)
     assert "the speed-up is 1" in out
     assert not part(result, "preset")
 
