@@ -311,3 +311,15 @@ def test_configurations_say_what_is_not_yet_run() -> None:
             assert "What it reaches: not yet run." in said, file
         elif not all(run[len(run) // 2 :]):  # IMDb, the second table
             assert "On IMDb not yet run." in said, file
+
+
+def test_results_are_written_into_their_rooms() -> None:
+    """No command or default that is written anywhere puts a file beside the folders of results/."""
+    rooms = {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
+    written = [*PAGES, *sorted(ROOT.glob("notebooks/*.ipynb")), *sorted(ROOT.glob("configs/*.py"))]
+    for room in ("fourier_attn", "evidence", "benchmarks", "launch"):
+        written += sorted((ROOT / room).rglob("*.py"))
+    for path in written:
+        text = re.sub(r"<sub>.*?</sub>", "", path.read_text())  # commands as they were given then
+        for folder in re.findall(r"\bresults/(\w[\w-]*)", text):
+            assert folder in rooms | {"NAME"}, f"{path}: results/{folder}"

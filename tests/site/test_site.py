@@ -114,7 +114,7 @@ def test_a_head_can_be_asked(site: Path, tmp_path: Path) -> None:
     """Also of a page on a disk: words are buttons, and the one that is pressed gives weights to all."""
     second = "document.querySelectorAll('#attention-words button')[1].click();"
     page = opened(site, "attention", tmp_path, second)
-    run = json.loads((ROOT / "results" / "explain-attention.json").read_text())
+    run = json.loads((ROOT / "results" / "studies" / "explain-attention.json").read_text())
     weights = run["blocks"][-1]["weights"][-1][1]
     words = re.findall(r'<button type="button" aria-pressed="(\w+)">(.*?)</button>', page)
     assert [re.sub("<[^>]*>", " ", inside).split() for _, inside in words] == [

@@ -161,7 +161,7 @@ def test_layers_that_are_unknown_or_not_all() -> None:
     assert "layers= is unknown; choose from fc, conv 3, " in error
     code, _, error = run_here(matrices, "--layers=fc")
     assert code == 2
-    assert "layers=fc are not all, which results/matrices.json has; name a file by --out" in error
+    assert "layers=fc are not all, which results/studies/matrices.json has; name a file by --out" in error
 
 
 def test_the_weights_in_the_picture_are_the_chapters_matrix() -> None:

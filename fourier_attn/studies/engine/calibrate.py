@@ -1,6 +1,6 @@
 """Measures how well calibration recovers a hidden device.
 
-    python -m fourier_attn.studies.engine.calibrate --out=results/calibrate
+    python -m fourier_attn.studies.engine.calibrate --out=results/studies/calibrate
 
 Hidden devices, the preset --engine with additional static errors (--phase and --gain, in pairs), are probed
 through their noisy passes, with each kind of detection (--detections), and with increasing light (--photons).

@@ -33,7 +33,7 @@ from fourier_attn.studies.inside import structure
 from fourier_attn.studies.inside.matrix_layers import AVERAGING, LAYERS, D, T, example
 from fourier_attn.studies.inside.matrix_views import packed, plot, structures
 
-OUT = "results/matrices"
+OUT = "results/studies/matrices"
 EDGE = 4  # tokens that are zero at either end, where translations are to meet no border
 MANY, WIDE = 128, 64  # of the count of operations
 
