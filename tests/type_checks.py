@@ -1,4 +1,4 @@
-"""What checks annotations in tests: shapes where a function states them, plain types everywhere.
+"""Checks annotations in tests: shapes where a function states them, plain types everywhere.
 
 jaxtyping's hook would give each function a checker of shapes, which costs 0.1 ms a call, and 2 ms for each
 closure that is made. Most functions take no arrays: beartype alone checks them as strictly.
@@ -18,7 +18,7 @@ check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError
 
 
 def states_shapes(annotation: Any) -> bool:
-    """Whether an annotation is one of jaxtyping's, or has one among its parts."""
+    """Returns whether an annotation is one of jaxtyping's, or has one among its parts."""
     if inspect.isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
         return True
     parts = annotation if isinstance(annotation, list) else typing.get_args(annotation)
@@ -32,7 +32,7 @@ def checked(function: Callable) -> Callable:
 
 
 def decorator(**_: Any) -> Callable:
-    """What the hook decorates functions and classes with, instead of `jaxtyping.jaxtyped`."""
+    """Replaces `jaxtyping.jaxtyped`, with which the hook decorates functions and classes."""
 
     def decorate(target: Any) -> Any:
         if not inspect.isclass(target):
