@@ -155,6 +155,11 @@ def test_jax_takes_no_gpus_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(None, None, None, None, None, 1)[3] == [0]
 
 
+def unknown(*_: Any) -> None:
+    """What a resolver says of a name that it does not know; a real one may need seconds to say it."""
+    raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+
 def test_the_name_of_process_0_may_come_later(meetings: list, monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of a pod, which has one once it has been started."""
     asked = []
@@ -162,7 +167,7 @@ def test_the_name_of_process_0_may_come_later(meetings: list, monkeypatch: pytes
     def find(*arguments: Any) -> None:
         asked.append(arguments)
         if len(asked) < 3:
-            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+            unknown(*arguments)
 
     monkeypatch.setattr(socket, "getaddrinfo", find)
     monkeypatch.setenv(processes.PATIENCE, "900")
@@ -175,6 +180,7 @@ def test_the_name_of_process_0_may_come_later(meetings: list, monkeypatch: pytes
 def test_a_name_that_never_comes(
     variable: str | None, code: int, meetings: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     monkeypatch.setattr(processes, "PATIENCE_S", 1.0)
     if variable:
         monkeypatch.setenv(processes.PATIENCE, variable)
