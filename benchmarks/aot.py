@@ -119,7 +119,7 @@ def training(
     init = make_init(network, optimizer, objective, model.example(c.model))
     state = jax.eval_shape(init, jax.random.key(0))
     p = round(0.15 * t)
-    sizes = {"inputs": (b, t), "label": (b,), "mlm_positions": (b, p), "mlm_labels": (b, p)}
+    sizes = {"inputs": (b, t), "label": (b,), "answer_positions": (b, p), "mlm_labels": (b, p)}
     batch = {key: jax.ShapeDtypeStruct(shape, jnp.int32) for key, shape in sizes.items()}
     batch |= {"weight": jax.ShapeDtypeStruct((b,), "float32")}
     batch |= {"mlm_weights": jax.ShapeDtypeStruct((b, p), "float32")}

@@ -49,7 +49,7 @@ def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
         "inputs": jnp.asarray(rng.integers(7, vocab, (b, t)), jnp.int32),
         "label": jnp.asarray(rng.integers(0, 2, b), jnp.int32),
         "weight": jnp.ones(b),
-        "mlm_positions": jnp.asarray(
+        "answer_positions": jnp.asarray(
             np.sort(rng.permuted(np.tile(np.arange(t), (b, 1)), axis=1)[:, :p], 1), jnp.int32
         ),
         "mlm_labels": jnp.asarray(rng.integers(7, vocab, (b, p)), jnp.int32),

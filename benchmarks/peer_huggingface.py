@@ -37,7 +37,7 @@ def batch() -> dict[str, np.ndarray]:
     return {
         "inputs": rng.integers(7, 32_000, (B, T)),
         "types": rng.integers(0, 2, (B, T)),
-        "mlm_positions": np.sort(rng.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1),
+        "answer_positions": np.sort(rng.permuted(np.tile(np.arange(T), (B, 1)), axis=1)[:, :P], 1),
         "mlm_labels": rng.integers(7, 32_000, (B, P)),
         "label": rng.integers(0, 2, B),
     }
@@ -119,7 +119,7 @@ def torch_training(folder: str) -> Step:
     network, data = torch_network(folder).train(), batch()
     optimiser = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=0.01)
     labels = np.full((B, T), -100)
-    np.put_along_axis(labels, data["mlm_positions"], data["mlm_labels"], 1)
+    np.put_along_axis(labels, data["answer_positions"], data["mlm_labels"], 1)
     given = {
         "input_ids": torch.as_tensor(data["inputs"]),
         "token_type_ids": torch.as_tensor(data["types"]),

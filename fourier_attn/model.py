@@ -155,7 +155,7 @@ class Model(nn.Module):
 
     Args:
       axes: number of axes that the inputs of one example have: 1 for ids of tokens, 3 for images.
-      mlm_positions: where a masked language model is to answer, (b, p); None: everywhere.
+      answer_positions: where a head of tokens is to answer, (b, p); None: everywhere.
       question: ids of the words of what is asked about each example, (b, q), below 0 for none.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
     Raises: ValueError for an unknown pooling.
@@ -174,7 +174,7 @@ class Model(nn.Module):
         *,
         types: Int[Array, "*b t"] | None = None,
         mask: Bool[Array, "*b t"] | None = None,
-        mlm_positions: Int[Array, "*b p"] | None = None,
+        answer_positions: Int[Array, "*b p"] | None = None,
         question: Int[Array, "*b q"] | None = None,
         train: bool = False,
     ) -> Any:
@@ -186,7 +186,7 @@ class Model(nn.Module):
         x, table = self.encoder(name="encoder")(examples, types=flat(types), mask=mask, train=train)
         x = x.astype(jnp.float32)
         pooled = self.pool(x, mask)
-        asked = {"mlm_positions": flat(mlm_positions), "question": flat(question)}
+        asked = {"answer_positions": flat(answer_positions), "question": flat(question)}
         answers = self.head(name="head")(x, pooled, table=table, **asked)
         return jax.tree.map(lambda y: y.reshape(*lead, *y.shape[1:]), answers)
 

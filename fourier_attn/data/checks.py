@@ -1,5 +1,6 @@
 """Checks of the `data` part of a configuration, before any data are read."""
 
+from fourier_attn.data import skills
 from fourier_attn.data.corpus import check_corpora
 from fourier_attn.data.knobs import KNOBS, OWN_KNOBS, DataConfig
 from fourier_attn.data.tasks import OWN, TASKS, find_task
@@ -16,6 +17,8 @@ def check(config: DataConfig) -> None:
     """
     check_task(config)
     check_kind(config.tokenizer, config.vocab)
+    if TASKS[config.task].skill:
+        skills.check(config.task, skills.knobs_of(config))
     pretraining = config.task == "pretraining"
     separated = pretraining or len(TASKS[config.task].texts) > 1
     if separated and config.tokenizer in (*WORDS, "bytes"):
@@ -56,6 +59,9 @@ def _check_effect(config: DataConfig) -> None:
     augmentations = () if task.images else ("flip", "crop", "mix")
     columns = ("text", "text_pair", "label") if config.task == "image_files" else ()
     of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
+    used = (*skills.SKILLS[config.task].uses, "vocab", "length") if task.skill else ()
+    others = ("tokenizer", "buckets", "holdout", "fit_examples") if task.skill else ()
+    of_texts = tuple(name for name in (*of_texts, *others, *skills.OPTIONS) if name not in used)
     usual = {name: task.defaults.get(f"data.{name}", KNOBS[name].default) for name in of_texts}
     idle = [name for name in (*augmentations, *columns) if config[name]]
     if idle := idle + [name for name in of_texts if config[name] != usual[name]]:

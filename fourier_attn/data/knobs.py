@@ -2,7 +2,19 @@
 
 from typing import Protocol, runtime_checkable
 
-from fourier_attn.knobs import Part, at_least, knob, knobs_of, one_of, rising, share, texts
+from fourier_attn.knobs import (
+    Part,
+    at_least,
+    at_most,
+    knob,
+    knobs_of,
+    one_of,
+    positive,
+    rate,
+    rising,
+    share,
+    texts,
+)
 
 
 @runtime_checkable
@@ -67,6 +79,17 @@ class DataConfig(Part, Protocol):
     dataset: str = knob("", "the name of a TFDS data set, of the task `tfds`")
     image_size: int = knob(32, "pixels of a side to which images of `image_files` are scaled", at_least(4))
     mask_rate: float = knob(0.15, "share of tokens that a masked language model has to find", share)
+
+    pairs: int = knob(4, "keys with a value, of the recall tasks", at_least(1))
+    power: float = knob(
+        0.01,
+        "a in the probability of a query's gap, x^(a - 1); small: near the pairs",
+        at_most(100.0, positive),
+    )
+    longest: int = knob(3, "most tokens of a key and of a value, of `fuzzy_recall`", at_least(1))
+    noise: float = knob(0.2, "share of a sequence that is noise, of `noisy_recall`", rate)
+    copied: int = knob(16, "tokens that `selective_copy` asks for", at_least(1))
+    causal: bool = knob(False, "whether an answer is the next token in the input, for causal mixers only")
 
 
 KNOBS = knobs_of(DataConfig)

@@ -30,7 +30,7 @@ class MaskedBatches:
     same each time.
 
     A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows. It also has
-    mlm_positions (b, p) of the chosen tokens, mlm_labels (b, p), the tokens that were there, and mlm_weights
+    answer_positions (b, p) of the chosen tokens, mlm_labels (b, p), the tokens that were there, and mlm_weights
     (b, p), 1 or, where no token was chosen, 0.
 
     Args:
@@ -129,14 +129,14 @@ class MaskedBatches:
         p = max(1, round(self.rate * (self.length - 3)))
         lot = rng.random(tokens.shape)
         lot[np.isin(tokens, self.text, invert=True)] = np.inf
-        mlm_positions = np.sort(np.argsort(lot, axis=1)[:, :p], axis=1)
-        real = np.isfinite(np.take_along_axis(lot, mlm_positions, 1)) & (weight[:, None] > 0)
-        label = np.take_along_axis(tokens, mlm_positions, 1)
-        kind, other = rng.random(mlm_positions.shape), rng.choice(self.text, mlm_positions.shape)
+        answer_positions = np.sort(np.argsort(lot, axis=1)[:, :p], axis=1)
+        real = np.isfinite(np.take_along_axis(lot, answer_positions, 1)) & (weight[:, None] > 0)
+        label = np.take_along_axis(tokens, answer_positions, 1)
+        kind, other = rng.random(answer_positions.shape), rng.choice(self.text, answer_positions.shape)
         new = np.where(kind < MASKED, self.mask, np.where(kind < MASKED + RANDOM, other, label))
-        np.put_along_axis(tokens, mlm_positions, np.where(real, new, label).astype(np.int32), 1)
+        np.put_along_axis(tokens, answer_positions, np.where(real, new, label).astype(np.int32), 1)
         return {
-            "mlm_positions": mlm_positions.astype(np.int32),
+            "answer_positions": answer_positions.astype(np.int32),
             "mlm_labels": label,
             "mlm_weights": real.astype(np.float32),
         }

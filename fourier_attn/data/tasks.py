@@ -25,6 +25,7 @@ class Task:
       texts: the features with the text, or with the two texts; of images ("image",).
       label: the feature with the class, of images; of head "tokens" with those of the patches.
       question: the feature with what is asked about an image; "": nothing is.
+      skill: whether sequences are drawn by the generator of the task's name in `data.skills.SKILLS`.
       inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
       held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
       metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights.
@@ -41,6 +42,7 @@ class Task:
     texts: tuple[str, ...] = ("text",)
     label: str = "label"
     question: str = ""
+    skill: bool = False
     inputs: str = "tokens"
     held: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     metrics: tuple[str, ...] = ("accuracy",)
@@ -57,7 +59,7 @@ class Task:
     @property
     def fitted(self) -> bool:
         """Returns whether a run of the task has a tokenizer."""
-        return not self.images or bool(self.question)
+        return bool(self.question) or not (self.images or self.skill)
 
 
 def _images(dataset: str, labels: tuple[str, ...], image: tuple[int, int, int], **fields: Any) -> Task:
@@ -108,6 +110,29 @@ def _shapes(labels: tuple[str, ...], epochs: int, **fields: Any) -> Task:
     }
     more = {"builder": shapes.builder, "validations": ("validation",), "defaults": defaults}
     return Task("synthetic_shapes", labels, texts=("image",), inputs="patches", **more, **fields)
+
+
+def _skill(length: int, vocab: int, head: str = "tokens", **options: Any) -> Task:
+    """Returns a synthetic task: sequences of `length` tokens, each one of `vocab`.
+
+    What each asks, with its source and the accuracy of chance: `fourier_attn.data.skills`.
+    """
+    defaults = {
+        "data.length": length,
+        "data.buckets": (),
+        "data.vocab": vocab,
+        "data.batch": 64,
+        **{f"data.{name}": value for name, value in options.items()},
+        "model.positions": length,
+        "model.depth": 2,
+        "model.d": 64,
+        "model.mlp": 128,
+        "model.norm_position": "pre",
+        "optim.learning_rate": 2e-3,
+        "train.epochs": 8,
+        "train.patience": 0,
+    }
+    return Task("", (), head, skill=True, validations=("validation",), defaults=defaults)
 
 
 # Custom data, which alone say what they are.
@@ -182,6 +207,14 @@ TASKS = {
     "shapes_patches": _shapes(
         shapes.LABELS, 5, head="tokens", label="patches", metrics=("mean_iou", "accuracy")
     ),
+    "recall": _skill(64, 256, pairs=8),
+    "fuzzy_recall": _skill(64, 32),
+    "noisy_recall": _skill(64, 64, pairs=8),
+    "selective_copy": _skill(64, 16, copied=8),
+    "compress": _skill(32, 16, "autoencoder"),
+    "memorise": _skill(32, 256),
+    "induction": _skill(64, 16),
+    "sort": _skill(32, 16),
     "pretraining": Task(
         "",
         ("in order", "swapped"),
@@ -219,6 +252,8 @@ def task_of(config: DataConfig) -> Task:
     Names of classes are missing before custom data are read, and for labels that are numbers.
     """
     task = TASKS[config.task]
+    if task.skill:  # each token may be an answer
+        return dataclasses.replace(task, labels=tuple(map(str, range(config.vocab))))
     if config.task not in OWN:
         return task
     labels = tuple(config.labels)
@@ -232,6 +267,8 @@ def task_of(config: DataConfig) -> Task:
 def source(config: DataConfig) -> str:
     """Returns what the data are read from, in words."""
     task = TASKS[config.task]
+    if task.skill:
+        return "drawn for every batch"
     return task.dataset or config.dataset or config.train or ", ".join(config.corpora)
 
 

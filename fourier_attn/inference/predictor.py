@@ -205,7 +205,9 @@ class Predictor:
             batch = batches[i]
             places = [np.flatnonzero(row == mask) for row in batch["inputs"]]
             width = 1 << (max(map(len, places)) - 1).bit_length()  # few programs, whatever the number
-            batch["mlm_positions"] = np.stack([np.resize(place, width) for place in places]).astype(np.int32)
+            batch["answer_positions"] = np.stack([np.resize(place, width) for place in places]).astype(
+                np.int32
+            )
             probability = self._mlm(batch)
             for row in np.flatnonzero(batch["weight"]):
                 best = [self._best(p) for p in probability[row][: len(places[row])]]
@@ -221,7 +223,7 @@ class Predictor:
             )
 
     def _mlm(self, batch: Any) -> np.ndarray:
-        """Probabilities (b, p, vocab) of tokens at `mlm_positions`."""
+        """Probabilities (b, p, vocab) of tokens at `answer_positions`."""
         seeds, total = self.config.train.seeds, 0.0
         for seed in range(seeds):
             one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), self.params)

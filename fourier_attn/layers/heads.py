@@ -27,6 +27,11 @@ def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Arr
     return jnp.einsum("btd,bt->bd", x, real) / jnp.maximum(real.sum(axis=1), 1.0)[:, None]
 
 
+def at_positions(x: Float[Array, "b t d"], positions: Int[Array, "b p"] | None) -> Float[Array, "b p d"]:
+    """The tokens at some positions, y[b, i] = x[b, positions[b, i]]; None: all tokens."""
+    return x if positions is None else jnp.take_along_axis(x, positions[..., None], axis=1)
+
+
 class Head(nn.Module):
     """Linear in one vector, of the sequence or of each token: y = W x + b, in float32.
 
@@ -38,7 +43,8 @@ class Head(nn.Module):
 
     Args:
       outputs: number of them; 0: there is one, without an axis of its own.
-      of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c).
+      of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c); with `answer_positions`
+        (b, p) of these alone, (b, p, c).
       initializer: see `fourier_attn.layers.initializers.dense`.
     Raises: ValueError for another `of` or initializer.
     """
@@ -50,11 +56,17 @@ class Head(nn.Module):
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
+        self,
+        x: Float[Array, "b t d"],
+        pooled: Float[Array, "b d"],
+        *,
+        answer_positions: Int[Array, "b p"] | None = None,
+        **_: Any,
     ) -> Float[Array, "b ..."]:
         check_choice("of", self.of, ("pooled", "tokens"))
         begin = initializers.dense(self.initializer, x.shape[-1])
-        y = nn.Dense(self.outputs or 1, name="output", **begin)(pooled if self.of == "pooled" else x)
+        of = pooled if self.of == "pooled" else at_positions(x, answer_positions)
+        y = nn.Dense(self.outputs or 1, name="output", **begin)(of)
         return y if self.outputs else y[..., 0]
 
 
@@ -110,6 +122,37 @@ class Question(nn.Module):
         return nn.Dense(self.outputs, name="output", **begin)(z)
 
 
+class Autoencoder(nn.Module):
+    """Decodes every token of a sequence from its last one: y_i = W relu(A (x_last + p_i) + a) + b.
+
+        >>> head, x, pooled = Autoencoder(outputs=5), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
+        >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
+        (1, 3, 5)
+
+    Parameters: `place` (t, d), p, normal with deviation 0.02; `hidden` and `output`, each with `kernel` and
+    `bias`.
+
+    Args:
+      outputs: number of classes of a token.
+      initializer: see `fourier_attn.layers.initializers.dense`.
+    Source: the compression task of Poli et al., MAD, arXiv 2403.17844.
+    """
+
+    outputs: int
+    initializer: str = "fan_in"
+
+    @nn.compact
+    @takes_arrays
+    def __call__(
+        self, x: Float[Array, "b t d"], pooled: Float[Array, "b d"], **_: Any
+    ) -> Float[Array, "b t c"]:
+        t, d = x.shape[1:]
+        begin, end = (initializers.dense(self.initializer, width) for width in (d, 2 * d))
+        place = self.param("place", SMALL, (t, d), jnp.float32)
+        hidden = nn.relu(nn.Dense(2 * d, name="hidden", **begin)(x[:, -1:] + place[None]))
+        return nn.Dense(self.outputs, name="output", **end)(hidden)
+
+
 class Features(nn.Module):
     """Returns the encoder's output as it is: {"hidden": (b, t, d), "pooled": (b, d)}.
 
@@ -143,7 +186,7 @@ class Pretraining(nn.Module):
     Args:
       mlm, nsp: which of the two there are.
       norm_eps: added to the variance in the normalisation.
-    Returns: a dict with `mlm` and `nsp`; with `mlm_positions` (b, p) the first is (b, p, vocab).
+    Returns: a dict with `mlm` and `nsp`; with `answer_positions` (b, p) the first is (b, p, vocab).
     Source: Devlin et al., BERT, arXiv 1810.04805; Lee-Thorpe et al., arXiv 2105.03824 (order of segments).
     """
 
@@ -159,12 +202,12 @@ class Pretraining(nn.Module):
         pooled: Float[Array, "b d"],
         *,
         table: Float[Array, "v e"],
-        mlm_positions: Int[Array, "b p"] | None = None,
+        answer_positions: Int[Array, "b p"] | None = None,
         **_: Any,
     ) -> dict[str, Float[Array, "..."]]:
         outputs = {}
         if self.mlm:
-            x = x if mlm_positions is None else jnp.take_along_axis(x, mlm_positions[..., None], axis=1)
+            x = at_positions(x, answer_positions)
             x = nn.gelu(nn.Dense(table.shape[-1], kernel_init=SMALL, name="mlm_dense")(x), approximate=True)
             x = nn.LayerNorm(self.norm_eps, use_fast_variance=False, name="mlm_norm")(x)
             bias = self.param("mlm_bias", nn.initializers.zeros, (table.shape[0],), jnp.float32)
@@ -179,6 +222,7 @@ HEADS: dict[str, Callable[..., nn.Module]] = {
     "classes": Head,  # of the sequence
     "score": partial(Head, outputs=0),  # one number, of the sequence or of each of several choices
     "tokens": partial(Head, of="tokens"),  # classes of each token
+    "autoencoder": Autoencoder,  # classes of each token, all from the last one
     "question": Question,  # classes of what is asked about the tokens
     "spans": partial(Head, outputs=2, of="tokens"),  # each token as the first and the last of an answer
     "pretraining": Pretraining,

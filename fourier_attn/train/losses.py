@@ -1,6 +1,7 @@
 """Losses that training minimises and sums that evaluation counts, for each kind of head."""
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from fourier_attn.data.skills import IGNORED
 from fourier_attn.train.metrics import Sums
 
 Batch = Mapping[str, Any]
@@ -18,14 +20,14 @@ class Objective(NamedTuple):
 
     Args:
       names: names of the sums.
-      losses: name of each loss -> key of its weights in the batch; the sum of their means is minimised.
+      losses: name of each loss -> its weights in a batch; the sum of their means is minimised.
       sums: (outputs, batch) -> sums and counts, the losses among them.
       answers: outputs -> an answer for each example: class probabilities (b, c), those of its tokens
         (b, t, c), or scores (b).
     """
 
     names: tuple[str, ...]
-    losses: Mapping[str, str]
+    losses: Mapping[str, Callable[[Batch], Array]]
     sums: Callable[[Any, Batch], Sums]
     answers: Callable[[Any], Array]
 
@@ -35,7 +37,7 @@ class Objective(NamedTuple):
 
     def counts(self, batch: Batch) -> dict[str, Array]:
         """Returns the divisor of each loss of a batch."""
-        return {name: jnp.maximum(batch[key].sum(), 1e-6) for name, key in self.losses.items()}
+        return {name: jnp.maximum(of(batch).sum(), 1e-6) for name, of in self.losses.items()}
 
 
 def sum_and_count(values: Float[Array, "..."], weight: Float[Array, "..."]) -> Float[Array, " 2"]:
@@ -52,6 +54,11 @@ def class_sums(
     return sum_and_count(loss, weight), sum_and_count(correct, weight)
 
 
+def asked(batch: Batch) -> Float[Array, "b p"]:
+    """Returns the weight of each place: that of its example, and 0 where the label is `IGNORED`."""
+    return batch["weight"][:, None] * (batch["label"] != IGNORED)
+
+
 def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
     """Sums loss and accuracy; for mixed images the loss uses both labels and the accuracy only the first."""
     loss, accuracy = class_sums(logits, batch["label"], batch["weight"])
@@ -63,11 +70,10 @@ def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:
     return {"loss": loss, "accuracy": accuracy}
 
 
-def _tokens(logits: Float[Array, "b t c"], batch: Batch) -> Sums:
-    """Sums loss and accuracy, each averaged over the tokens of an example."""
-    t = logits.shape[1]
-    weight = jnp.broadcast_to(batch["weight"][:, None] / t, logits.shape[:2])
-    return dict(zip(("loss", "accuracy"), class_sums(logits, batch["label"], weight), strict=True))
+def _tokens(logits: Float[Array, "b p c"], batch: Batch) -> Sums:
+    """Sums loss and accuracy over all places that are asked, so that each has the same weight."""
+    sums = class_sums(logits, jnp.maximum(batch["label"], 0), asked(batch))
+    return dict(zip(("loss", "accuracy"), sums, strict=True))
 
 
 def _score(score: Float[Array, " b"], batch: Batch) -> Sums:
@@ -81,16 +87,19 @@ def _pretraining(outputs: dict[str, Array], batch: Batch) -> Sums:
 
 
 PRETRAINING = ("mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy")
+BY_CLASS = ("loss", "accuracy")
+EXAMPLES, MASKED = itemgetter("weight"), itemgetter("mlm_weights")  # weights in a batch
 
 # by head of the model
 OBJECTIVES: dict[str, Objective] = {
-    "classes": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax),
-    "question": Objective(("loss", "accuracy"), {"loss": "weight"}, _classes, jax.nn.softmax),
-    "tokens": Objective(("loss", "accuracy"), {"loss": "weight"}, _tokens, jax.nn.softmax),
-    "score": Objective(("loss",), {"loss": "weight"}, _score, lambda score: score),
+    "classes": Objective(BY_CLASS, {"loss": EXAMPLES}, _classes, jax.nn.softmax),
+    "question": Objective(BY_CLASS, {"loss": EXAMPLES}, _classes, jax.nn.softmax),
+    "tokens": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
+    "autoencoder": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
+    "score": Objective(("loss",), {"loss": EXAMPLES}, _score, lambda score: score),
     "pretraining": Objective(
         PRETRAINING,
-        {"mlm_loss": "mlm_weights", "sop_loss": "weight"},
+        {"mlm_loss": MASKED, "sop_loss": EXAMPLES},
         _pretraining,
         lambda outputs: jax.nn.softmax(outputs["nsp"]),
     ),

@@ -127,7 +127,7 @@ def overlay_params(params: Any, start: Any) -> Any:
 
 def model_inputs(batch: Batch) -> dict[str, Any]:
     """Returns the optional inputs of the network that this batch has."""
-    return {name: batch[name] for name in ("mask", "types", "mlm_positions", "question") if name in batch}
+    return {name: batch[name] for name in ("mask", "types", "answer_positions", "question") if name in batch}
 
 
 def make_train_step(

@@ -22,8 +22,8 @@ def make(seed: int | None = 0, **changes: object) -> MaskedBatches:
 def restored(batch: dict) -> np.ndarray:
     """The tokens before they were masked."""
     tokens = batch["inputs"].copy()
-    for row, mlm_positions, labels in zip(tokens, batch["mlm_positions"], batch["mlm_labels"], strict=True):
-        row[mlm_positions] = labels
+    for row, answer_positions, labels in zip(tokens, batch["answer_positions"], batch["mlm_labels"], strict=True):
+        row[answer_positions] = labels
     return tokens
 
 
@@ -90,18 +90,18 @@ def test_statistics_of_masks() -> None:
     batches = make(epochs=60)
     kinds, chosen, swapped, inserted = np.zeros(3), np.zeros(64), [], set()
     for batch in (batches[i] for i in range(len(batches))):
-        now = np.take_along_axis(batch["inputs"], batch["mlm_positions"], 1)
+        now = np.take_along_axis(batch["inputs"], batch["answer_positions"], 1)
         real = batch["mlm_weights"] > 0
         assert (batch["mlm_labels"][real] > IDS.mask).all()  # no special token
-        assert batch["mlm_positions"].shape == (8, round(0.15 * 61))
-        assert (np.diff(batch["mlm_positions"], axis=1) > 0).all()
+        assert batch["answer_positions"].shape == (8, round(0.15 * 61))
+        assert (np.diff(batch["answer_positions"], axis=1) > 0).all()
         masked, same = (now == IDS.mask) & real, (now == batch["mlm_labels"]) & real
         inserted |= set(now[real & ~masked].tolist())
         kinds += [masked.sum(), (real & ~masked & ~same).sum(), same.sum()]
         swapped += batch["label"][batch["weight"] > 0].tolist()
-        chosen += np.bincount(batch["mlm_positions"][real], minlength=64)
+        chosen += np.bincount(batch["answer_positions"][real], minlength=64)
         others = np.ones(batch["inputs"].shape, bool)
-        np.put_along_axis(others, batch["mlm_positions"], values=False, axis=1)
+        np.put_along_axis(others, batch["answer_positions"], values=False, axis=1)
         assert (batch["inputs"][others] != IDS.mask).all()
     n = kinds.sum()
     assert n > 20_000

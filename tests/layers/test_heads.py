@@ -81,10 +81,10 @@ def test_the_pretraining_model_is_the_equations() -> None:
     found = apply(params, ids, types=types)
     np.testing.assert_allclose(found["nsp"], nsp, atol=2e-5)
     np.testing.assert_allclose(found["mlm"], mlm, atol=5e-5)  # float32 sums of values up to some tens
-    mlm_positions = jnp.array([[0, 3], [8, 1]])
-    some = apply(params, ids, types=types, mlm_positions=mlm_positions)["mlm"]
+    answer_positions = jnp.array([[0, 3], [8, 1]])
+    some = apply(params, ids, types=types, answer_positions=answer_positions)["mlm"]
     np.testing.assert_allclose(
-        some, np.take_along_axis(mlm, np.asarray(mlm_positions)[..., None], 1), atol=5e-5
+        some, np.take_along_axis(mlm, np.asarray(answer_positions)[..., None], 1), atol=5e-5
     )
 
 
