@@ -30,8 +30,8 @@ class MaskedBatches:
     same each time.
 
     A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows. It also has
-    answer_positions (b, p) of the chosen tokens, mlm_labels (b, p), the tokens that were there, and mlm_weights
-    (b, p), 1 or, where no token was chosen, 0.
+    answer_positions (b, p) of the chosen tokens, mlm_labels (b, p), the tokens that were there, and
+    mlm_weights (b, p), 1 or, where no token was chosen, 0.
 
     Args:
       documents: token ids of each.

@@ -59,6 +59,11 @@ class Predictor:
 
     def __init__(self, config: Config, network: Model, params: Any, tokenizer: Any = None, batch: int = 0):
         _check_parts(config, tokenizer)
+        if data.task_of(config.data).skill:
+            raise ValueError(
+                f"data.task={config.data.task!r} draws its own sequences and takes no other input; use "
+                "--mode=eval"
+            )
         self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
         self.task, self.batch = data.task_of(config.data), batch or config.data.batch
         self.eval_step = make_eval_step(network, OBJECTIVES[self.task.head], config.train.seeds)

@@ -43,8 +43,8 @@ class Head(nn.Module):
 
     Args:
       outputs: number of them; 0: there is one, without an axis of its own.
-      of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c); with `answer_positions`
-        (b, p) of these alone, (b, p, c).
+      of: "pooled", the sequence's vector, (b, c), or "tokens", each token's, (b, t, c); with
+        `answer_positions` (b, p) those of these places alone, (b, p, c).
       initializer: see `fourier_attn.layers.initializers.dense`.
     Raises: ValueError for another `of` or initializer.
     """
@@ -125,20 +125,22 @@ class Question(nn.Module):
 class Autoencoder(nn.Module):
     """Decodes every token of a sequence from its last one: y_i = W relu(A (x_last + p_i) + a) + b.
 
-        >>> head, x, pooled = Autoencoder(outputs=5), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
+        >>> head, x, pooled = Autoencoder(5, positions=3), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
         >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
         (1, 3, 5)
 
-    Parameters: `place` (t, d), p, normal with deviation 0.02; `hidden` and `output`, each with `kernel` and
+    Parameters: `place` (positions, d), p, normal with deviation 0.02; `hidden` and `output`, each with `kernel` and
     `bias`.
 
     Args:
       outputs: number of classes of a token.
+      positions: most tokens of a sequence.
       initializer: see `fourier_attn.layers.initializers.dense`.
     Source: the compression task of Poli et al., MAD, arXiv 2403.17844.
     """
 
     outputs: int
+    positions: int
     initializer: str = "fan_in"
 
     @nn.compact
@@ -148,7 +150,7 @@ class Autoencoder(nn.Module):
     ) -> Float[Array, "b t c"]:
         t, d = x.shape[1:]
         begin, end = (initializers.dense(self.initializer, width) for width in (d, 2 * d))
-        place = self.param("place", SMALL, (t, d), jnp.float32)
+        place = self.param("place", SMALL, (self.positions, d), jnp.float32)[:t]
         hidden = nn.relu(nn.Dense(2 * d, name="hidden", **begin)(x[:, -1:] + place[None]))
         return nn.Dense(self.outputs, name="output", **end)(hidden)
 

@@ -56,7 +56,7 @@ def class_sums(
 
 def asked(batch: Batch) -> Float[Array, "b p"]:
     """Returns the weight of each place: that of its example, and 0 where the label is `IGNORED`."""
-    return batch["weight"][:, None] * (batch["label"] != IGNORED)
+    return jnp.where(batch["label"] == IGNORED, 0.0, batch["weight"][:, None])
 
 
 def _classes(logits: Float[Array, "b c"], batch: Batch) -> Sums:

@@ -22,8 +22,8 @@ def make(seed: int | None = 0, **changes: object) -> MaskedBatches:
 def restored(batch: dict) -> np.ndarray:
     """The tokens before they were masked."""
     tokens = batch["inputs"].copy()
-    for row, answer_positions, labels in zip(tokens, batch["answer_positions"], batch["mlm_labels"], strict=True):
-        row[answer_positions] = labels
+    for row, places, labels in zip(tokens, batch["answer_positions"], batch["mlm_labels"], strict=True):
+        row[places] = labels
     return tokens
 
 

@@ -16,14 +16,14 @@ def log_softmax(x: jax.Array) -> np.ndarray:
 
 
 def test_pretraining_is_the_sum_of_two_means() -> None:
-    """Of the masked answer_positions and of the windows, each over those of weight 1."""
+    """Of the masked mlm_positions and of the windows, each over those of weight 1."""
     outputs = {"mlm": normal(3, 2, 5), "nsp": normal(3, 2, seed=1)}
     labels, order = np.array([[0, 4], [2, 2], [1, 3]]), np.array([1, 0, 1])
-    answer_positions = np.array([[1, 1], [1, 0], [0, 0]], np.float32)
+    mlm_positions = np.array([[1, 1], [1, 0], [0, 0]], np.float32)
     weight = np.array([1, 1, 0], np.float32)
     batch = {
         "mlm_labels": jnp.asarray(labels, jnp.int32),
-        "mlm_weights": jnp.asarray(answer_positions),
+        "mlm_weights": jnp.asarray(mlm_positions),
         "label": jnp.asarray(order, jnp.int32),
         "weight": jnp.asarray(weight),
     }
@@ -31,11 +31,11 @@ def test_pretraining_is_the_sum_of_two_means() -> None:
     sums = objective.sums(outputs, batch)
     mlm = -np.take_along_axis(log_softmax(outputs["mlm"]), labels[..., None], -1)[..., 0]
     nsp = -np.take_along_axis(log_softmax(outputs["nsp"]), order[:, None], -1)[:, 0]
-    expected = {"mlm_loss": (mlm * answer_positions).sum() / 3, "sop_loss": (nsp * weight).sum() / 2}
+    expected = {"mlm_loss": (mlm * mlm_positions).sum() / 3, "sop_loss": (nsp * weight).sum() / 2}
     found = metrics.mean(jax.device_get(sums))
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
     right = np.asarray(outputs["mlm"]).argmax(-1) == labels
-    assert found["mlm_accuracy"] == pytest.approx((right * answer_positions).sum() / 3)
+    assert found["mlm_accuracy"] == pytest.approx((right * mlm_positions).sum() / 3)
     loss = objective.loss(sums, objective.counts(batch))
     assert float(loss) == pytest.approx(sum(expected.values()), rel=1e-6)
 

@@ -106,9 +106,9 @@ def test_each_patch_counts_alike_and_padded_examples_do_not() -> None:
     sums = OBJECTIVES["tokens"].sums(logits, batch)
     log_p = jax.nn.log_softmax(logits)
     loss = -np.mean([log_p[b, t, label[b, t]] for b in range(2) for t in range(4)])
-    np.testing.assert_allclose(sums["loss"], [2 * loss, 2], rtol=1e-5)
+    np.testing.assert_allclose(sums["loss"], [8 * loss, 8], rtol=1e-5)
     right = np.mean(np.argmax(logits[:2], axis=-1) == label[:2])
-    np.testing.assert_allclose(sums["accuracy"], [2 * right, 2], rtol=1e-6)
+    np.testing.assert_allclose(sums["accuracy"], [8 * right, 8], rtol=1e-6)
 
 
 def test_a_class_token_has_no_label() -> None:

@@ -32,8 +32,8 @@ def recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
 def noisy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
     """Draws recall with noise between pairs and questions, each a step of two places.
 
-    A share `noise` of the N/2 steps, rounded, has two tokens of noise, V/2 ... V - 1; recall of the lower half
-    of the vocabulary is on the other steps, in its order.
+    A share `noise` of the N/2 steps, rounded, has two tokens of noise, V/2 ... V - 1. On the other steps is
+    recall of the lower half of the vocabulary, in its order.
 
     Source: Poli et al., MAD, arXiv 2403.17844.
     """
@@ -55,8 +55,8 @@ def noisy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Question
 def fuzzy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
     """Draws recall with keys and values of 1 to `longest` tokens: D pairs, then all keys in another order.
 
-    Keys are different as a whole, and share tokens. Behind a key that is asked are as many blank places as its
-    value has tokens; the value's labels begin at the key's last token.
+    Keys are different as a whole, and share tokens. The labels of a value begin at the last token of the key
+    that is asked; behind it are as many blank places as the value has tokens.
 
     Source: Poli et al., MAD, arXiv 2403.17844.
     """
