@@ -1,8 +1,9 @@
 """One skill at a time, learned from sequences of random tokens: `configs/skills.py:MIXER-TASK`.
 
-MIXER is any mixer, for both blocks; `conv_MIXER` has `token_conv` as the first block, in which keys
-meet their values, and the mixer as the second. TASK is recall, fuzzy_recall, noisy_recall, selective_copy, compress,
-memorise, induction or sort; docs/skills.md defines them. Two blocks of width 64, 2,000 steps of 64 sequences.
+MIXER is any mixer, for both blocks; `conv_MIXER` has `token_conv` as the first block, in which keys meet
+their values, and the mixer as the second. TASK is recall, fuzzy_recall, noisy_recall, selective_copy,
+compress, memorise, induction or sort; docs/skills.md defines them. Two blocks of width 64, 2,000 steps of 64
+sequences.
 
 `python -m fourier_attn.main --config=configs/skills.py:conv_attention-recall`
 

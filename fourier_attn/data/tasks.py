@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from fourier_attn import plugins
 from fourier_attn.choices import check_choice
 from fourier_attn.data.knobs import DataConfig
-from fourier_attn.data.sources import cifar, idx, listops, reviews, shapes
+from fourier_attn.data.sources import cifar, idx, listops, pathfinder, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
 
 
@@ -202,6 +202,28 @@ TASKS = {
             "model.depth": 4,
             "train.patience": 0,
         },
+    ),
+    # Long Range Arena's form, and the same images as patches
+    "pathfinder": Task(
+        "pathfinder",
+        pathfinder.LABELS,
+        builder=pathfinder.builder,
+        texts=("image",),
+        validations=("validation",),
+        defaults={
+            "data.length": pathfinder.SIZE**2,
+            "data.buckets": (),
+            "model.positions": pathfinder.SIZE**2,
+            "model.depth": 4,
+            "train.patience": 0,
+        },
+    ),
+    "pathfinder_patches": _images(
+        "pathfinder",
+        pathfinder.LABELS,
+        (pathfinder.SIZE, pathfinder.SIZE, 1),
+        builder=pathfinder.builder,
+        validations=("validation",),
     ),
     "shapes": _shapes(shapes.ANSWERS, 20, head="question", question="question"),
     "shapes_patches": _shapes(

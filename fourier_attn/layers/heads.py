@@ -129,8 +129,8 @@ class Autoencoder(nn.Module):
         >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
         (1, 3, 5)
 
-    Parameters: `place` (positions, d), p, normal with deviation 0.02; `hidden` and `output`, each with `kernel` and
-    `bias`.
+    Parameters: `place` (positions, d), p, normal with deviation 0.02; `hidden` and `output`, each
+    with `kernel` and `bias`.
 
     Args:
       outputs: number of classes of a token.

@@ -1,0 +1,137 @@
+"""Pathfinder: are two dots the ends of one dashed curve, or of two?
+
+An image has two long dashed curves, some short ones, and two dots. Label 1: the dots are the two ends of one
+long curve; label 0: each is an end of another one. Curves keep their distance, so that an image has one
+answer. Each scene has a pair of ends for both labels, at about the same distance from each other: how far the
+dots are apart tells nothing.
+
+After Linsley et al., arXiv 1805.08315, and Long Range Arena (Tay et al., arXiv 2011.04006), who read the
+pixels one after the other; drawn anew, 32 x 32, with 20,000 training images instead of their 160,000.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from fourier_attn.data.sources.idx import png
+
+LABELS = ("two curves", "one curve")
+SIZE = 32  # pixels on a side
+SPLITS = {"train": 20_000, "validation": 2_000, "test": 2_000}
+DASHES, SHORT, SHORTS = 6, 2, 3  # dashes of a long curve and of a short one; short curves
+PITCH, DASH, DOT = 3.6, 2.0, 2.2  # pixels: from dash to dash, length of one, radius of a dot
+TRIES = 60  # of a curve, before the scene is given up
+TURN = 0.6  # largest angle between dashes, in radians
+MARGIN, APART = 2.5, 5.0  # pixels: from the border, and between the curves
+SAME = 0.5  # pixels by which the distance of the dots may differ between the labels
+
+
+class Example(NamedTuple):
+    """Holds an image (SIZE, SIZE, 1) in uint8, and its label."""
+
+    image: np.ndarray
+    label: int
+
+
+def example(rng: np.random.Generator) -> Example:
+    """Draws scenes until one has its curves apart, and two pairs of ends at the same distance."""
+    while True:
+        if (curves := scene(rng)) and (pairs := ends(curves)):
+            label = int(rng.integers(2))
+            return Example(picture(curves, pairs[label]), label)
+
+
+def scene(rng: np.random.Generator) -> list[np.ndarray]:
+    """Draws the curves, each the two ends of its dashes (n, 2, 2); [] where one finds no place."""
+    curves: list[np.ndarray] = []
+    for dashes in (DASHES, DASHES, *[SHORT] * SHORTS):
+        tries = candidates(rng, dashes)
+        free = np.flatnonzero(fit(tries, curves))
+        if not len(free):
+            return []
+        curves.append(tries[free[0]])
+    return curves
+
+
+def candidates(rng: np.random.Generator, dashes: int) -> np.ndarray:
+    """Draws curves that turn by at most TURN from dash to dash: both ends of each, (TRIES, dashes, 2, 2)."""
+    turns = rng.uniform(-TURN, TURN, (TRIES, dashes))
+    angles = rng.uniform(0, 2 * np.pi, (TRIES, 1)) + np.cumsum(turns, axis=1)
+    steps = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    first = rng.uniform(MARGIN, SIZE - MARGIN, (TRIES, 1, 2))
+    starts = first + PITCH * (np.cumsum(steps, axis=1) - steps)
+    return np.stack([starts, starts + DASH * steps], axis=2)
+
+
+def fit(tries: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
+    """Returns which curves are within the image, and apart from the others (bool, n)."""
+    points = tries.reshape(len(tries), -1, 2)
+    inside = ((points >= MARGIN) & (points <= SIZE - MARGIN)).all(axis=(1, 2))
+    if not curves:
+        return inside
+    others = np.concatenate(curves).reshape(-1, 2)
+    distances = np.linalg.norm(points[:, :, None] - others, axis=-1)
+    return inside & (distances.min(axis=(1, 2)) >= APART)
+
+
+def ends(curves: list[np.ndarray]) -> list[np.ndarray]:
+    """Returns for each label the two ends (2, 2) where dots are, the most alike; [] where no two are."""
+    own = [each[[0, -1], [0, 1]] for each in curves[:2]]
+    others = [np.stack(pair) for pair in itertools.product(*own)]
+    pairs = list(itertools.product(others, own))
+    unlike = [abs(_length(two) - _length(one)) for two, one in pairs]
+    return list(pairs[int(np.argmin(unlike))]) if min(unlike) < SAME else []
+
+
+def _length(pair: np.ndarray) -> float:
+    return float(np.linalg.norm(pair[0] - pair[1]))
+
+
+def picture(curves: list[np.ndarray], dots: np.ndarray) -> np.ndarray:
+    """Returns the image (SIZE, SIZE, 1) of dashes and dots, bright on black, with smooth borders."""
+    dashes = np.concatenate(curves)
+    pixels = np.stack(np.mgrid[:SIZE, :SIZE], axis=-1)[:, :, None] + 0.5
+    along = dashes[:, 1] - dashes[:, 0]
+    share = np.clip(((pixels - dashes[:, 0]) * along).sum(-1) / DASH**2, 0, 1)
+    off = np.linalg.norm(pixels - dashes[:, 0] - share[..., None] * along, axis=-1).min(-1)
+    away = np.linalg.norm(pixels - dots, axis=-1).min(-1)
+    light = np.clip(np.maximum(1.2 - off, DOT + 0.5 - away), 0, 1)
+    return np.round(255 * light[..., None]).astype(np.uint8)
+
+
+def examples(split: str, count: int) -> Iterator[Example]:
+    """Yields the first examples of a split: each comes from its own seed, whatever is drawn before it."""
+    for number in range(count):
+        yield example(np.random.default_rng((list(SPLITS).index(split), number)))
+
+
+class Pathfinder(tfds.core.GeneratorBasedBuilder):
+    """Builds the TFDS data set `pathfinder`: the same images on every machine."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            "image": tfds.features.Image(shape=(SIZE, SIZE, 1), encoding_format="png"),
+            "label": tfds.features.ClassLabel(names=list(LABELS)),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Synthetic images of dashed curves and two dots, which are on one curve or not.",
+            features=tfds.features.FeaturesDict(features),
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        return {split: self._generate_examples(split, count) for split, count in SPLITS.items()}
+
+    def _generate_examples(self, split: str, count: int) -> Iterator[tuple[str, dict]]:
+        for number, drawn in enumerate(examples(split, count)):
+            yield f"{split}_{number}", {"image": png(drawn.image), "label": drawn.label}
+
+
+def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
+    """Makes the TFDS builder of the images in `data_dir`."""
+    return Pathfinder(data_dir=data_dir, file_format="array_record")
