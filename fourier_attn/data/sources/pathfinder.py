@@ -26,7 +26,7 @@ PITCH, DASH, DOT = 3.6, 2.0, 2.2  # pixels: from dash to dash, length of one, ra
 TRIES = 60  # of a curve, before the scene is given up
 TURN = 0.6  # largest angle between dashes, in radians
 MARGIN, APART = 2.5, 5.0  # pixels: from the border, and between the curves
-SAME = 0.5  # pixels by which the distance of the dots may differ between the labels
+SAME = 1.0  # pixels by which the distance of the dots may differ between the labels
 
 
 class Example(NamedTuple):
