@@ -69,18 +69,18 @@ def candidates(rng: np.random.Generator, dashes: int) -> np.ndarray:
 def fit(tries: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
     """Returns which curves are within the image, and apart from the others (bool, n)."""
     points = tries.reshape(len(tries), -1, 2)
-    inside = ((points >= MARGIN) & (points <= SIZE - MARGIN)).all(axis=(1, 2))
+    inside = np.all((points >= MARGIN) & (points <= SIZE - MARGIN), axis=(1, 2))
     if not curves:
         return inside
     others = np.concatenate(curves).reshape(-1, 2)
     distances = np.linalg.norm(points[:, :, None] - others, axis=-1)
-    return inside & (distances.min(axis=(1, 2)) >= APART)
+    return np.logical_and(inside, distances.min(axis=(1, 2)) >= APART)
 
 
 def ends(curves: list[np.ndarray]) -> list[np.ndarray]:
     """Returns for each label the two ends (2, 2) where dots are, the most alike; [] where no two are."""
     own = [each[[0, -1], [0, 1]] for each in curves[:2]]
-    others = [np.stack(pair) for pair in itertools.product(*own)]
+    others = [np.stack([first, second]) for first, second in itertools.product(*own)]
     pairs = list(itertools.product(others, own))
     unlike = [abs(_length(two) - _length(one)) for two, one in pairs]
     return list(pairs[int(np.argmin(unlike))]) if min(unlike) < SAME else []
