@@ -93,7 +93,7 @@ def _length(pair: np.ndarray) -> float:
 def picture(curves: list[np.ndarray], dots: np.ndarray) -> np.ndarray:
     """Returns the image (SIZE, SIZE, 1) of dashes and dots, bright on black, with smooth borders."""
     dashes = np.concatenate(curves)
-    pixels = np.stack(np.mgrid[:SIZE, :SIZE], axis=-1)[:, :, None] + 0.5
+    pixels = np.moveaxis(np.mgrid[:SIZE, :SIZE], 0, -1)[:, :, None] + 0.5
     along = dashes[:, 1] - dashes[:, 0]
     share = np.clip(((pixels - dashes[:, 0]) * along).sum(-1) / DASH**2, 0, 1)
     off = np.linalg.norm(pixels - dashes[:, 0] - share[..., None] * along, axis=-1).min(-1)
