@@ -205,8 +205,14 @@ def build(config: Fields) -> Model:
     Raises: ValueError for an unknown mixer, a field that the mixer does not have, and sizes that do not fit.
     """
     check("model.", KNOBS, config)
+    if getattr(HEADS[config["head"]], "causal", False):
+        check_causal(config)
     if config["inputs"] == "patches":
         _check_image(config)
+        if found := [name for name, fields in mixers(config).items() if fields.get("causal")]:
+            raise ValueError(
+                f"causal=True of mixer {found[0]!r} needs a sequence, not patches; an image has no order"
+            )
     embedding, pre = EMBEDDINGS[config["inputs"]], config["norm_position"] == "pre"
     encoder: Any = partial(
         _with_options(Encoder, config),
@@ -377,12 +383,45 @@ def engine_of(mixer: Any) -> Engine | None:
     return presets.build(next((mixer[name] for name in engine_fields(mixer["name"])), None))
 
 
+def is_causal(mixer: Part | Mapping[str, Any]) -> bool:
+    """Says whether token i of a mixer's result depends on tokens j <= i only, for a `model.mixer`.
+
+    The layer says it, by a field or an attribute `causal`.
+
+        >>> is_causal({"name": "attention", "causal": True}), is_causal({"name": "fourier"})
+        (True, False)
+    """
+    return bool(getattr(_mixer(mixer)(), "causal", False))
+
+
+def check_causal(config: Fields) -> None:
+    """Checks that the mixers of all blocks are causal, for a head that predicts the next token.
+
+    A head says that it needs this by an attribute `causal = True`. `build` calls this for such a head.
+
+    Raises: ValueError for a mixer that is not causal.
+    """
+    for name in dict.fromkeys(layout(config)):
+        given = {"name": name, **mixers(config)[name]}
+        if not is_causal(given):
+            cure = "set its causal=True" if "causal" in given else can_be_causal()
+            raise ValueError(f"model.head={config['head']!r} needs causal mixers, not {name!r}; {cure}")
+
+
+def can_be_causal() -> str:
+    """Returns the advice for a mixer that cannot be causal, such as one that transforms all tokens at once."""
+    return f"choose one of {', '.join(name for name, layer in MIXERS.items() if hasattr(layer, 'causal'))}"
+
+
 def _mixer(config: Part | Mapping[str, Any]) -> Callable[..., nn.Module]:
     values = dict(config)
     name = values.pop("name")
     layer = find_mixer(name)
     known = [field.name for field in fields.options(layer)]
-    if unknown := set(values) - set(known):
+    unknown = set(values) - set(known)
+    if "causal" in unknown:
+        raise ValueError(f"mixer {name!r} cannot be causal; {can_be_causal()}")
+    if unknown:
         raise ValueError(
             f"mixer {name!r} has no {', '.join(sorted(unknown))}; it has {', '.join(known) or 'no fields'}: "
             f"start from config.default(mixer={name!r})"

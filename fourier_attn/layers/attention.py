@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
+from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
@@ -39,6 +40,7 @@ class Attention(nn.Module):
       head_width: "full" gives every head the whole width, k = d, as the articles do; "split"
         divides it, k = d / h, as is usual.
       bias: of queries, keys and values, as in BERT.
+      causal: token i attends to tokens j <= i only, in self-attention.
       dropout: rate of the softmax weights, in training.
       initializer: of the projections, see `fourier_attn.layers.initializers.dense`.
       method: "literal" computes the lines above; "fused" is the same without keys and values, see
@@ -53,7 +55,8 @@ class Attention(nn.Module):
       is mutable.
     Masking: the mask is the source's, whose padding gets no weight; outputs at padded positions of x are
       finite and meaningless.
-    Raises: ValueError where heads do not divide a split width, for an unknown option, or a source of rotary.
+    Raises: ValueError where heads do not divide a split width, for an unknown option, for rotary or causal
+      with a source, and for causal with a grid.
     Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch; a question
       and an image: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
     """
@@ -61,6 +64,7 @@ class Attention(nn.Module):
     heads: int = 8
     head_width: str = "full"
     bias: bool = False
+    causal: bool = False
     dropout: float = 0.0
     initializer: str = "fan_in"
     method: str = how_computed("auto")
@@ -97,7 +101,8 @@ class Attention(nn.Module):
         asked = self.is_mutable_collection("intermediates")  # by `layers.weights` for example
         if method == "fused" and not (asked or self.is_initializing()):
             kernels = [part.get_variable("params", "kernel") for part in (*projections, out)]
-            y = fused_attention(x.astype(self.dtype), source.astype(self.dtype), *kernels, mask=mask)
+            inputs = x.astype(self.dtype), source.astype(self.dtype)
+            y = fused_attention(*inputs, *kernels, mask=mask, causal=self.causal)
             return y + out.get_variable("params", "bias").astype(self.dtype)[None, None]
 
         query, key, value = (part(z) for part, z in zip(projections, (x, source, source), strict=True))
@@ -105,12 +110,13 @@ class Attention(nn.Module):
             where = self.places(t)
             query, key = rotate(query, where), rotate(key, where)
         if asked:
-            self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask))
+            self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask, causal=self.causal))
         y = attention(
             query,
             key,
             value,
             mask=mask,
+            causal=self.causal,
             implementation=self.implementation,
             dropout=self.dropout,
             dropout_key=self.make_rng("dropout") if dropping else None,
@@ -144,6 +150,9 @@ class Attention(nn.Module):
         check_choice("head_width", self.head_width, ("full", "split"))
         if self.rotary and source is not x:
             raise ValueError("rotary=True has no places for the tokens of a source; use rotary=False")
+        if self.causal and source is not x:
+            raise ValueError("causal=True knows no order of x and a source; use causal=False")
+        check_causal(self)
         check_choice("method", self.method, METHODS)
         if self.method == "fused" and (self.dropout or not self.fusible):
             raise ValueError(

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
-from fourier_attn.layers.controls import Identity, Linear, Random
+from fourier_attn.layers.controls import Identity, Linear, Random, used_rows
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.token_conv import TokenConvolution
@@ -86,7 +86,7 @@ def _circular(layer: CircularAttention, params: Any, x: Array, mask: Array | Non
         )
         for name in ("query", "key")
     )
-    return softmax_weights(query, key, mask=mask)
+    return softmax_weights(query, key, mask=mask, causal=layer.causal)
 
 
 def _lambda(layer: LambdaLayer, params: Any, x: Array, mask: Array | None) -> Array:
@@ -118,12 +118,12 @@ def _fixed(
     """The matrix over tokens that does not depend on them."""
     b, t, d = x.shape
     if isinstance(layer, Linear):
-        matrix = params["params"]["tokens"][:t, :t]
+        matrix = used_rows(params["params"]["tokens"], t, layer.causal)
     elif isinstance(layer, Random):
-        matrix = layer.matrices(layer.block, d)[0][:t, :t]
+        matrix = used_rows(layer.matrices(layer.block, d)[0], t, layer.causal)
     elif isinstance(layer, TokenConvolution):
         grid = same_proportions(t, layer.grid) if layer.grid else None
-        matrix = token_convolve(jnp.eye(t), params["params"]["filter"], grid=grid)
+        matrix = token_convolve(jnp.eye(t), params["params"]["filter"], grid=grid, causal=layer.causal)
     else:
         matrix = jnp.eye(t)
     matrix = jnp.broadcast_to(matrix[None, None], (b, 1, t, t))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
+from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
@@ -38,6 +39,8 @@ class CircularAttention(OnEngine):
       boundary: "circular", "zero" or "valid", see `circular_correlate`; "valid" makes tokens shorter and
         needs combine_heads="project".
       kernel: taps, (r,) or (r1, r2); None or () is as many as the token has, as in the articles.
+      causal: token i attends to tokens j <= i only. Queries, keys and values are correlations along the
+        features of each token, which see no other token and need no causal form.
       combine_heads: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention
         does.
       method: "auto", "literal" (three correlations) or "fused" (the exact identity: keys and values are the
@@ -48,7 +51,8 @@ class CircularAttention(OnEngine):
         depend on its partner; normalised inputs keep partners alike.
       dtype: of the computation; parameters stay float32.
     Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
-    Raises: ValueError where shape or kernel do not fit d, or for an unknown option.
+    Raises: ValueError where shape or kernel do not fit d, for an unknown option, and for causal with an
+      engine.
     Source: Optalysys' articles on transformers by convolution.
     """
 
@@ -56,6 +60,7 @@ class CircularAttention(OnEngine):
     shape: tuple[int, ...] | None = None
     boundary: str = "circular"
     kernel: tuple[int, ...] | None = None
+    causal: bool = False
     combine_heads: str = "sum"
     method: str = how_computed("auto")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
@@ -68,6 +73,7 @@ class CircularAttention(OnEngine):
         d = x.shape[-1]
         axes = tuple(self.shape or (d,))
         taps = tuple(self.kernel or axes)
+        check_causal(self)
         check_choice("combine_heads", self.combine_heads, ("sum", "project"))
         if self.heads < 1 or len(taps) != len(axes) or min(taps) < 1:
             raise ValueError(
@@ -93,6 +99,7 @@ class CircularAttention(OnEngine):
                 shape=image,
                 boundary=self.boundary,
                 mask=mask,
+                causal=self.causal,
                 combine_heads="sum" if self.combine_heads == "sum" else "none",
                 method=self.method,
             )

@@ -23,14 +23,22 @@ def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
     return _real(x, mask if padding == "zero" else None)
 
 
-def _mix(x: Array, tokens: Array, features: Array | None) -> Array:
-    """y[i] = sum_j T[i, j] (x_j F); of T the part for t tokens is used, and no F is an identity."""
+def _mix(x: Array, tokens: Array, features: Array | None, causal: bool) -> Array:
+    """y[i] = sum_j T[i, j] (x_j F), j <= i if causal; of T the part for t tokens is used.
+
+    No F is an identity.
+    """
     t, length = x.shape[-2], len(tokens)
     if t > length:
         raise ValueError(f"a sequence of {t} tokens exceeds length={length}; raise length")
     if features is not None:
         x = matrix_dot_general(x, features.astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())))
-    return jnp.einsum("ij,bjd->bid", tokens[:t, :t].astype(x.dtype), x)
+    return jnp.einsum("ij,bjd->bid", used_rows(tokens, t, causal).astype(x.dtype), x)
+
+
+def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array, "t t"]:
+    """Returns the part of T for t tokens; if causal, without the entries T[i, j], j > i."""
+    return jnp.tril(tokens[:t, :t]) if causal else tokens[:t, :t]
 
 
 class Identity(nn.Module):
@@ -40,10 +48,11 @@ class Identity(nn.Module):
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Masking: tokens do not meet, so padding has no influence on them.
+    Masking: tokens do not meet, so padding has no influence on them, and the layer is causal as it is.
     Source: Lee-Thorpe et al., arXiv 2105.03824.
     """
 
+    causal: bool = not_an_option(True)
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     @nn.compact
@@ -72,6 +81,7 @@ class Linear(nn.Module):
       length: tokens of the longest sequence.
       use_features: whether there is F; without it the features stay apart.
       use_bias: whether there is b.
+      causal: T[i, j] = 0 for j > i, so that token i sees tokens j <= i only.
       padding: "zero", or "tokens", where padding is tokens like any other (as published).
       dtype: of the computation; parameters stay float32.
     Masking: with "zero" padded tokens are set to zero first and have no influence; outputs there are not
@@ -84,6 +94,7 @@ class Linear(nn.Module):
     length: int = from_model("positions", 512)
     use_features: bool = True
     use_bias: bool = False
+    causal: bool = False
     padding: str = from_run("init_padding", "zero")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
@@ -96,7 +107,7 @@ class Linear(nn.Module):
         tokens = self.param("tokens", init, (self.length, self.length), jnp.float32)
         d = x.shape[-1]
         features = self.param("features", init, (d, d), jnp.float32) if self.use_features else None
-        y = _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
+        y = _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features, self.causal)
         if not self.use_bias:
             return y
         bias = self.param("bias", nn.initializers.zeros, (self.length, d), jnp.float32)
@@ -120,6 +131,7 @@ class Random(nn.Module):
     Args:
       length: tokens of the longest sequence.
       seed: of the matrices, apart from that of the training.
+      causal: as for `Linear`.
       block_number: of the block; None: the last one in the layer's path, "block_2" as `Encoder` names it, or
         0 for a layer by itself. Layers with one number and one seed have the same matrices.
       padding: "zero", or "tokens", where padding is tokens like any other (as published).
@@ -132,6 +144,7 @@ class Random(nn.Module):
 
     length: int = from_model("positions", 512)
     seed: int = 0
+    causal: bool = False
     padding: str = from_run("init_padding", "zero")
     block_number: int | None = not_an_option(None)
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
@@ -147,7 +160,7 @@ class Random(nn.Module):
                 f"length={self.length} be at least 1"
             )
         tokens, features = self.matrices(self.block, x.shape[-1])
-        return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features)
+        return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features, self.causal)
 
     @property
     def block(self) -> int:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
+from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
@@ -150,10 +151,7 @@ class LambdaLayer(OnEngine):
             raise ValueError(f"heads={self.heads} must divide d={d}; change one of them")
         if min(self.k, self.u, self.length) < 1:
             raise ValueError(f"k={self.k}, u={self.u} and length={self.length} must be at least 1")
-        if self.causal and self.grid:
-            raise ValueError(f"causal=True needs a sequence, not grid={self.grid}; an image has no order")
-        if self.causal and self.optical:
-            raise ValueError("causal=True has no optical form; use engine=None")
+        check_causal(self)
         if self.context < 0 or (self.context % 2 == 0 and self.context and not self.causal):
             raise ValueError(f"context={self.context} must be odd, or 0 for the whole length")
         if not self.context and not self.grid and t > self.length:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
@@ -30,7 +31,7 @@ class LongConvolution(nn.Module):
       length: tokens of the longest sequence. A shorter one uses the taps that reach within it, which for
         "linear" is the same function, and for "circular" another one, since it wraps at t.
       boundary: "linear", nothing outside the sequence; or "circular".
-      causal: token i sees tokens up to i only.
+      causal: token i sees tokens up to i only, but for the rounding of transforms.
       grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence. Without it the
         order is that in which tokens come, which is row by row.
       scan: with a grid, how tokens are lined up: "rows", "columns", or "snake", rows to and fro, so that
@@ -39,7 +40,7 @@ class LongConvolution(nn.Module):
     Masking: padded tokens are set to zero first, so that their content has no influence. Real tokens before
       "linear" padding get what they get without it, whatever the padded length t; for "circular" t has
       an influence. Outputs at padded positions are not zero.
-    Raises: ValueError for a longer sequence, an unknown boundary, and causal with "circular".
+    Raises: ValueError for a longer sequence, an unknown boundary, and causal with "circular" or a grid.
     Source: Fu et al., Simple Hardware-Efficient Long Convolutions for Sequence Modeling, arXiv 2302.06646.
     """
 
@@ -57,6 +58,7 @@ class LongConvolution(nn.Module):
     ) -> Float[Array, "b t d"]:
         t, d = x.shape[-2:]
         check(self.boundary, self.causal)
+        check_causal(self)
         if t > self.length:
             raise ValueError(f"a sequence of {t} tokens exceeds length={self.length}; raise length")
         scale = 1 / (1 + self._distance())

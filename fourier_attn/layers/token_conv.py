@@ -7,16 +7,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.token_conv import token_convolve
 
 
-def _impulse(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """1 at the centre of a filter, plus small normal numbers."""
+def _impulse(key: jax.Array, shape: tuple[int, ...], dtype: Any, causal: bool) -> Array:
+    """1 at the tap of the token itself, plus small normal numbers."""
     noise = nn.initializers.normal(0.02)(key, shape, dtype)
-    return noise.at[tuple(r // 2 for r in shape)].add(1)
+    return noise.at[tuple(0 if causal else r // 2 for r in shape)].add(1)
 
 
 class TokenConvolution(nn.Module):
@@ -26,21 +27,24 @@ class TokenConvolution(nn.Module):
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `filter` (taps), or (taps, taps) with a grid. It starts as the identity: 1 at the centre, plus
-    normal numbers of deviation 0.02. All features share these few numbers, so that drawing them at random
-    decides what a whole network gets to see: a centre near -1 cancels the input that a block adds, y + x.
+    Parameters: `filter` (taps), or (taps, taps) with a grid. It starts as the identity: 1 at the centre (if
+    causal, at the first tap), plus normal numbers of deviation 0.02. All features share these few numbers, so
+    that drawing them at random decides what a whole network gets to see: a centre near -1 cancels the input
+    that a block adds, y + x.
 
     Args:
-      taps: length of the filter, odd.
+      taps: length of the filter, odd unless causal.
+      causal: taps reach tokens before only, y[i] = sum_{k = 0 .. taps - 1} w[k] x[i - k].
       grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence.
       dtype: of the computation; parameters stay float32.
     Masking: padded tokens are set to zero first, as what lies outside the sequence is: no influence.
-    Raises: ValueError for an even number of taps.
+    Raises: ValueError for an even number of taps that is not causal, and for causal with a grid.
     Source: see `fourier_attn.ops.token_conv.token_convolve`; filters that start as an impulse: Xiao et al.,
       Dynamical Isometry and a Mean Field Theory of CNNs, arXiv 1806.05393.
     """
 
     taps: int = 3
+    causal: bool = False
     grid: tuple[int, ...] = from_data("grid", ())
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
@@ -49,10 +53,11 @@ class TokenConvolution(nn.Module):
     def __call__(
         self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
     ) -> Float[Array, "b t d"]:
-        if self.taps < 1 or self.taps % 2 == 0:
+        check_causal(self)
+        if self.taps < 1 or (self.taps % 2 == 0 and not self.causal):
             raise ValueError(f"taps={self.taps} must be odd and positive")
         shape = (self.taps,) * (len(self.grid) or 1)
-        taps = self.param("filter", _impulse, shape, jnp.float32)
+        taps = self.param("filter", _impulse, shape, jnp.float32, self.causal)
         grid = same_proportions(x.shape[-2], self.grid) if self.grid else None
         real = x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-        return token_convolve(real.astype(self.dtype), taps, grid=grid)
+        return token_convolve(real.astype(self.dtype), taps, grid=grid, causal=self.causal)

@@ -23,6 +23,7 @@ def attention(
     value: Float[Array, "b s h k"],
     *,
     mask: Bool[Array, "b s"] | None = None,
+    causal: bool = False,
     implementation: str = "xla",
     dropout: float = 0.0,
     dropout_key: Key[Array, ""] | None = None,
@@ -43,19 +44,21 @@ def attention(
     Args:
       query, key, value: projected tokens, heads on the third axis.
       mask: True for the source tokens that may be attended to.
+      causal: token i attends to j <= i only; t and s must be equal.
       implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16
         or float16), which is given the mask as lengths. Not yet run on a GPU.
       dropout: rate at which softmax weights are zeroed, and the others divided by 1 - rate.
       dropout_key: what they are drawn from; without it none is dropped. CPUs draw other numbers from
         it than other platforms do.
-    Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
-      "cudnn" counts the mask, so that there all padding must follow the real tokens.
+    Masking: a masked source token gets no weight; where all are masked, the plain average is returned, which
+      if causal is that of the tokens up to i. "cudnn" counts the mask, so that there all padding must follow
+      the real tokens.
     Raises: ValueError for an unknown implementation, a rate outside [0, 1), cuDNN where it cannot run or
       with dropout.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     check_choice("implementation", implementation, IMPLEMENTATIONS)
-    _check(query, key, value, mask)
+    _check(query, key, value, mask, causal)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout={dropout} must lie in [0, 1)")
     if dropout and implementation != "xla":
@@ -64,16 +67,20 @@ def attention(
         return jnp.zeros_like(query)
     if implementation == "cudnn":
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
-        return _fused(query, key, value, lengths)
+        return _fused(query, key, value, lengths, causal)
     if not dropout or dropout_key is None:
         dropout, dropout_key = 0.0, None
-    compute = partial(_compute, rate=dropout)
+    compute = partial(_compute, rate=dropout, causal=causal)
     return by_platform(best_form, compute, query, key, value, mask, dropout_key)
 
 
 @takes_arrays
 def softmax_weights(
-    query: Float[Array, "b t h k"], key: Float[Array, "b s h k"], *, mask: Bool[Array, "b s"] | None = None
+    query: Float[Array, "b t h k"],
+    key: Float[Array, "b s h k"],
+    *,
+    mask: Bool[Array, "b s"] | None = None,
+    causal: bool = False,
 ) -> Float[Array, "b h t s"]:
     """The weights with which `attention` averages, written out, in float32.
 
@@ -83,10 +90,11 @@ def softmax_weights(
         >>> softmax_weights(query, key)[0, 0, 0]
         Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
 
-    Masking: a masked source token gets weight 0; where all are masked, all get the same weight.
+    Masking: a masked source token gets weight 0; where all are masked, all get the same weight. With `causal`
+      source tokens j > i get weight 0 in any case.
     Source: Vaswani et al., arXiv 1706.03762.
     """
-    _check(query, key, key, mask)
+    _check(query, key, key, mask, causal)
     if 0 in (*query.shape[:3], *key.shape[:3]):
         return jnp.zeros((*query.shape[:1], query.shape[2], query.shape[1], key.shape[1]), wide(query, key))
     scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=wide(query, key))
@@ -94,12 +102,23 @@ def softmax_weights(
     if mask is not None:
         lowest = jnp.full((), jnp.finfo(jnp.float32).min, scores.dtype)
         scores = jnp.where(mask[:, None, None, :], scores, lowest)
+    if causal:  # below the score of what is masked: a row that sees padding alone averages no later tokens
+        scores = jnp.where(
+            _earlier(*scores.shape[-2:])[None, None], scores, jnp.full((), -jnp.inf, scores.dtype)
+        )
     return jax.nn.softmax(scores)
 
 
-def _check(query: Array, key: Array, value: Array, mask: Array | None) -> None:
+def _earlier(n: int, s: int) -> Array:
+    """Returns which source tokens queries see, (n, s), n / s of them for each source token."""
+    return jnp.arange(s)[None, :] <= (jnp.arange(n) // (n // s))[:, None]
+
+
+def _check(query: Array, key: Array, value: Array, mask: Array | None, causal: bool) -> None:
     """Says what does not fit, its shape and what it must be."""
-    (b, _, h, k), s = query.shape, key.shape[1]
+    (b, t, h, k), s = query.shape, key.shape[1]
+    if causal and t != s:
+        raise ValueError(f"causal=True needs as many source tokens as queries, not s={s} for t={t}")
     for name, x in (("key", key), ("value", value)):
         if x.shape != (b, s, h, k):
             raise ValueError(
@@ -127,44 +146,67 @@ def _compute(
     dropout_key: Array | None,
     *,
     rate: float,
+    causal: bool,
 ) -> Array:
     if form == "blocks":
-        return _in_blocks(query, key, value, mask, dropout_key, rate)
-    if dropout_key is not None or not query.dtype == key.dtype == value.dtype != jnp.float64:
-        return _written_out(query, key, value, mask, rate, dropout_key)
+        return _in_blocks(query, key, value, mask, dropout_key, rate, causal)
+    if causal or dropout_key is not None or not query.dtype == key.dtype == value.dtype != jnp.float64:
+        return _written_out(query, key, value, mask, rate, dropout_key, causal)
     where = None if mask is None else mask[:, None, None, :]
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
 
 
 def _in_blocks(
-    query: Array, key: Array, value: Array, mask: Array | None, dropout_key: Array | None, rate: float
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    dropout_key: Array | None,
+    rate: float,
+    causal: bool,
 ) -> Array:
     b, _, h, k = query.shape
     dtype = wide(query, key, value)
     scaled = query.astype(dtype) * jnp.asarray(1 / math.sqrt(k), dtype)
     keys = None if dropout_key is None else jax.random.split(dropout_key, (b, h))
-    y = blockwise_attention.attend(scaled, key, value, mask=mask, dropout=rate, dropout_keys=keys)
+    y = blockwise_attention.attend(
+        scaled, key, value, mask=mask, causal=causal, dropout=rate, dropout_keys=keys
+    )
     return y.astype(query.dtype)
 
 
-def _fused(query: Array, key: Array, value: Array, lengths: Array | None) -> Array:
+def _fused(query: Array, key: Array, value: Array, lengths: Array | None, causal: bool) -> Array:
     """cuDNN's kernel. JAX refuses it where cuDNN is not installed, and in programs for other devices."""
     needs = "implementation='cudnn' needs an NVIDIA GPU with cuDNN and bfloat16 or float16"
     if query.dtype == jnp.float32:
         raise ValueError(f"{needs}, not {query.dtype}; use 'xla' or change model.dtype")
     try:
         return jax.nn.dot_product_attention(
-            query, key, value, key_value_seq_lengths=lengths, implementation="cudnn"
+            query,
+            key,
+            value,
+            key_value_seq_lengths=lengths,
+            is_causal=causal,
+            implementation="cudnn",
         )
     except RuntimeError as error:
         raise ValueError(f"{needs} ({error}); use 'xla'") from error
 
 
 def _written_out(
-    query: Array, key: Array, value: Array, mask: Array | None, rate: float, dropout_key: Array | None
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    rate: float,
+    dropout_key: Array | None,
+    causal: bool,
 ) -> Array:
-    """For dropout, and for dtypes that JAX's attention does not have: its softmax is float32."""
-    weights = softmax_weights(query, key, mask=mask)
+    """For dropout, causal attention, and dtypes that JAX's attention does not have: its softmax is float32.
+
+    With a mask, JAX's causal attention lets later tokens into rows that see padding alone.
+    """
+    weights = softmax_weights(query, key, mask=mask, causal=causal)
     if dropout_key is not None:
         kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
         weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), weights.dtype))
@@ -181,6 +223,7 @@ def fused_attention(
     out: Float[Array, "h k c"],
     *,
     mask: Bool[Array, "b s"] | None = None,
+    causal: bool = False,
 ) -> Float[Array, "b t c"]:
     """Attention between dense projections of tokens, without the projections of the source.
 
@@ -200,6 +243,7 @@ def fused_attention(
     Args:
       x: the tokens that ask; source: those that are asked, for self-attention x.
       query, key, value, out: the projections of each head.
+      causal: token i attends to j <= i only; t and s must be equal.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: derived here; for circular attention see `fourier_attn.ops.circular`.
     """
@@ -207,7 +251,7 @@ def fused_attention(
     for name, kernel in (("value", value.shape), ("out", (e, *out.shape[:2]))):
         if kernel != key.shape:
             raise ValueError(f"{name} must have the heads and widths of key {key.shape}, not {kernel}")
-    averages = average_source(x, source, query, key, mask)
+    averages = average_source(x, source, query, key, mask, causal)
     values = jnp.einsum("ehk,hkc->hec", value, out).reshape(h * e, c).astype(x.dtype)
     return (averages.reshape(b * t, h * e) @ values).reshape(b, t, c)
 
@@ -219,6 +263,7 @@ def average_source(
     query: Float[Array, "d h k"],
     key: Float[Array, "e h k"],
     mask: Bool[Array, "b s"] | None = None,
+    causal: bool = False,
 ) -> Float[Array, "b t h e"]:
     """The source's tokens averaged by each head: softmax(x M_a z^T) z, see `fused_attention`.
 
@@ -236,7 +281,8 @@ def average_source(
     merged = jnp.einsum("dhk,ehk->dhe", query, key).reshape(d, h * e) / math.sqrt(max(k, 1))
     queries = x.reshape(b * t, d) @ merged.astype(x.dtype)
     mask = jnp.ones(source.shape[:2], bool) if mask is None else mask
-    return shared_attention(queries.reshape(b, t * h, e), source, mask).reshape(b, t, h, e)
+    y = shared_attention(queries.reshape(b, t * h, e), source, mask, causal=causal)
+    return y.reshape(b, t, h, e)
 
 
 def fewest_products(b: int, t: int, s: int, d: int, e: int, h: int, k: int) -> str:
@@ -254,7 +300,11 @@ def fewest_products(b: int, t: int, s: int, d: int, e: int, h: int, k: int) -> s
 
 @takes_arrays
 def shared_attention(
-    query: Float[Array, "b n d"], shared: Float[Array, "b s d"], mask: Bool[Array, "b s"]
+    query: Float[Array, "b n d"],
+    shared: Float[Array, "b s d"],
+    mask: Bool[Array, "b s"],
+    *,
+    causal: bool = False,
 ) -> Float[Array, "b n d"]:
     """Attention whose keys and values are the same vectors, shared by all queries (of all heads).
 
@@ -269,6 +319,8 @@ def shared_attention(
         Array([[1., 0.],
                [0., 1.]], dtype=float32)
 
+    Args:
+      causal: queries of n / s heads for each token, one token after the other, see tokens up to their own.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,
     FlashAttention (weights computed again from the maximum and the sum), arXiv 2205.14135.
@@ -276,6 +328,10 @@ def shared_attention(
     if query.shape[::2] != shared.shape[::2]:
         raise ValueError(f"query {query.shape} and shared {shared.shape} must be (b, n, d) and (b, s, d)")
     _check_mask(mask, shared.shape[:2])
+    if causal and query.shape[1] % max(shared.shape[1], 1):
+        raise ValueError(
+            f"causal=True needs some queries for each token, not {query.shape} for {shared.shape}"
+        )
     if 0 in (*query.shape, *shared.shape):
         return jnp.zeros_like(query)
     many = query.shape[0] * query.shape[1] * shared.shape[1] > 2**21
@@ -283,32 +339,37 @@ def shared_attention(
     def choose(platform: str) -> str:
         return best_form(platform) if many else "whole"
 
-    return by_platform(choose, _shared, query, shared, mask)
+    return by_platform(choose, partial(_shared, causal=causal), query, shared, mask)
 
 
-def _shared(form: str, query: Array, shared: Array, mask: Array) -> Array:
+def _shared(form: str, query: Array, shared: Array, mask: Array, *, causal: bool) -> Array:
     if form == "whole":
-        return _shared_whole(query, shared, mask)
+        return _shared_whole(query, shared, mask, causal)
     one = shared[:, :, None]
-    return blockwise_attention.attend(query[:, :, None], one, one, mask=mask)[:, :, 0]
+    return blockwise_attention.attend(query[:, :, None], one, one, mask=mask, causal=causal)[:, :, 0]
 
 
-@jax.custom_vjp
-def _shared_whole(query: Array, shared: Array, mask: Array) -> Array:
-    return _shared_forward(query, shared, mask)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _shared_whole(query: Array, shared: Array, mask: Array, causal: bool) -> Array:
+    return _shared_forward(query, shared, mask, causal)[0]
 
 
 def _products(query: Array, shared: Array) -> Array:
     return jnp.einsum("bnd,bsd->bns", query, shared, preferred_element_type=wide(query, shared))
 
 
-def _scores(query: Array, shared: Array, mask: Array) -> Array:
+def _scores(query: Array, shared: Array, mask: Array, causal: bool) -> Array:
     scores = _products(query, shared)
-    return jnp.where(mask[:, None, :], scores, jnp.full((), -1e30, scores.dtype))
+    scores = jnp.where(mask[:, None, :], scores, jnp.full((), -1e30, scores.dtype))
+    if not causal:
+        return scores
+    return jnp.where(_earlier(*scores.shape[1:])[None], scores, jnp.full((), -jnp.inf, scores.dtype))
 
 
-def _shared_forward(query: Array, shared: Array, mask: Array) -> tuple[Array, tuple[Array, ...]]:
-    scores = _scores(query, shared, mask)
+def _shared_forward(
+    query: Array, shared: Array, mask: Array, causal: bool
+) -> tuple[Array, tuple[Array, ...]]:
+    scores = _scores(query, shared, mask, causal)
     highest = scores.max(axis=-1, keepdims=True)
     weights = jnp.exp(scores - highest)
     total = weights.sum(axis=-1, keepdims=True)
@@ -317,9 +378,9 @@ def _shared_forward(query: Array, shared: Array, mask: Array) -> tuple[Array, tu
     return y, (query, shared, mask, highest, total, y)
 
 
-def _shared_backward(saved: tuple[Array, ...], g: Array) -> tuple[Array, Array, None]:
+def _shared_backward(causal: bool, saved: tuple[Array, ...], g: Array) -> tuple[Array, Array, None]:
     query, shared, mask, highest, total, y = saved
-    weights = jnp.exp(_scores(query, shared, mask) - highest) / total
+    weights = jnp.exp(_scores(query, shared, mask, causal) - highest) / total
     mean = jnp.sum((g * y).astype(weights.dtype), axis=-1, keepdims=True)  # of the scores' cotangents
     by_scores = weights * (_products(g, shared) - mean)
     by_scores = jnp.where(mask[:, None, :], by_scores, jnp.zeros((), weights.dtype)).astype(query.dtype)

@@ -13,10 +13,15 @@ small, and not its weights.
 With dropout of rate p a weight is kept by a draw z[i, j]: w z / (1 - p) takes the place of w in y and v',
 and c[i] . v[j] z[i, j] that of c[i] . v[j], c being g / (l (1 - p)). The draws belong to a head and to the
 place of a block in it; they are made anew in the backward pass.
+
+Causal attention is cut into a few parts: the queries of a part are given only the source tokens up to the
+last one that they may see, so that most blocks above the diagonal are never computed. Each part is attention
+with a derivative of its own, and JAX adds up those of keys and values.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +34,16 @@ from fourier_attn.ops.transforms import batchwise
 SCORES = 2**18  # of a block: 1 MB in float32, about the second level of caches
 LONGEST = 2**12  # source tokens up to which blocks keep to that; from there on they have 64 queries
 NEVER = -1e30  # the score of a masked pair; finite, so that differences stay numbers
+
+
+PART, PARTS = 128, 8  # of causal attention: the fewest source tokens of a part, and the most parts
+
+
+class Diagonal(NamedTuple):
+    """Says what queries see: query i of a problem sees source tokens j <= (first + i) // queries."""
+
+    first: int
+    queries: int
 
 
 class Draws(NamedTuple):
@@ -45,6 +60,7 @@ def attend(
     value: Float[Array, "*b s h v"],
     *,
     mask: Bool[Array, "*b s"] | None = None,
+    causal: bool = False,
     dropout: float = 0.0,
     dropout_keys: Key[Array, "*b h"] | None = None,
     scores: int = SCORES,
@@ -60,12 +76,54 @@ def attend(
         (2, 6, 1, 4)
 
     Args:
+      causal: query i sees source tokens j <= i. Where t is a multiple of s, each source token has t / s
+        queries, one after the other (of heads that share keys, for example): j <= i // (t / s).
       dropout_keys: one for each head; without them none is dropped.
       scores: of a block, about. Draws depend on it.
-    Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
+    Masking: a masked source token gets no weight; where all are masked, the plain average is returned,
+      of those that a query sees.
+    Raises: ValueError for causal where s does not divide t.
     """
+    t, s = query.shape[-3], key.shape[-3]
+    if causal and t % max(s, 1):
+        raise ValueError(f"causal=True needs as many source tokens as queries, not s={s} for t={t}")
     if 0 in (*query.shape[:-1], *value.shape):
         return jnp.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
+    whole = partial(_attend, dropout=dropout, scores=scores)
+    if not causal:
+        return whole(query, key, value, mask, dropout_keys, diagonal=None)
+    parts, queries, axis = min(max(s // PART, 1), PARTS), t // s, query.ndim - 3
+    ends = [s * part // parts for part in range(parts + 1)]
+    results = []
+    for part, (begin, end) in enumerate(pairwise(ends)):
+        results.append(
+            whole(
+                jax.lax.slice_in_dim(query, begin * queries, end * queries, axis=axis),
+                jax.lax.slice_in_dim(key, 0, end, axis=axis),
+                jax.lax.slice_in_dim(value, 0, end, axis=axis),
+                None if mask is None else mask[..., :end],
+                None if dropout_keys is None else _keys_of_part(dropout_keys, part),
+                diagonal=Diagonal(begin * queries, queries),
+            )
+        )
+    return jnp.concatenate(results, axis=axis)
+
+
+def _keys_of_part(keys: Array, part: int) -> Array:
+    return jax.vmap(partial(jax.random.fold_in, data=part))(keys.reshape(-1)).reshape(keys.shape)
+
+
+def _attend(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    dropout_keys: Array | None,
+    *,
+    diagonal: Diagonal | None,
+    dropout: float,
+    scores: int,
+) -> Array:
     arrays = [query, key, value]
     if mask is not None:
         arrays.append(mask)
@@ -73,18 +131,20 @@ def attend(
     if dropout and dropout_keys is not None:
         draws = Draws(dropout, jax.random.key_impl(dropout_keys))
         arrays.append(jax.random.key_data(dropout_keys))
-    return _attention(mask is not None, draws, scores)(*arrays)
+    return _attention(mask is not None, diagonal, draws, scores)(*arrays)
 
 
 @lru_cache
-def _attention(masked: bool, draws: Draws | None, scores: int) -> Callable[..., Array]:
+def _attention(
+    masked: bool, diagonal: Diagonal | None, draws: Draws | None, scores: int
+) -> Callable[..., Array]:
     """The differentiable function of query, key, value, and of mask and keys' data where there are such."""
     axes = (3, 3, 3, *(1,) * masked, *(2,) * (draws is not None))
 
     def problem(arrays: tuple[Array, ...]) -> Problem:
         query, key, value, *rest = _flat(arrays, axes)
         mask, seeds = rest[0] if masked else None, None if draws is None else rest[-1]
-        return Problem(query, key, value, mask, seeds, draws, scores)
+        return Problem(query, key, value, mask, seeds, diagonal, draws, scores)
 
     def forward_here(*arrays: Array) -> tuple[Array, ...]:
         lead = arrays[0].shape[:-3]
@@ -145,6 +205,7 @@ class Problem(NamedTuple):
     value: Array
     mask: Array | None
     seeds: Array | None
+    diagonal: Diagonal | None
     draws: Draws | None
     scores: int
 
@@ -195,6 +256,14 @@ class Group(NamedTuple):
         cut = jax.lax.dynamic_slice_in_dim(problem.mask, self.example, self.sizes.examples)
         return jnp.repeat(cut, self.sizes.heads, axis=0)
 
+    def seen(self, problem: Problem, begin: Array) -> Array | None:
+        """Returns which source tokens the rows of a block may see, (rows, s); None: all of them."""
+        if problem.diagonal is None:
+            return None
+        first, queries = problem.diagonal
+        rows = (first + begin + jnp.arange(self.sizes.rows, dtype=jnp.int32)) // queries
+        return jnp.arange(problem.key.shape[1], dtype=jnp.int32)[None, :] <= rows[:, None]
+
     def kept(self, problem: Problem, block: Array) -> Array | None:
         """Draws which weights of a block stay, (heads, rows, s)."""
         if problem.draws is None or problem.seeds is None:
@@ -222,11 +291,13 @@ def _filled(x: Array, sizes: Sizes, axis: int) -> Array:
     return jnp.pad(x, pads)
 
 
-def _scores(query: Array, key: Array, mask: Array | None) -> Array:
+def _scores(query: Array, key: Array, mask: Array | None, seen: Array | None) -> Array:
     scores = jnp.einsum("nik,njk->nij", query, key)
-    if mask is None:
-        return scores
-    return jnp.where(mask[:, None, :], scores, jnp.full((), NEVER, scores.dtype))
+    if mask is not None:
+        scores = jnp.where(mask[:, None, :], scores, jnp.full((), NEVER, scores.dtype))
+    if seen is not None:  # a row sees one token at least, so that its maximum is finite
+        scores = jnp.where(seen[None], scores, jnp.full((), -jnp.inf, scores.dtype))
+    return scores
 
 
 def _where(kept: Array | None, x: Array) -> Array:
@@ -247,7 +318,8 @@ def _forward(problem: Problem) -> tuple[Array, Array, Array]:
 
         def one_block(block: Array, results: tuple[Array, ...]) -> tuple[Array, ...]:
             begin = block * size.rows
-            scores = _scores(group.rows(query, begin, size.rows), key, mask)
+            rows = group.rows(query, begin, size.rows)
+            scores = _scores(rows, key, mask, group.seen(problem, begin))
             m = scores.max(axis=-1)
             weights = jnp.exp(scores - m[..., None])
             total = weights.sum(axis=-1)
@@ -287,11 +359,12 @@ def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> t
             cotangent = cotangent / group.sums(total, begin, size.rows)[..., None]
             mean = jnp.sum(cotangent * average, axis=-1, keepdims=True)
             c = cotangent / share
-            weights = jnp.exp(_scores(q, key, mask) - group.sums(m, begin, size.rows)[..., None])
+            scores = _scores(q, key, mask, group.seen(problem, begin))
+            weights = jnp.exp(scores - group.sums(m, begin, size.rows)[..., None])
             kept = group.kept(problem, block)
             slopes = weights * (_where(kept, jnp.einsum("niv,njv->nij", c, value)) - mean)
-            if mask is not None:  # where all scores are masked they are constant
-                slopes = _where(mask.any(axis=-1)[:, None, None], slopes)
+            if mask is not None:  # masked scores are constant, which matters where a row has no others
+                slopes = _where(mask[:, None, :], slopes)
             q, c = jax.lax.optimization_barrier((q.swapaxes(1, 2), c.swapaxes(1, 2)))
             return (
                 group.put_rows(by_query, jnp.einsum("nij,njk->nik", slopes, key), begin),

@@ -213,6 +213,7 @@ def circular_attention(
     shape: tuple[int, ...] | None = None,
     boundary: str = "circular",
     mask: Bool[Array, "..."] | None = None,
+    causal: bool = False,
     combine_heads: str = "sum",
     method: str = "auto",
 ) -> Float[Array, "..."]:
@@ -234,6 +235,8 @@ def circular_attention(
       query, key, value: kernels (h, r), or (h, r1, r2) with `shape=(d1, d2)`.
       shape, boundary: see `circular_correlate`.
       mask: (*b, t), True for the tokens that may be attended to.
+      causal: token i attends to j <= i only. The correlations run along the features of each token, for every
+        boundary, so that they need no causal form: tokens meet in the softmax alone.
       combine_heads: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
       method: "literal" computes the lines above; "fused" uses the identity, with matrices where the
         boundary is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it
@@ -254,13 +257,13 @@ def circular_attention(
     if method == "literal":
         kernels = jnp.concatenate([w.astype(wide(query, key, value)) for w in (query, key, value)])
         projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)
-        y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
+        y = attention(*jnp.split(projected, 3, axis=-2), mask=mask, causal=causal)
         if combine_heads == "sum":
             y = y.sum(axis=-2)
     elif boundary == "circular":
-        y = _fused_in_hartley_basis(tokens, (query, key, value), axes, mask, combine_heads)
+        y = _fused_in_hartley_basis(tokens, (query, key, value), axes, mask, causal, combine_heads)
     else:
-        y = _fused(tokens, (query, key, value), axes, boundary, mask, combine_heads)
+        y = _fused(tokens, (query, key, value), axes, boundary, mask, causal, combine_heads)
     return y.reshape(*lead, *y.shape[1:])
 
 
@@ -276,13 +279,14 @@ def _check_attention(
     check_choice("method", method, ATTENTION_METHODS)
 
 
-def _attend(queries: Array, tokens: Array, mask: Array | None) -> Array:
+def _attend(queries: Array, tokens: Array, mask: Array | None, causal: bool) -> Array:
     """Heads (b, t, h, d) of queries to shared tokens (b, s, d)."""
     b, t, h, d = queries.shape
     if mask is None:
         mask = jnp.ones(tokens.shape[:2], bool)
     scaled = queries * jnp.asarray(1 / math.sqrt(d), queries.dtype)
-    return shared_attention(scaled.reshape(b, t * h, d), tokens, mask).reshape(b, t, h, d)
+    y = shared_attention(scaled.reshape(b, t * h, d), tokens, mask, causal=causal)
+    return y.reshape(b, t, h, d)
 
 
 def _fused(
@@ -291,6 +295,7 @@ def _fused(
     axes: tuple[int, ...],
     boundary: str,
     mask: Array | None,
+    causal: bool,
     combine_heads: str,
 ) -> Array:
     """The identity with matrices, for any boundary."""
@@ -298,7 +303,8 @@ def _fused(
     ends = _ends(kernels[0].shape[1:], boundary, convolution=False)
     query, key, value = [_matrix(w, axes, ends, boundary) for w in kernels]
     h, p, _ = query.shape
-    averages = average_source(tokens, tokens, query.transpose(2, 0, 1), key.transpose(2, 0, 1), mask)
+    asks = query.transpose(2, 0, 1), key.transpose(2, 0, 1)
+    averages = average_source(tokens, tokens, *asks, mask, causal)
     value = value.astype(tokens.dtype)
     if combine_heads == "none":
         return jnp.einsum("bthd,hpd->bthp", averages, value)
@@ -311,6 +317,7 @@ def _fused_in_hartley_basis(
     kernels: tuple[Array, Array, Array],
     axes: tuple[int, ...],
     mask: Array | None,
+    causal: bool,
     combine_heads: str,
 ) -> Array:
     """The identity for the circular boundary; the products of spectra are those of `hartley.spectrum`."""
@@ -322,7 +329,7 @@ def _fused_in_hartley_basis(
     plus, minus = jnp.split(hartley.transform(tokens, axes), 2, axis=-1)
     # Head by head: products that broadcast over heads have a slow derivative on CPU.
     queries = [re[a][None, None] * plus - im[a][None, None] * minus for a in range(len(re))]
-    averages = _attend(jnp.stack(queries, axis=2), plus, mask)
+    averages = _attend(jnp.stack(queries, axis=2), plus, mask, causal)
     heads_plus = [averages[:, :, a] * vr[a][None, None] for a in range(len(vr))]
     heads_minus = [averages[:, :, a] * vi[a][None, None] for a in range(len(vi))]
     if combine_heads == "sum":
