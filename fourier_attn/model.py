@@ -409,7 +409,7 @@ def check_causal(config: Fields) -> None:
 
 
 def can_be_causal() -> str:
-    """Returns the advice for a mixer that cannot be causal, such as one that transforms all tokens at once."""
+    """Returns the advice for a mixer that cannot be causal, since it transforms all tokens at once."""
     return f"choose one of {', '.join(name for name, layer in MIXERS.items() if hasattr(layer, 'causal'))}"
 
 
