@@ -13,10 +13,10 @@ from fourier_attn import layers, ops
 from fourier_attn.optics import Engine
 
 WITHOUT = {
-    "Draws Sizes Problem Group sizes": "parts of ops.blockwise_attention.attend",
+    "Diagonal Draws Sizes Problem Group sizes": "parts of ops.blockwise_attention.attend",
     "best_method by_platform": "what is fastest where: measured, and tested with the forms",
     "batchwise matrix_dot_general": "for those who build ops and layers: devices, Flax's dense layers",
-    "check": "nothing but refusals",
+    "check check_causal": "nothing but refusals",
     "with_positions": "a part of both embeddings",
     "Inside inspect attention_maps": "of a whole network: notebooks/images.ipynb",
     "Watch OnEngine": "parts of layers on engines",

@@ -37,7 +37,12 @@ def _mix(x: Array, tokens: Array, features: Array | None, causal: bool) -> Array
 
 
 def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array, "t t"]:
-    """Returns the part of T for t tokens; if causal, without the entries T[i, j], j > i."""
+    """Returns the part of T for t tokens; if causal, without the entries T[i, j], j > i.
+
+    >>> used_rows(jnp.ones((3, 3)), 2, causal=True)
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
     return jnp.tril(tokens[:t, :t]) if causal else tokens[:t, :t]
 
 

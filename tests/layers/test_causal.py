@@ -1,5 +1,6 @@
 """Causal mixers: no later token reaches an earlier one, through the whole network."""
 
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -107,7 +108,7 @@ def test_causal_attention_is_the_definition(t: int) -> None:
     mask = np.stack([np.arange(t) < max(1, t - 2), np.arange(t) >= t // 2])
     expected = oracle(*(np.asarray(x, np.float64) for x in (q, k, v)), mask)
     options = {"mask": jnp.asarray(mask), "causal": True}
-    y = jax.jit(lambda *a: attention(*a, **options))(q, k, v)
+    y = jax.jit(partial(attention, **options))(q, k, v)
     np.testing.assert_allclose(y, expected, atol=3e-6)  # float32 rounding of values near 1
     weights = softmax_weights(q, k, **options)
     np.testing.assert_allclose(jnp.einsum("bhts,bshk->bthk", weights, v), expected, atol=3e-6)
@@ -115,7 +116,7 @@ def test_causal_attention_is_the_definition(t: int) -> None:
 
 @pytest.mark.parametrize("t", [6, 300])
 def test_its_gradient_is_that_of_the_weights_written_out(t: int) -> None:
-    q, k, v = (normal(2, t, 1, 3, seed=i) for i in range(3))
+    tokens = tuple(normal(2, t, 1, 3, seed=i) for i in range(3))
     mask = jnp.stack([jnp.arange(t) < t - 2, jnp.arange(t) >= t // 2])
 
     def blocks(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
@@ -125,7 +126,7 @@ def test_its_gradient_is_that_of_the_weights_written_out(t: int) -> None:
         return jnp.einsum("bhts,bshk->bthk", softmax_weights(q, k, mask=mask, causal=True), v)
 
     def slopes(function: Any) -> Any:
-        return jax.grad(lambda *a: jnp.sum(jnp.sin(function(*a))), (0, 1, 2))(q, k, v)
+        return jax.grad(lambda *a: jnp.sum(jnp.sin(function(*a))), (0, 1, 2))(*tokens)
 
     found, expected = jax.jit(lambda: (slopes(blocks), slopes(whole)))()
     for a, b in zip(found, expected, strict=True):
@@ -136,7 +137,7 @@ def test_its_gradient_is_that_of_the_weights_written_out(t: int) -> None:
 def test_fused_causal_attention_is_the_literal_one(t: int) -> None:
     """Values and derivatives; 8 x 520 x 520 scores are computed in blocks on CPUs."""
     x, h = normal(1, t, 4), 8
-    kernels = [normal(4, h, 4, seed=i) / 2 for i in range(3)]
+    query, key, value = kernels = [normal(4, h, 4, seed=i) / 2 for i in range(3)]
     out, mask = normal(h, 4, 4, seed=3), jnp.arange(t)[None] < t - 2
 
     def literal(x: jax.Array) -> jax.Array:
@@ -144,7 +145,7 @@ def test_fused_causal_attention_is_the_literal_one(t: int) -> None:
         return jnp.einsum("bthk,hkc->btc", attention(q, k, v, mask=mask, causal=True), out)
 
     def fused(x: jax.Array) -> jax.Array:
-        return fused_attention(x, x, *kernels, out, mask=mask, causal=True)
+        return fused_attention(x, x, query, key, value, out, mask=mask, causal=True)
 
     def both(function: Any) -> Any:
         return function(x), jax.grad(lambda x: jnp.mean(jnp.sin(function(x))))(x)
