@@ -106,7 +106,8 @@ def test_causal_attention_is_the_definition(t: int) -> None:
     """Padding at either end; 300 tokens are two parts of the form in blocks."""
     q, k, v = (normal(2, t, 2, 3, seed=i) for i in range(3))
     mask = np.stack([np.arange(t) < max(1, t - 2), np.arange(t) >= t // 2])
-    expected = oracle(np.float64(q), np.float64(k), np.float64(v), mask)
+    q64, k64, v64 = (np.asarray(x, np.float64) for x in (q, k, v))
+    expected = oracle(q64, k64, v64, mask)
     options = {"mask": jnp.asarray(mask), "causal": True}
     y = jax.jit(partial(attention, **options))(q, k, v)
     np.testing.assert_allclose(y, expected, atol=3e-6)  # float32 rounding of values near 1
