@@ -36,7 +36,7 @@ LONGEST = 2**12  # source tokens up to which blocks keep to that; from there on 
 NEVER = -1e30  # the score of a masked pair; finite, so that differences stay numbers
 
 
-PART, PARTS = 128, 8  # of causal attention: the fewest source tokens of a part, and the most parts
+PART, PARTS = 256, 4  # of causal attention: the fewest source tokens of a part, and the most parts
 
 
 class Diagonal(NamedTuple):

@@ -101,9 +101,9 @@ def oracle(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.
     return y
 
 
-@pytest.mark.parametrize("t", [1, 6, 300])
+@pytest.mark.parametrize("t", [1, 6, 520])
 def test_causal_attention_is_the_definition(t: int) -> None:
-    """Padding at either end; 300 tokens are two parts of the form in blocks."""
+    """Padding at either end; 520 tokens are two parts of the form in blocks."""
     q, k, v = (normal(2, t, 2, 3, seed=i) for i in range(3))
     mask = np.stack([np.arange(t) < max(1, t - 2), np.arange(t) >= t // 2])
     q64, k64, v64 = (np.asarray(x, np.float64) for x in (q, k, v))
@@ -115,7 +115,7 @@ def test_causal_attention_is_the_definition(t: int) -> None:
     np.testing.assert_allclose(jnp.einsum("bhts,bshk->bthk", weights, v), expected, atol=3e-6)
 
 
-@pytest.mark.parametrize("t", [6, 300])
+@pytest.mark.parametrize("t", [6, 520])
 def test_its_gradient_is_that_of_the_weights_written_out(t: int) -> None:
     tokens = tuple(normal(2, t, 1, 3, seed=i) for i in range(3))
     mask = jnp.stack([jnp.arange(t) < t - 2, jnp.arange(t) >= t // 2])
@@ -157,7 +157,7 @@ def test_fused_causal_attention_is_the_literal_one(t: int) -> None:
 
 def test_dropped_weights_of_causal_attention_belong_to_their_tokens() -> None:
     """One-hot values show the weights; the two parts of a sequence have draws of their own."""
-    t = 256
+    t = 512
     q, v = jnp.zeros((1, t, 1, t)), jnp.eye(t)[None, :, None]
     y = attention(q, q, v, causal=True, dropout=0.5, dropout_key=jax.random.key(0))
     kept = np.asarray(y)[0, :, 0] > 0
