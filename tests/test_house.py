@@ -29,7 +29,7 @@ RIGHT_BELOW = {
     "pretrained": ("config", "classify"),
     "classify": (),
     "family": ("config",),
-    "config": ("model", "data"),
+    "config": ("model", "data", "hub"),
     "model": ("layers", "knobs", "plugins"),
     "layers": ("optics",),
     "optics": ("ops", "paths", "columns"),
@@ -47,6 +47,7 @@ RIGHT_BELOW = {
     "provenance": ("atomic",),
     "style": ("atomic",),
     "atomic": (),
+    "hub": ("paths",),
     "paths": (),
 }
 COMMANDS = {

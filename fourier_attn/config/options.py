@@ -105,7 +105,9 @@ class Config(Part, Protocol):
     """Declares a whole configuration: the options of a run, and its parts."""
 
     seed: int = knob(0, "of initial weights, dropout and the order of the data", at_least(0))
-    init_from: str = knob("", "weights to start from, with their architecture: a run's directory, or a file")
+    init_from: str = knob(
+        "", "weights to start from, with their architecture: a run's directory, a file, or hf:owner/name"
+    )
     init_padding: str = knob(
         "",
         'what padding is for the mixers of `init_from`, see those; "": as the weights have it',

@@ -2,7 +2,7 @@
 
 from ml_collections import ConfigDict
 
-from fourier_attn import model, paths
+from fourier_attn import hub, model, paths
 from fourier_attn.config.build import set_engine
 from fourier_attn.config.options import Config
 from fourier_attn.data.corpus import names_files
@@ -29,7 +29,9 @@ def with_absolute_paths(config: Config) -> Config:
     Raises: ValueError for a name that cannot be used.
     """
     config = copied(config)
-    config.init_from, part = paths.absolute(config.init_from), config.data
+    part = config.data
+    if not hub.is_hub_name(config.init_from):
+        config.init_from = paths.absolute(config.init_from)
     part.dir = paths.absolute(part.dir)
     if part.task in ("files", "image_files"):
         part.update({split: paths.absolute(part[split]) for split in SPLITS})

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fourier_attn import data, paths
+from fourier_attn import data, hub, paths
 from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.image_reading import read_image
@@ -80,11 +80,12 @@ class Predictor:
         """Returns the best weights of a run, or those of a folder in Hugging Face's form, ready for use.
 
         Args:
+          directory: its path, or the name of a folder on the hub, "hf:owner/name" or "hf:owner/name@REV".
           allow_code: whether to execute the files that have registered the run's own mixer or task.
           devices: files of measured devices that have moved since the training, by their knobs.
         Raises: ValueError for a directory that cannot be used.
         """
-        directory = paths.given(directory).resolve()
+        directory = hub.local(directory).resolve()
         if allow_code:
             config_file.allow_code(directory)
         exports = [directory / name for name in ("model.safetensors", "manifest.json")]

@@ -65,7 +65,8 @@ def read(path: str | Path, mixer: str | None = None, head: str | None = None) ->
     """Reads weights that `save`, the FNet paper's code or Hugging Face has written.
 
     Args:
-      path: a file of safetensors or msgpack, or a folder that holds model.safetensors.
+      path: a file of safetensors or msgpack, or a folder that holds model.safetensors; or a name of the
+        hub, "hf:owner/name" or "hf:owner/name@REV".
       mixer: mixer of blocks without parameters: "fourier" (None), "random" or "identity", for which the
         paper's files do not differ. Files that `save` has written contain it.
       head: use of a linear map at the end, "classes", "score" or "tokens", if neither the file nor Hugging

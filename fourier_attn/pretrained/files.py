@@ -17,7 +17,7 @@ import safetensors
 import safetensors.numpy
 from flax import serialization, traverse_util
 
-from fourier_attn import atomic, paths
+from fourier_attn import atomic, hub, paths
 from fourier_attn.choices import check_choice
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
@@ -41,9 +41,11 @@ class Contents(NamedTuple):
 def find(path: str | Path) -> Path:
     """Returns the file of weights: `path` itself, or model.safetensors in that folder.
 
+    A name of the hub, "hf:owner/name", is fetched first.
+
     Raises: ValueError if it does not exist, or only a pickle does.
     """
-    path = paths.given(path)
+    path = hub.local(path)
     if path.is_dir():
         if (path / "model.safetensors").is_file():
             return path / "model.safetensors"

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fourier_attn import config as configuration
-from fourier_attn import data, model, paths, pretrained
+from fourier_attn import data, hub, model, paths, pretrained
 from fourier_attn.config import Config
 from fourier_attn.data.tasks import OWN
 from fourier_attn.data.text import check_file, tokenizer_file
@@ -24,8 +24,9 @@ from fourier_attn.train import memory
 from fourier_attn.train.distributed import sharding
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.rundir import config_file, fingerprints
+from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
+from fourier_attn.train.rundir.fingerprints import check_files
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 
@@ -37,12 +38,14 @@ class InitialWeights(NamedTuple):
       params: parameters that replace those drawn from the key.
       notes: lines about the weights for the user.
       tokenizer: the weights' tokenizer file; None: the one that the data part names.
+      fingerprints: of weights of the hub, their commit and the sums of their files.
     """
 
     config: Config
     params: Any = None
     notes: tuple[str, ...] = ()
     tokenizer: Path | None = None
+    fingerprints: Mapping[str, str] = MappingProxyType({})
 
 
 def load(config: Config, directory: Path) -> InitialWeights:
@@ -63,11 +66,7 @@ def load(config: Config, directory: Path) -> InitialWeights:
         return InitialWeights(
             configuration.with_architecture(config, config_file.load(directory).model.to_dict())
         )
-    source = paths.given(config.init_from)
-    if not source.exists():
-        raise ValueError(
-            f"init_from={config.init_from} does not exist; name a run's directory, or a file of weights"
-        )
+    source, fingerprints = _source(config.init_from)
     task, labels = "", ()
     tokenizer = None if has_tokenizer else _tokenizer(config, source)
     if is_run(source) or folder.is_export(source):
@@ -93,7 +92,22 @@ def load(config: Config, directory: Path) -> InitialWeights:
     adopted, params, longer = _for_longer_texts(
         configuration.with_architecture(config, part.to_dict()), params
     )
-    return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer)
+    return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer, fingerprints)
+
+
+def _source(name: str) -> tuple[Path, dict[str, str]]:
+    """Returns the path that `init_from` names, and its fingerprints if it is a name of the hub.
+
+    Raises: ValueError where it does not exist.
+    """
+    if hub.is_hub_name(name):
+        return hub.fetch(name)
+    source = paths.given(name)
+    if not source.exists():
+        raise ValueError(
+            f"init_from={name} does not exist; name a run's directory, a file of weights, or hf:owner/name"
+        )
+    return source, {}
 
 
 def _tokenizer(config: Config, source: Path) -> Path | None:
@@ -224,7 +238,7 @@ def restore(
     Raises: ValueError for a directory without a run, or without a sound checkpoint.
     """
     directory = Path(directory).resolve()
-    fingerprints.check_files(directory, config_file.load(directory, devices))
+    check_files(directory, config_file.load(directory, devices))
     config, network, name, state = restore_state(directory, devices=devices)
     if name.step == 0:
         raise ValueError(f"workdir={directory} has made no training step yet; train it further first")

@@ -181,6 +181,8 @@ class Run:
             "code": fingerprints.code_fingerprint(),
             "settings": fingerprints.settings_fingerprint(),
         }
+        if self.initial.fingerprints:
+            self.fingerprints["weights"] = dict(self.initial.fingerprints)
         primary = processes.broadcast(lambda: self.fingerprints)
         processes.barrier(lambda: fingerprints.check_same(primary, self.fingerprints))
         self.network, self.optimizer = model.build(config.model), build_optimizer(config.optim)

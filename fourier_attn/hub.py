@@ -1,0 +1,105 @@
+"""Published weights by name, "hf:owner/name" or "hf:owner/name@REV", through `huggingface_hub`.
+
+Only the files in `FILES` are fetched: weights in safetensors, tokenizers and JSON, never a pickle or code.
+They are kept in the cache of `huggingface_hub`, so that a later start needs no network.
+"""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from fourier_attn import paths
+
+PREFIX = "hf:"
+NAME = re.compile(r"hf:(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w-][\w./-]*))?")
+WEIGHTS = "model.safetensors"
+FILES = (
+    WEIGHTS,
+    "config.json",
+    "preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "tokenizer.model",
+    "spiece.model",
+    "SHA256SUMS",
+)
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def is_hub_name(name: str | Path) -> bool:
+    """Returns whether a name is one of the hub; write ./hf:NAME for a file or folder that is called so."""
+    return os.fspath(name).startswith(PREFIX)
+
+
+def local(name: str | Path) -> Path:
+    """Returns the path of a file or folder, fetched first if the hub has it. Raises: ValueError."""
+    return fetch(name)[0] if is_hub_name(name) else paths.given(name)
+
+
+def fetch(name: str | Path) -> tuple[Path, dict[str, str]]:
+    """Returns the folder with the files of "hf:owner/name@REV", and their fingerprints.
+
+    Args:
+      name: without @REV it means the newest revision, or the cached one where the hub cannot be reached.
+    Returns: the folder; the commit and the SHA-256 of each file.
+    Raises: ValueError for a name that is malformed or unknown, for a repository without safetensors, for a
+      file whose sum is not the published one, and where `huggingface_hub` is not installed.
+    """
+    text = os.fspath(name)
+    match = NAME.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text} is not a name of the hub; give hf:owner/name or hf:owner/name@REVISION")
+    folder = _download(text, match["repo"], match["revision"])
+    if not (folder / WEIGHTS).is_file():
+        raise ValueError(
+            f"{text} has no {WEIGHTS}, and pickles are not opened; name a revision that has it "
+            f"(hf:{match['repo']}@REVISION), or get the weights as safetensors or msgpack, rewrite them with "
+            f"python -m fourier_attn.pretrained.convert --source=FILE --to={WEIGHTS} and name that file"
+        )
+    return folder, {"commit": folder.name, **_sums(folder)}
+
+
+def _download(text: str, repo: str, revision: str | None) -> Path:
+    """Returns the folder of a snapshot in the cache of `huggingface_hub`, whose name is the commit."""
+    try:
+        from huggingface_hub import errors, snapshot_download
+    except ImportError as error:
+        raise ValueError(
+            f"{text} needs huggingface_hub; install it (pip install 'fourier_attn[hub]'), or download the "
+            "folder yourself and give its path"
+        ) from error
+    try:
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=list(FILES)))
+    except errors.GatedRepoError as error:
+        raise ValueError(f"{text} has terms; accept them on its page and log in (hf auth login)") from error
+    except errors.RepositoryNotFoundError as error:
+        raise ValueError(f"{text} does not exist, or is private; fix the name or log in") from error
+    except errors.RevisionNotFoundError as error:
+        raise ValueError(f"{text}: the revision {revision} does not exist; name another") from error
+    except Exception as error:  # the network fails in many ways
+        raise ValueError(
+            f"{text} is not in the cache and cannot be downloaded ({type(error).__name__}: "
+            f"{str(error)[:200]}); connect this machine once, or copy the folder to it and give its path"
+        ) from error
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Returns the SHA-256 of each file; the hub's large files have theirs as the name of their blob.
+
+    Raises: ValueError for a file that differs from what was published.
+    """
+    found = {}
+    for path in (folder / name for name in FILES):
+        if not path.is_file():
+            continue
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+        published = path.resolve().name
+        if SHA256.fullmatch(published) and published != found[path.name]:
+            raise ValueError(
+                f"{path} is damaged: its SHA-256 is {found[path.name]}, not {published}; delete "
+                f"{path.resolve()} and fetch it again"
+            )
+    return found
