@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,21 @@ GRACE = 60.0  # seconds
 
 
 def define_flags() -> None:
+    define_run_flags("runs/sweep")
+    flags.DEFINE_multi_string("grid", [], "KNOB=VALUE,VALUE,...; given again for each further knob")
+
+
+def define_run_flags(directory: str) -> None:
+    """Defines the flags of a command that starts several runs.
+
+    Args:
+      directory: the default of --directory.
+    """
     program.define_flags()
     cluster.define_flags()
     flags.adopt_module_key_flags(program)
     flags.adopt_module_key_flags(cluster)
-    flags.DEFINE_multi_string("grid", [], "KNOB=VALUE,VALUE,...; given again for each further knob")
-    flags.DEFINE_string("directory", "runs/sweep", "for the runs, and the table")
+    flags.DEFINE_string("directory", directory, "for the runs, and the table")
     flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each run")
     flags.DEFINE_integer("jobs", None, "runs at once; default 1 on this machine, all on SLURM")
 
@@ -40,20 +49,44 @@ def main(*words: str) -> int:
     """Returns the exit code: 0 if all runs are done, 1 if one failed, 128 + n after signal n."""
     options = flags.FLAGS
     with on_cpu():
-        from fourier_attn.train.summary import is_finished
         from launch import grid, results
     points = grid.points(options.grid)
     configs = grid.check(words, points, options.module)
-    on_slurm, jobs = options.executor == "slurm", options.jobs
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"--jobs={jobs} must be at least 1")
-    asked = cluster.parameters() if on_slurm else {}
-    parts = [] if on_slurm else shares(jobs or 1)
     directory = paths.given(options.directory)
     runs = [
         Run(program.program((*words, *grid.words(p), f"--workdir={directory / grid.name(p)}")), p)
         for p in points
     ]
+
+    def report() -> bool:
+        rows = [results.row(run.program.workdir, run.point, run.code, run.error) for run in runs]
+        results.write(directory, rows)
+        print(f"{results.table(rows)}\nThe table is in {directory / results.FILE}")
+        return all(r.state == "done" for r in rows)
+
+    return run_all(runs, configs, directory, report)
+
+
+def run_all(
+    runs: Sequence["Run"], configs: Sequence[Any], directory: Path, report: Callable[[], bool]
+) -> int:
+    """Runs what is not finished, as --executor, --jobs and --dry_run say, and reports.
+
+    Args:
+      configs: of the runs; () where they are unknown.
+      directory: is printed as the place of the output.
+      report: prints and writes the results; returns whether all runs are done.
+    Returns: the exit code: 0 if all runs are done, 1 if one failed, 128 + n after signal n.
+    Raises: ValueError for options that cannot be used, and for a finished run of another configuration.
+    """
+    with on_cpu():
+        from fourier_attn.train.summary import is_finished
+    options = flags.FLAGS
+    on_slurm, jobs = options.executor == "slurm", options.jobs
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs={jobs} must be at least 1")
+    asked = cluster.parameters() if on_slurm else {}
+    parts = [] if on_slurm else shares(jobs or 1)
     waiting = [run for run in runs if not is_finished(run.program.workdir)]
     for run, config in zip(runs, configs, strict=False):
         if run not in waiting:
@@ -70,12 +103,8 @@ def main(*words: str) -> int:
     if on_slurm:
         cluster.check()
     received = run_on_slurm(waiting, asked, jobs) if on_slurm else run_here(iter(waiting), parts)
-    rows = [results.row(run.program.workdir, run.point, run.code, run.error) for run in runs]
-    results.write(directory, rows)
-    print(f"{results.table(rows)}\nThe table is in {directory / results.FILE}")
-    if received:
-        return 128 + received
-    return int(any(r.state != "done" for r in rows))
+    done = report()
+    return 128 + received if received else int(not done)
 
 
 @contextlib.contextmanager
