@@ -1,7 +1,7 @@
 """Equal tuning: python -m launch.tune --config=fnet:imdb --config=attention:imdb --trials=8 -- OPTIONS
 
-Random search with the same trials for every model: the same number, and the same draws of learning rate, weight
-decay and dropout. The best trial is chosen by its validation score. Finished trials are skipped.
+Random search with the same trials for every model: the same number, and the same draws of learning rate,
+weight decay and dropout. The best trial is chosen by its validation score. Finished trials are skipped.
 """
 
 import json
@@ -88,7 +88,7 @@ def main(*words: str) -> int:
         print(f"{table(found)}\nThe table is in {directory / FILE}")
         return all(row["done"] == row["trials"] for row in found)
 
-    return sweep.run_all(runs, configs, directory, report)
+    return sweep.run_all(runs, configs, directory / "*", report)
 
 
 def range_of(flag: str, text: str, log: bool) -> Range | None:
