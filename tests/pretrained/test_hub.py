@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ import published
 import pytest
 from conftest import configuration as load
 
-from fourier_attn import hub, pretrained
+from fourier_attn import hub, pretrained, train
+from fourier_attn.data.text import load_tokenizer
 from fourier_attn.train import init_from
 
 constants = pytest.importorskip("huggingface_hub.constants")
@@ -86,7 +88,8 @@ def entry(name: str, data: bytes) -> dict[str, object]:
 def server(
     tmp_path: Path, sentencepiece_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ThreadingHTTPServer]:
-    arrays = published.draw(published.huggingface("pretraining"))
+    sizes = {"v": load_tokenizer(sentencepiece_file).get_vocab_size(), "s": 40}
+    arrays = published.draw(published.huggingface("pretraining", **sizes))
     weights = published.write_safetensors(tmp_path / "there.safetensors", arrays).read_bytes()
     text = b'{"hidden_dropout_prob": 0.2}'
     Handler.asked = []
@@ -150,6 +153,22 @@ def test_a_run_starts_from_a_name(server: ThreadingHTTPServer, tmp_path: Path) -
     assert initial.tokenizer
     assert initial.tokenizer.name == "spiece.model"
     assert initial.config.init_from == "hf:who/fnet"
+
+
+@pytest.mark.slow
+def test_a_run_records_its_weights(server: ThreadingHTTPServer, few_reviews: str, tmp_path: Path) -> None:
+    """config.json has the commit and the sums; the finished run needs neither the hub nor its cache."""
+    c = load("finetune", "reviews")
+    c.init_from, c.init_padding, c.model.mixer.method = "hf:who/fnet", "zero", "matmul"
+    c.data.dir, c.data.train_examples, c.train.epochs = few_reviews, 16, 1
+    c.data.length, c.data.buckets = 40, ()
+    result = train.run(c, tmp_path / "run")
+    prints = json.loads((tmp_path / "run" / "config.json").read_text())["fingerprints"]["weights"]
+    assert prints == hub.fetch("hf:who/fnet")[1]
+    server.shutdown()
+    server.server_close()
+    shutil.rmtree(tmp_path / "cache")
+    assert train.run(c, tmp_path / "run") == result
 
 
 @pytest.mark.parametrize(
