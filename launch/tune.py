@@ -64,7 +64,7 @@ def main(*words: str) -> int:
         raise ValueError(f"--module={options.module} has no validation score; leave it out")
     if program.option(words, "config") is not None:
         raise ValueError("--config after -- is for one model only; give each one before --")
-    space = {knob: range_of(name, options[name].value, log) for name, (knob, _, log) in SPACE.items()}
+    space = {knob: range_of(name, options[name].value or "", log) for name, (knob, _, log) in SPACE.items()}
     points = draws({knob: found for knob, found in space.items() if found}, options.trials, options.seed)
     names = model_names(options.config)
     directory = paths.given(options.directory)

@@ -156,6 +156,7 @@ def test_a_run_starts_from_a_name(server: ThreadingHTTPServer, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
 def test_a_run_records_its_weights(server: ThreadingHTTPServer, few_reviews: str, tmp_path: Path) -> None:
     """config.json has the commit and the sums; the finished run needs neither the hub nor its cache."""
     c = load("finetune", "reviews")
