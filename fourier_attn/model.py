@@ -206,7 +206,7 @@ def build(config: Fields) -> Model:
     """
     check("model.", KNOBS, config)
     if getattr(HEADS[config["head"]], "causal", False):
-        check_causal(config)
+        check_causal(config, f"model.head={config['head']!r}")
     if config["inputs"] == "patches":
         _check_image(config)
         if found := [name for name, fields in mixers(config).items() if fields.get("causal")]:
@@ -394,18 +394,23 @@ def is_causal(mixer: Part | Mapping[str, Any]) -> bool:
     return bool(getattr(_mixer(mixer)(), "causal", False))
 
 
-def check_causal(config: Fields) -> None:
-    """Checks that the mixers of all blocks are causal, for a head that predicts the next token.
+def check_causal(config: Fields, reason: str) -> None:
+    """Checks that the mixers of all blocks are causal.
 
-    A head says that it needs this by an attribute `causal = True`. `build` calls this for such a head.
+    A head that predicts the next token says that it needs this by an attribute `causal = True`; `build`
+    calls this for such a head. So do tasks whose answers stand in their own inputs.
 
+    Args:
+      config: the `model` part of the configuration.
+      reason: what needs causal mixers, as NAME=VALUE.
     Raises: ValueError for a mixer that is not causal.
     """
     for name in dict.fromkeys(layout(config)):
         given = {"name": name, **mixers(config)[name]}
         if not is_causal(given):
-            cure = "set its causal=True" if "causal" in given else can_be_causal()
-            raise ValueError(f"model.head={config['head']!r} needs causal mixers, not {name!r}; {cure}")
+            where = "mixer" if name == config["mixer"]["name"] else f"others.{name}"
+            cure = f"set model.{where}.causal=True" if "causal" in given else can_be_causal()
+            raise ValueError(f"{reason} needs causal mixers, not {name!r}; {cure}")
 
 
 def can_be_causal() -> str:

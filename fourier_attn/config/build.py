@@ -235,4 +235,6 @@ def check(config: Config) -> None:
             f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
             f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"
         )
+    if config.data.causal:  # or the network would read each answer in its input
+        model.check_causal(config.model, "data.causal=True")
     model.build(dict(config.model) | {"head": task_of(config.data).head})

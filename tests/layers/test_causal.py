@@ -222,13 +222,27 @@ def test_a_causal_head_needs_causal_mixers(monkeypatch: pytest.MonkeyPatch) -> N
     c = config.default("identity")
     c.model.head = "tokens"
     model.build(c.model)
-    for name, cure in (("attention", "set its causal=True"), ("fourier", "choose one of attention")):
+    for name, cure in (("attention", "set model.mixer.causal=True"), ("fourier", "choose one of attention")):
         c = config.default(name)
         c.model.head = "tokens"
         with pytest.raises(
             ValueError, match=f"model.head='tokens' needs causal mixers, not '{name}'; {cure}"
         ):
             model.build(c.model)
+
+
+def test_answers_in_the_input_need_causal_mixers() -> None:
+    """Of every block: one that sees the next token would read the answer there."""
+    c = config.default("attention", "recall", others=("token_conv",))
+    c.model.layout = ("token_conv", "attention")
+    c.data.causal = True
+    for part, cure in ((c.model.others.token_conv, "others.token_conv"), (c.model.mixer, "mixer")):
+        with pytest.raises(ValueError, match=rf"data.causal=True needs .*; set model.{cure}.causal=True"):
+            config.check(c)
+        part.causal = True
+    config.check(c)
+    with pytest.raises(ValueError, match=r"data.causal=True needs causal mixers, not 'fourier'; choose one"):
+        config.check(config.with_values(config.default("fourier", "recall"), {"data.causal": True}))
 
 
 @pytest.mark.parametrize("name", ["attention", "lambda", "long_conv", "token_conv"])
