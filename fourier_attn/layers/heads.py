@@ -28,7 +28,11 @@ def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Arr
 
 
 def at_positions(x: Float[Array, "b t d"], positions: Int[Array, "b p"] | None) -> Float[Array, "b p d"]:
-    """The tokens at some positions, y[b, i] = x[b, positions[b, i]]; None: all tokens."""
+    """The tokens at some positions, y[b, i] = x[b, positions[b, i]]; None: all tokens.
+
+    >>> at_positions(jnp.array([[[1.0], [3.0], [9.0]]]), jnp.array([[2, 0]]))[..., 0]
+    Array([[9., 1.]], dtype=float32)
+    """
     return x if positions is None else jnp.take_along_axis(x, positions[..., None], axis=1)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from conftest import ROOT, final_state, shrink
 
-from configs import mixer
+from configs import mixer, skills
 from fourier_attn import config, model, train
+from fourier_attn.data.skills import SKILLS
 from fourier_attn.inference import predictor
 from fourier_attn.train import init_from, loop
 from fourier_attn.train.distributed import signals
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("[!_]*.py"))
 MODELS = {name: tuple(getattr(importlib.import_module(f"configs.{name}"), "MODELS", ())) for name in FILES}
-CONFIGS = [name for name in FILES if name not in ("pretrain", "mixer") and not MODELS[name]]  # take a task
+CONFIGS = [name for name in FILES if name not in ("pretrain", "mixer", "skills") and not MODELS[name]]
+# They take a task.
 CONFIGS += [f"mixer:{name}" for name in mixer.EPOCHS]
 
 
@@ -54,6 +56,12 @@ def test_every_config_is_sound_at_its_own_sizes(task: str) -> None:
     """Shapes only: its network takes its longest batch and fits into memory."""
     for name in CONFIGS:
         train.check(load(name, task))
+
+
+def test_every_skill_is_sound_at_its_own_sizes() -> None:
+    for task in SKILLS:
+        for name in ("identity", "conv_attention"):
+            train.check(skills.get_config(f"{name}-{task}"))
 
 
 def test_every_model_of_a_study_is_sound_at_its_own_sizes() -> None:
