@@ -202,7 +202,7 @@ def no_knob(error: Exception, words: Sequence[str]) -> str:
             meant = re.search(r'Did you mean "\w+"', text)
             known = "`python -m fourier_attn.config` prints all knobs"
             if lacks[0] == "causal" and (model := sys.modules.get("fourier_attn.model")):
-                known = f"This mixer cannot be causal; {model.can_be_causal()}"
+                known = f"This mixer has no option causal; {model.can_be_causal()}"
             return f"there is no knob {knob}. {f'{meant[0]}? {known}' if meant else known}"
     return ""
 

@@ -425,7 +425,7 @@ def _mixer(config: Part | Mapping[str, Any]) -> Callable[..., nn.Module]:
     known = [field.name for field in fields.options(layer)]
     unknown = set(values) - set(known)
     if "causal" in unknown:
-        raise ValueError(f"mixer {name!r} cannot be causal; {can_be_causal()}")
+        raise ValueError(f"mixer {name!r} has no option causal; {can_be_causal()}")
     if unknown:
         raise ValueError(
             f"mixer {name!r} has no {', '.join(sorted(unknown))}; it has {', '.join(known) or 'no fields'}: "

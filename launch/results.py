@@ -54,8 +54,13 @@ def state(directory: Path, code: int | None) -> str:
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
-    """Sorts rows by validation, the best first; runs without one are last."""
-    return sorted(rows, key=lambda r: -math.inf if r.validation is None else r.validation, reverse=True)
+    """Sorts rows by validation, the best first; runs without one, or whose score is undefined, are last."""
+    return sorted(rows, key=lambda r: r.validation if scored(r) else -math.inf, reverse=True)
+
+
+def scored(row: Row) -> bool:
+    """Returns whether a run has a validation score that is a number."""
+    return row.validation is not None and math.isfinite(row.validation)
 
 
 def write(directory: Path, rows: Sequence[Row]) -> None:

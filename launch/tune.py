@@ -147,7 +147,7 @@ def best_trials(models: Sequence[str], runs: Sequence[sweep.Run]) -> list[dict[s
     for model in dict.fromkeys(models):
         own = [run for name, run in zip(models, runs, strict=True) if name == model]
         rows = [results.row(run.program.workdir, run.point, run.code, run.error) for run in own]
-        done = [row for row in rows if row.state == "done" and row.validation is not None]
+        done = [row for row in rows if row.state == "done" and results.scored(row)]
         best = results.ordered(done)[0] if done else None
         facts: dict[str, Any] = {"model": model, "trials": len(rows), "done": len(done)}
         facts["failed"] = {row.run: row.error or "see its output" for row in rows if row.state == "failed"}

@@ -1,6 +1,7 @@
 """launch.tune: equal draws, the choice by validation, what is run again, and what is refused."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +106,11 @@ def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -
     assert code == 2
     assert message in err
     assert not (tmp_path / "none").exists()
+
+
+def test_an_undefined_score_never_wins() -> None:
+    rows = [
+        results.Row(str(i), {}, "done", "f1", score, None) for i, score in enumerate((math.nan, 0.2, None))
+    ]
+    assert [row.run for row in results.ordered(rows)] == ["1", "0", "2"]
+    assert [results.scored(row) for row in rows] == [False, True, False]

@@ -206,7 +206,9 @@ def test_mixers_say_whether_they_are_causal() -> None:
         fields = dict(config.default(name).model.mixer)
         assert model.is_causal(fields) == (name == "identity")
         if name in never:
-            with pytest.raises(ValueError, match=f"mixer '{name}' cannot be causal; choose one of attention"):
+            with pytest.raises(
+                ValueError, match=f"mixer '{name}' has no option causal; choose one of attention"
+            ):
                 model.is_causal(fields | {"causal": True})
         elif name != "identity":
             assert model.is_causal(fields | {"causal": True})

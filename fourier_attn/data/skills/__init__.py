@@ -1,5 +1,6 @@
 """Synthetic tasks, each of which asks for one skill; drawn afresh for every training batch."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ def _one_value(knobs: Knobs) -> float:
 
 def _noisy_length(knobs: Knobs) -> int:
     """Returns the least number of places whose share without noise holds pairs and questions."""
-    steps = 2 * knobs.pairs
+    steps = max(math.ceil(2 * knobs.pairs / (1 - knobs.noise)) - 2, 2 * knobs.pairs)
     while steps - round(knobs.noise * steps) < 2 * knobs.pairs:
         steps += 1
     return 2 * steps
@@ -103,6 +104,7 @@ SKILLS = {
         chance=_one_value,
         vocab=lambda k: 4,
         length=lambda k: 4,
+        uses=(),
     ),
     "induction": Skill(
         induction,
