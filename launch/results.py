@@ -55,7 +55,7 @@ def state(directory: Path, code: int | None) -> str:
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
     """Sorts rows by validation, the best first; runs without one, or whose score is undefined, are last."""
-    return sorted(rows, key=lambda r: r.validation if scored(r) else -math.inf, reverse=True)
+    return sorted(rows, key=lambda r: (scored(r), r.validation or 0.0), reverse=True)
 
 
 def scored(row: Row) -> bool:

@@ -94,6 +94,7 @@ def test_commands_name_what_exists(page: Path) -> None:
 
 def known(knob: str) -> bool:
     """Whether some mixer's configuration, with an engine where it can have one, has a knob of that name."""
+    knob = re.sub(r"^model\.others\.\w+\.", "model.mixer.", knob)  # of a layout's other mixers
     for mixer in MIXERS:
         engine = "chip_11x11" if engine_fields(mixer) else None
         names = config.default(mixer, engine=engine).to_dict()
