@@ -2,8 +2,8 @@
 
 An image has two long dashed curves, some short ones, and two dots. Label 1: the dots are the two ends of one
 long curve; label 0: each is an end of another one. Curves keep their distance, so that an image has one
-answer. Each scene has a pair of ends for both labels, at about the same distance from each other: how far the
-dots are apart tells nothing.
+answer. Each scene has a pair of ends for both labels, and both pairs have about the same distance. So the
+distance of the dots does not show the label.
 
 After Linsley et al., arXiv 1805.08315, and Long Range Arena (Tay et al., arXiv 2011.04006), who read the
 pixels one after the other; drawn anew, 32 x 32, with 20,000 training images instead of their 160,000.
