@@ -7,7 +7,8 @@ sequences.
 
 `python -m fourier_attn.main --config=configs/skills.py:conv_attention-recall`
 
-Not yet run. (Zoology, arXiv 2312.04927, and MAD, arXiv 2403.17844, have other mixers and settings.)
+What was run is in docs/skills.md. (Zoology, arXiv 2312.04927, and MAD, arXiv 2403.17844, have other mixers
+and settings.)
 """
 
 from fourier_attn.config import Config, default

@@ -32,6 +32,7 @@ from evidence.pages.markdown import Results
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
+from evidence.pages.skills import skills_table
 from evidence.pages.timings import growth, kept, speed, values
 from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
@@ -59,6 +60,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "images-fashion_mnist": partial(evidence, tier="fashion_mnist", whole=True),
     "images-cifar10": partial(evidence, tier="cifar10", whole=True),
     "images-shapes": partial(evidence, tier="shapes", whole=True),
+    "recall": partial(evidence, tier="recall", whole=True),
+    "skills": skills_table,
     "images-pixels": partial(evidence, tier="pixels", whole=True),
     "padding": partial(padding, name="studies/padding-imdb"),
     "speed-fourier": lambda r: speed(

@@ -44,6 +44,8 @@ TITLES = {
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
     "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks alike in all but their mixer",
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks alike in all but their mixer",
+    "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
+    "skills": "Skills: two blocks, 2,000 steps",
     "shapes": "Synthetic shapes: questions, and labels of patches",
     "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
     "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",

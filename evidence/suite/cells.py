@@ -10,6 +10,7 @@ from typing import Any
 from fourier_attn import command
 from fourier_attn.choices import check_choice
 from fourier_attn.config import TASK_KEYS, Config, field_source, free_fields, mixer_name, read_engine
+from fourier_attn.data.skills import SKILLS
 from fourier_attn.layers.fields import GRID, POSITIONS
 from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
@@ -178,6 +179,7 @@ IMAGES = {
     "hybrid": ("fnet_vit.py:{task}-hybrid", 0.35),
     "attention": ("vit.py:{task}", 0.45),
 }
+ZOOLOGY = (("data.vocab", "8192"), ("data.pairs", "4"))
 MODELS: dict[str, tuple[Model, ...]] = {
     "toy": (toy("identity", "configs/mixer.py:identity"), toy("fnet", "configs/fnet.py")),
     "settings": (
@@ -260,6 +262,16 @@ MODELS: dict[str, tuple[Model, ...]] = {
             "separate": "shapes",
             "segmentation": "shapes_patches",
         }.items()
+    ),
+    # Recall at the smallest size of Zoology, and each skill at the sizes of its task.
+    "recall": tuple(
+        Model(name, core_hours, f"configs/skills.py:{name}-recall", knobs=ZOOLOGY, task="recall")
+        for name, core_hours in {"identity": 0.03, "conv_attention": 0.05}.items()
+    ),
+    "skills": tuple(
+        Model(f"{task}-{mixer}", core_hours, f"configs/skills.py:{mixer}-{task}", 1, task=task)
+        for task in SKILLS
+        for mixer, core_hours in {"identity": 0.02, "conv_attention": 0.06}.items()
     ),
     "pixels": models(
         "pixels", {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}, seeds=1, task="pixels"

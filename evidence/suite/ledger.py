@@ -36,10 +36,10 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
     """Returns the results of a finished run, as they are written to its cell's file.
 
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
-      the answer to each test example is right, packed, or None if labels are not public, or the metric is not
-      an accuracy; `weights`, a digest of those that the run began with, or None if it had none, or did not
-      note it; `cpu_seconds` and `peak_memory_mib` of all the processes that worked on it, as far as they
-      noted them (`counted` of `processes`).
+      the answer to each test example is right, packed, or None if labels are not public, the metric is not an
+      accuracy, or an example asks for several answers; `weights`, a digest of those that the run began with,
+      or None if it had none, or did not note it; `cpu_seconds` and `peak_memory_mib` of all the processes
+      that worked on it, as far as they noted them (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
     row, lines = collect.row(directory), read_lines(directory)
@@ -55,7 +55,7 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
         if line["split"] in ("train", "validation") and line["epoch"] == int(line["epoch"]):
             values = {name: value for name, value in line.items() if name not in (*RUN_OWN, "split", "epoch")}
             epochs.setdefault(int(line["epoch"]), {})[line["split"]] = values
-    known = row["metric"] == "accuracy" and "accuracy" in row["test"]
+    known = row["metric"] == "accuracy" and "accuracy" in row["test"] and one_answer(directory)
     return {
         "cell": cell.name,
         "tier": cell.tier,
@@ -125,6 +125,12 @@ def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[floa
 def validation_examples(finding: Finding) -> int:
     """Returns how many examples its validation has."""
     return int(finding["fingerprints"]["data"]["validation"].split()[0])
+
+
+def one_answer(directory: Path) -> bool:
+    """Returns whether each test example has one label, not one for each token."""
+    with (directory / "predictions.jsonl").open() as lines:
+        return not isinstance(json.loads(next(lines))["label"], list)
 
 
 def answered_right(directory: Path) -> np.ndarray:
