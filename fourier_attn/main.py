@@ -34,6 +34,7 @@ def define_flags() -> None:
         "`python -m fourier_attn.config` prints every knob",
     )
     flags.DEFINE_string("recipe", None, "train all of this configuration but its mixer by a shared recipe")
+    flags.DEFINE_string("mixer", None, "train this configuration with another mixer, such as lambda")
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
     flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict", "explain"], "what to do")
@@ -282,15 +283,14 @@ def given_config() -> Any:
         raise ValueError(f"--config={name} cannot be read; name one of {there}, or your own file (mine.py)")
     configuration.give_optional(flags.FLAGS["config"], command.optional)
     if flags.FLAGS.config is None:
-        if flags.FLAGS.recipe is not None:
-            raise ValueError(f"--recipe={flags.FLAGS.recipe} needs --config=FILE, whose mixer is trained so")
+        for name in ("recipe", "mixer"):
+            if flags.FLAGS[name].value is not None:
+                raise ValueError(f"--{name}={flags.FLAGS[name].value} needs --config=FILE, which it changes")
         return None
     config: Any = flags.FLAGS.config
     overrides = overridden()
     init_from.check_overrides(config, overrides)
-    if flags.FLAGS.recipe is None:
-        return config
-    return configuration.with_recipe(config, flags.FLAGS.recipe, tuple(overrides))
+    return configuration.with_choices(config, flags.FLAGS.mixer, flags.FLAGS.recipe, tuple(overrides))
 
 
 def missing(option: str):

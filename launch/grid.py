@@ -1,8 +1,12 @@
-"""A grid of knobs: what --grid says, all its combinations, a name for each, and whether they can be run."""
+"""A grid of knobs: what --grid says, all its combinations, a name for each, and whether they can be run.
+
+Beside knobs it may have `config`, `mixer` and `recipe`, the options of the training command.
+"""
 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +17,7 @@ from fourier_attn import command, config
 from fourier_attn.train import memory
 from launch.program import TRAINING, option
 
+CHOICES = ("config", "mixer", "recipe")  # options that are not knobs
 LONGEST = 200  # bytes of a directory's name; file systems allow 255, and submitit adds some
 Point = Mapping[str, str]  # from a knob to its value, as written
 
@@ -56,7 +61,8 @@ def name(point: Point) -> str:
     Raises: ValueError where it would be too long for a file system.
     """
     plain = str.maketrans("[]", "()", " ")  # Orbax reads brackets in a path as a pattern
-    parts = (f"{knob}={quote(value.translate(plain), safe='(),+')}" for knob, value in point.items())
+    values = {k: config_label(value) if k == "config" else value for k, value in point.items()}
+    parts = (f"{knob}={quote(value.translate(plain), safe='(),+')}" for knob, value in values.items())
     text = ",".join(parts)
     if len(text.encode()) > LONGEST:
         raise ValueError(
@@ -65,9 +71,20 @@ def name(point: Point) -> str:
     return text
 
 
+def config_label(config: str) -> str:
+    """Returns the name of a configuration for a directory: its file and argument, like fnet-imdb."""
+    file, _, argument = config.partition(":")
+    return re.sub(r"[^\w.-]+", "-", "-".join(part for part in (Path(file).stem, argument) if part))
+
+
 def words(point: Point) -> list[str]:
     """Returns the options that give the training command the values of a point."""
-    return [f"--config.{knob}={value}" for knob, value in point.items()]
+    return [f"--{flag_of(knob)}={value}" for knob, value in point.items()]
+
+
+def flag_of(knob: str) -> str:
+    """Returns the option of the training command that sets a knob, or is of that name."""
+    return knob if knob in CHOICES else f"config.{knob}"
 
 
 def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[config.Config]:
@@ -89,14 +106,15 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
             "of brackets"
         )
     for knob in chosen[0]:
-        if option(given, f"config.{knob}") is not None:
-            raise ValueError(f"--config.{knob} is given, and is in the grid, too; leave one of them out")
+        if option(given, flag_of(knob)) is not None:
+            raise ValueError(f"--{flag_of(knob)} is given, and is in the grid, too; leave one of them out")
     if module != TRAINING:
         return []
-    if not option(given, "config"):
+    if not option(given, "config") and "config" not in chosen[0]:
         raise ValueError("a sweep needs a configuration after --: -- --config=configs/fnet.py")
-    own = [f"--config={option(given, 'config')}", *overrides(given)]
-    return [check_point(own, point, option(given, "recipe")) for point in chosen]
+    choices = {name: option(given, name) for name in CHOICES}
+    own = [f"--{name}={value}" for name, value in choices.items() if value is not None]
+    return [check_point([*own, *overrides(given)], point) for point in chosen]
 
 
 def overrides(options: Sequence[str]) -> list[str]:
@@ -109,13 +127,13 @@ def overrides(options: Sequence[str]) -> list[str]:
     return settings
 
 
-def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> config.Config:
+def check_point(own: Sequence[str], point: Point) -> config.Config:
     """Reads the configuration of one point as the training command will.
 
     Raises: ValueError that names the point.
     """
     try:
-        settings = read([*own, *words(point)], recipe)
+        settings = read([*own, *words(point)])
         config.check(settings)
         if not settings.init_from:  # the architecture of given weights replaces this one
             memory.traced(settings)  # a mixer looks at its values when it is first used
@@ -124,22 +142,23 @@ def check_point(own: Sequence[str], point: Point, recipe: str | None = None) -> 
         raise ValueError(f"{name(point)}: {error}") from error
 
 
-def read(given: Sequence[str], recipe: str | None = None) -> config.Config:
-    """Returns the configuration that --config=FILE and --config.KNOB=VALUE give.
+def read(given: Sequence[str]) -> config.Config:
+    """Returns the configuration that --config=FILE, --mixer, --recipe and --config.KNOB=VALUE give.
 
     Raises: ValueError or flags.Error.
     """
     values = flags.FlagValues()
-    line, optional = command.without_optional(command.with_paths(["sweep", *given]))
+    choices = [word for word in given if re.match(r"--?(mixer|recipe)=", word)]
+    rest = [word for word in given if word not in choices]
+    line, optional = command.without_optional(command.with_paths(["sweep", *rest]))
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     try:
         with command.imports_of_config(line):
             values(line)
         config.give_optional(values["config"], optional)
         found: Any = values["config"].value
-        if recipe is None:
-            return found
-        return config.with_recipe(found, recipe, tuple(config_flags.get_override_values(values["config"])))
+        set_knobs = tuple(config_flags.get_override_values(values["config"]))
+        return config.with_choices(found, option(choices, "mixer"), option(choices, "recipe"), set_knobs)
     except (flags.Error, ValueError):
         raise
     except Exception as error:  # a configuration file is run here, and may fail in any way

@@ -7,12 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fourier_attn import atomic
 from fourier_attn.columns import aligned
+from fourier_attn.train import metrics
 from fourier_attn.train.summary import is_finished, summary
 from launch.grid import Point
 
-FILE = "summary.json"
+FILE, MEANS_FILE = "summary.json", "means.json"
+SEEDS = ("seed", "data.split_seed")  # runs that differ in these alone have a mean
 
 
 @dataclass
@@ -26,6 +30,18 @@ class Row:
     validation: float | None = None  # best of all epochs
     test: float | None = None
     error: str = ""
+
+
+@dataclass
+class Mean:
+    """The finished runs that differ in their seeds alone: means and, of several, deviations (n - 1)."""
+
+    values: dict[str, str]
+    runs: int
+    validation: float
+    validation_sd: float | None
+    test: float | None
+    test_sd: float | None
 
 
 def row(directory: Path, point: Point, code: int | None, error: str = "") -> Row:
@@ -63,21 +79,58 @@ def scored(row: Row) -> bool:
     return row.validation is not None and math.isfinite(row.validation)
 
 
+def means(rows: Sequence[Row]) -> list[Mean]:
+    """Returns means over seeds, the best first; [] if no runs of the sweep differ in their seeds alone."""
+    groups: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    for each in ordered(rows):
+        kept = tuple((knob, value) for knob, value in each.values.items() if knob not in SEEDS)
+        groups.setdefault(kept, []).append(each)
+    if len(groups) == len(rows):
+        return []
+    done = {key: [r for r in group if r.state == "done" and scored(r)] for key, group in groups.items()}
+    found = [
+        Mean(dict(key), len(group), *over_runs(group, "validation"), *over_runs(group, "test"))
+        for key, group in done.items()
+        if group
+    ]
+    return sorted(found, key=lambda mean: mean.validation, reverse=True)
+
+
+def over_runs(rows: Sequence[Row], name: str) -> tuple[Any, Any]:
+    """Returns the mean of a score and its deviation; None where it is unknown."""
+    values = [value for row in rows if (value := getattr(row, name)) is not None]
+    found = metrics.over_seeds({name: np.array(values)}) if values else {}
+    return found.get(name), found.get(f"{name}_std")
+
+
 def write(directory: Path, rows: Sequence[Row]) -> None:
-    """Writes the table as JSON, one object for each run."""
+    """Writes the table as JSON, one object for each run, and the means over seeds if there are several."""
     atomic.make_folder(directory)
     atomic.write(directory / FILE, json.dumps([asdict(r) for r in ordered(rows)], indent=2) + "\n")
+    if averaged := means(rows):
+        atomic.write(directory / MEANS_FILE, json.dumps([asdict(m) for m in averaged], indent=2) + "\n")
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Returns the table as text, with the reason for each failure."""
+    """Returns the table as text, with the reason for each failure, then the means over seeds if any."""
     metric = next((r.metric for r in rows if r.metric), "metric")
     knobs = list(rows[0].values)
     cells = [[f"validation {metric}", f"test {metric}", *knobs, "state"]]
     cells += [[show(r.validation), show(r.test), *r.values.values(), r.state] for r in ordered(rows)]
     lines = aligned(cells)
     lines += [f"{r.state}: {r.run}: {r.error or 'see its output'}" for r in rows if r.state == "failed"]
+    if averaged := means(rows):
+        lines += ["", *mean_lines(averaged, metric)]
     return "\n".join(lines)
+
+
+def mean_lines(averaged: Sequence[Mean], metric: str) -> list[str]:
+    """Returns the lines of the table of means."""
+    cells = [["seeds", f"mean validation {metric}", "SD", f"mean test {metric}", "SD", *averaged[0].values]]
+    for m in averaged:
+        scores = (m.validation, m.validation_sd, m.test, m.test_sd)
+        cells.append([str(m.runs), *map(show, scores), *m.values.values()])
+    return aligned(cells)
 
 
 def show(value: Any) -> str:

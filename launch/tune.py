@@ -6,11 +6,9 @@ weight decay and dropout. The best trial is chosen by its validation score. Fini
 
 import json
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,10 +127,11 @@ def model_names(configs: Sequence[str]) -> dict[str, str]:
     """Returns the configurations by the names of their directories. Raises: ValueError."""
     if not configs:
         raise ValueError("there is no model to tune; give --config=FILE once for each")
+    with sweep.on_cpu():
+        from launch import grid
     names = {}
     for config in configs:
-        file, _, argument = config.partition(":")
-        name = re.sub(r"[^\w.-]+", "-", "-".join(part for part in (Path(file).stem, argument) if part))
+        name = grid.config_label(config)
         if name in names:
             raise ValueError(f"--config={config} has the name {name}, as another has; leave one out")
         names[name] = config

@@ -9,6 +9,8 @@ from fourier_attn.config.build import (
     read_engine,
     set_engine,
     with_architecture,
+    with_choices,
+    with_mixer,
     with_recipe,
 )
 from fourier_attn.config.describe import arguments, describe
@@ -47,6 +49,8 @@ __all__ = [
     "tokens",
     "with_absolute_paths",
     "with_architecture",
+    "with_choices",
+    "with_mixer",
     "with_recipe",
     "with_values",
 ]

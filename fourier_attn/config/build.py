@@ -79,6 +79,47 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
     return fit_length(shared)
 
 
+def with_mixer(config: Config, mixer: str) -> Config:
+    """Returns a copy with another mixer in place of `model.mixer`, in all blocks that have it.
+
+    Fields that both mixers have keep what the configuration sets, such as the number of heads or
+    causal=True; the others get the defaults of the new mixer. A mixer among `model.others` keeps its fields.
+
+    Raises: ValueError for a name that is unknown, and for a mixer that cannot use the engine of the other.
+    """
+    model.find_mixer(mixer)
+    changed, old = copied(config), config.model.mixer
+    if old.name == mixer:
+        return changed
+    usual, new = _mixer(old.name), config.model.others.get(mixer)
+    if new is None:
+        new = _mixer(mixer)
+        for field in set(new) & set(usual):
+            if old[field] != usual[field]:
+                with new.unlocked():
+                    del new[field]  # an engine may be a name, or parameters
+                    new[field] = old[field]
+    lost = [name for name in model.engine_fields(old.name) if old[name] is not None and name not in new]
+    if lost:
+        raise ValueError(
+            f"mixer={mixer!r} has no transform that model.mixer.{lost[0]} of {old.name!r} could compute; "
+            "choose a mixer with an engine, or a configuration without one"
+        )
+    with changed.unlocked():
+        changed.model.mixer = ConfigDict({**new, "name": mixer})
+        changed.model.others = ConfigDict({n: v for n, v in config.model.others.items() if n != mixer})
+        names = (mixer if name == old.name else name for name in config.model.layout)
+        changed.model.layout = tuple(names)
+    return fit_length(changed).lock()
+
+
+def with_choices(config: Config, mixer: str | None, recipe: str | None, overrides: Sequence[str]) -> Config:
+    """Returns the configuration with the mixer and the recipe of a command, where it names them."""
+    if mixer is not None:
+        config = with_mixer(config, mixer)
+    return config if recipe is None else with_recipe(config, recipe, overrides)
+
+
 def part_of(config: Part, path: str) -> Part:
     """Returns the part at a path of names, as "model.mixer"."""
     for name in path.split("."):

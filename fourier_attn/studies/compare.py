@@ -1,17 +1,21 @@
 """Runs side by side: python -m fourier_attn.studies.compare runs/*
 
 A table of the knobs in which they differ, the best validation and the test, the best run first, and their
-validation curves in one picture; of a run with several seeds their mean and standard deviation (SD). Finished
-runs and those under way; directories without a run are left out. With --out=NAME the table is written to
-NAME.csv and the picture to NAME.png. A run's name is the end of its path that no other has.
+validation curves in one picture; of a run with several seeds their mean and standard deviation (SD). Runs
+that differ in their seeds alone also have a second table, of means and SD, and one curve with a band.
+Finished runs and those under way; directories without a run are left out. With --out=NAME the tables are
+written to NAME.csv and NAME-means.csv, and the picture to NAME.png. A run's name is the end of its path that
+no other has.
 """
 
 import csv
 import io
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -19,10 +23,12 @@ from matplotlib.ticker import MaxNLocator
 from fourier_attn import atomic, command, paths, style
 from fourier_attn.columns import aligned
 from fourier_attn.studies.runs import labels
+from fourier_attn.train import metrics
 from fourier_attn.train.summary import Summary, differing, summary
 
 FACTS = ("validation", "validation_sd", "epoch", "test", "test_sd", "seconds", "parameters", "state")
-SEEDS = ("validation_sd", "test_sd")  # known of runs with several seeds
+DEVIATIONS = ("validation_sd", "test_sd")  # known of runs with several seeds
+SEEDS = ("seed", "data.split_seed")
 
 
 def define_flags() -> None:
@@ -45,14 +51,19 @@ def main(*directories: str) -> None:
         print("note: the runs were tested on different rows, see data.* in config.json", file=sys.stderr)
     rows = table(runs)
     print("\n".join(aligned(rows)))
+    averages = mean_table(runs)
+    if averages:
+        print("\n".join(("", *aligned(averages))))
     if flags.FLAGS.out:
         out = paths.given(flags.FLAGS.out)
-        written = io.StringIO(newline="")
-        csv.writer(written).writerows(rows)
         atomic.make_folder(out.parent)
-        atomic.write(out.with_name(f"{out.name}.csv"), written.getvalue())
+        tables = {"": rows} | ({"-means": averages} if averages else {})
+        for suffix, cells in tables.items():
+            written = io.StringIO(newline="")
+            csv.writer(written).writerows(cells)
+            atomic.write(out.with_name(f"{out.name}{suffix}.csv"), written.getvalue())
         style.save(plot(runs), out.with_name(f"{out.name}.png"))
-        print(f"written to {out}.csv and {out.name}.png")
+        print(f"written to {out}.csv{f', {out.name}-means.csv' if averages else ''} and {out.name}.png")
 
 
 def ordered(runs: Sequence[Summary]) -> list[Summary]:
@@ -65,7 +76,7 @@ def table(runs: Sequence[Summary]) -> list[list[str]]:
     knobs, metric = differing(runs), runs[0].metric
     heads = {"validation": f"validation {metric}", "test": f"test {metric}"}
     heads |= {"validation_sd": "its SD", "test_sd": "SD of test"}
-    known = [name for name in FACTS if name not in SEEDS or any(getattr(run, name) for run in runs)]
+    known = [name for name in FACTS if name not in DEVIATIONS or any(getattr(run, name) for run in runs)]
     rows = [["run", *(heads.get(name, name) for name in known), *knobs]]
     for run in runs:
         facts = [getattr(run, name) for name in known]
@@ -80,23 +91,90 @@ def shown(value: float | int | str | None) -> str:
     return value if isinstance(value, str) else f"{value:.10g}"
 
 
+def grouped(runs: Sequence[Summary]) -> list[tuple[str, list[Summary]]]:
+    """Returns the runs that differ in their seeds alone together, with the knobs that distinguish them.
+
+    A run without such a sibling has its own name.
+    """
+    names = [name for name in differing(runs) if name not in SEEDS]
+    groups: dict[tuple[str, ...], list[Summary]] = {}
+    for run in runs:
+        groups.setdefault(tuple(str(run.knobs.get(name, "")) for name in names), []).append(run)
+
+    mixers = [group[0].knobs.get("model.mixer.name") for group in groups.values()]
+    shown_names = ["model.mixer.name"] if len(set(mixers)) == len(groups) > 1 else names
+
+    def label(values: tuple[str, ...], group: list[Summary]) -> str:
+        if len(group) == 1:
+            return group[0].run
+        known = [f"{n}={v}" for n, v in zip(names, values, strict=True) if v and n in shown_names]
+        return f"{', '.join(known) or 'mean'} ({len(group)} seeds)"
+
+    return [(label(values, group), group) for values, group in groups.items()]
+
+
+def mean_table(runs: Sequence[Summary]) -> list[list[str]]:
+    """Cells of the means over seeds, the best first; [] where no two runs differ in their seeds alone."""
+    groups = [group for _, group in grouped(runs) if len(group) > 1]
+    names, metric = [name for name in differing(runs) if name not in SEEDS], runs[0].metric
+    if not groups:
+        return []
+    rows = [["runs", f"mean validation {metric}", "SD", f"mean test {metric}", "SD", *names]]
+    for group in sorted(groups, key=_mean_validation, reverse=True):
+        scores = [over_runs([getattr(run, name) for run in group]) for name in ("validation", "test")]
+        settings = [str(group[0].knobs.get(name, "")) for name in names]
+        rows.append([str(len(group)), *(shown(each) for pair in scores for each in pair), *settings])
+    return rows
+
+
+def _mean_validation(group: Sequence[Summary]) -> float:
+    mean, _ = over_runs([run.validation for run in group])
+    return -math.inf if mean is None else mean
+
+
+def over_runs(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Returns mean and deviation (n - 1) of the values that are known."""
+    known = [value for value in values if value is not None]
+    found = metrics.over_seeds({"": np.array(known)}) if known else {}
+    return found.get(""), found.get("_std")
+
+
 @style.styled()
 def plot(runs: Sequence[Summary]) -> Figure:
-    """Plots each run's metric on validation over epochs; stars: on test, with the best weights."""
+    """Plots each run's metric on validation over epochs; stars: on test, with the best weights.
+
+    Runs that differ in their seeds alone have one line, their mean, and a band of one SD on either side.
+    """
     figure = style.figure(height=4.0)
     axes = figure.subplots()
     colours = len(style.COLOURS)
-    for i, run in enumerate(runs):
-        if not run.curve:
+    for i, (label, group) in enumerate(grouped(runs)):
+        curve, low, high = mean_curve(group)
+        if not curve:
             continue
         dashes = ("-", "--", ":")[i // colours % 3]
-        (line,) = axes.plot(*zip(*run.curve, strict=True), dashes, marker="o", label=run.run)
-        if run.test is not None:
-            axes.plot([run.curve[-1][0]], [run.test], "*", markersize=8, color=line.get_color())
+        (line,) = axes.plot(*zip(*curve, strict=True), dashes, marker="o", label=label)
+        if len(group) > 1:
+            axes.fill_between([x for x, _ in curve], low, high, color=line.get_color(), alpha=0.15, lw=0)
+        test, _ = over_runs([run.test for run in group])
+        if test is not None:
+            axes.plot([curve[-1][0]], [test], "*", markersize=8, color=line.get_color())
     axes.set(xlabel="epoch", ylabel=f"validation {runs[0].metric} (stars: test)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.label_ends(axes)
     return figure
+
+
+def mean_curve(
+    group: Sequence[Summary],
+) -> tuple[list[tuple[float, float]], np.ndarray, np.ndarray]:
+    """Returns the mean of the runs' curves over the epochs that all of them have, and it -/+ one SD."""
+    length = min(len(run.curve) for run in group)
+    values = np.array([[value for _, value in run.curve[:length]] for run in group])
+    mean = values.mean(axis=0)
+    spread = values.std(axis=0, ddof=1) if len(group) > 1 else np.zeros(length)
+    epochs = [epoch for epoch, _ in group[0].curve[:length]]
+    return list(zip(epochs, mean.tolist(), strict=True)), mean - spread, mean + spread
 
 
 if __name__ == "__main__":

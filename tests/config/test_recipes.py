@@ -40,9 +40,42 @@ def test_a_knob_that_is_given_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (seen[0].model.d, seen[0].data.length) == (64, 192)
 
 
+def test_another_mixer_keeps_the_fields_that_both_have() -> None:
+    """The rest of the configuration is the same; a layout has the new name where it had the old one."""
+    c = config.default("attention", "reviews", others=("token_conv",))
+    c.model.layout, c.model.depth, c.model.mixer.heads, c.model.mixer.causal = (
+        ("token_conv", "attention"),
+        2,
+        8,
+        True,
+    )
+    found = config.with_mixer(c, "circular")
+    assert (found.model.mixer.name, found.model.mixer.heads, found.model.mixer.causal) == (
+        "circular",
+        8,
+        True,
+    )
+    assert tuple(found.model.layout) == ("token_conv", "circular")
+    assert c.model.mixer.name == "attention"
+    config.check(found)
+    rest = [
+        {k: v for k, v in config_file.flat(each.to_dict()).items() if "mixer." not in k}
+        for each in (c, found)
+    ]
+    assert rest[0] | {"model.layout": ("token_conv", "circular")} == rest[1]
+    both = config.with_mixer(c, "token_conv")
+    assert (both.model.mixer.name, dict(both.model.others)) == ("token_conv", {})
+    optical = configuration("optical_fnet", "reviews")
+    assert config.with_mixer(optical, "circular").model.mixer.engine == optical.model.mixer.engine
+    with pytest.raises(ValueError, match=r"mixer='identity' has no transform that model.mixer.engine of"):
+        config.with_mixer(optical, "identity")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--config=fnet", "--mixer=huge"], "model.mixer.name='huge' is unknown"),
+        (["--mixer=lambda"], "--mixer=lambda needs --config=FILE"),
         (["--config=fnet", "--recipe=huge"], "recipe='huge' is unknown"),
         (["--recipe=small"], "needs --config=FILE"),
     ],

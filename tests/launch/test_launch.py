@@ -43,6 +43,34 @@ def test_points_of_a_grid() -> None:
     assert grid.words(points[5]) == ["--config.optim.learning_rate=5e-4", "--config.seed=2"]
 
 
+def test_a_grid_of_mixers_and_configurations() -> None:
+    points = grid.points(["config=fnet:reviews,attention:reviews", "mixer=lambda,fourier", "seed=0"])
+    assert grid.name(points[0]) == "config=fnet-reviews,mixer=lambda,seed=0"
+    assert grid.words(points[0]) == ["--config=fnet:reviews", "--mixer=lambda", "--config.seed=0"]
+    found = grid.check(["--recipe=small"], points, "fourier_attn.main")
+    assert [c.model.mixer.name for c in found] == ["lambda", "fourier"] * 2
+    assert {c.data.vocab for c in found} == {20_000}
+    with pytest.raises(ValueError, match="--config is given, and is in the grid, too"):
+        grid.check(["--config=fnet"], points, "fourier_attn.main")
+    with pytest.raises(ValueError, match=r"mixer=huge,seed=0: model.mixer.name='huge' is unknown"):
+        grid.check(["--config=fnet"], grid.points(["mixer=huge", "seed=0"]), "fourier_attn.main")
+
+
+def test_means_over_seeds() -> None:
+    """By hand: 0.6 and 0.8 have mean 0.7 and deviation sqrt(0.02); an open run does not count."""
+    scores = {("a", "0"): 0.6, ("a", "1"): 0.8, ("b", "0"): 0.75, ("b", "1"): None}
+    rows = [
+        results.Row("", {"mixer": mixer, "seed": seed}, "done" if value else "open", "accuracy", value, value)
+        for (mixer, seed), value in scores.items()
+    ]
+    assert [(m.values, m.runs, m.validation, m.validation_sd) for m in results.means(rows)] == [
+        ({"mixer": "b"}, 1, 0.75, None),
+        ({"mixer": "a"}, 2, pytest.approx(0.7), pytest.approx(0.02**0.5)),
+    ]
+    assert results.means(rows[::2]) == []  # one seed each
+    assert results.table(rows).splitlines()[7].split() == ["1", "0.75", "-", "0.75", "-", "b"]
+
+
 def test_a_name_of_an_earlier_sweep_is_found_again() -> None:
     assert grid.name({"model.layout": "('a', 'b')"}) == "model.layout=(%27a%27,%27b%27)"
 

@@ -98,6 +98,31 @@ def test_deviations_over_seeds_are_kept(tmp_path: Path) -> None:
     assert [row[:3] for row in rows[1:]] == [["several", "0.9", "0.02"], ["one", "0.6", ""]]
 
 
+def test_runs_that_differ_in_their_seeds_have_a_mean(tmp_path: Path) -> None:
+    """Mean and deviation by hand: (0.7 + 0.9) / 2 and sqrt(2) / 10; one line with a band in the picture."""
+    for name, mixer, seed, last in (
+        ("a", "fourier", 0, 0.7),
+        ("b", "fourier", 1, 0.9),
+        ("c", "lambda", 0, 0.75),
+    ):
+        path = write_run(tmp_path / name, 0.5, mixer)
+        c = config.default(mixer)
+        c.seed = seed
+        config_file.save(path, c)
+        lines = (path / "metrics.jsonl").read_text().replace('"accuracy": 0.5}', f'"accuracy": {last}}}')
+        (path / "metrics.jsonl").write_text(lines)
+    code, out, error = call(*(tmp_path / name for name in "abc"), f"--out={tmp_path / 'all'}")
+    assert (code, error) == (0, "")
+    [row] = csv.DictReader((tmp_path / "all-means.csv").open())
+    assert (row["runs"], row["mean validation accuracy"], row["model.mixer.name"]) == ("2", "0.8", "fourier")
+    assert float(
+        next(csv.reader(out.splitlines()[6:], delimiter=" ", skipinitialspace=True))[2]
+    ) == pytest.approx(0.02**0.5)
+    (axes,) = compare.plot([summary(tmp_path / name) for name in "abc"]).axes
+    assert [text.get_text() for text in axes.texts] == ["model.mixer.name=fourier (2 seeds)", "c"]
+    assert len(axes.collections) == 1  # the band
+
+
 def test_runs_on_two_tasks_are_not_compared(tmp_path: Path) -> None:
     code, _, error = call(write_run(tmp_path / "a"), write_run(tmp_path / "b", task="imdb"))
     assert code == 2
