@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fourier_attn.layers.encoder import Block, Encoder
     from fourier_attn.layers.fourier import FourierMixing
     from fourier_attn.layers.global_filter import GlobalFilter
-    from fourier_attn.layers.heads import Features, Head, Pretraining, Question
+    from fourier_attn.layers.heads import Features, Head, NextToken, Pretraining, Question
     from fourier_attn.layers.lambdas import LambdaLayer
     from fourier_attn.layers.long_conv import LongConvolution
     from fourier_attn.layers.token_conv import TokenConvolution
@@ -32,6 +32,7 @@ __all__ = [
     "LambdaLayer",
     "Linear",
     "LongConvolution",
+    "NextToken",
     "PatchEmbedding",
     "Pretraining",
     "Question",

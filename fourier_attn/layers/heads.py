@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -223,6 +223,51 @@ class Pretraining(nn.Module):
         return outputs
 
 
+class NextToken(nn.Module):
+    """A language model, tied to the table of tokens E: logits of the token that follows each token.
+
+        logits_i = x_i E^T + c                  (b, t, vocab), in float32
+        logits_i = (x_i A + a) E^T + c          where the table has another width (emb, appended positions)
+
+        >>> head, x, pooled = NextToken(), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
+        >>> tied = {"table": jnp.ones((7, 4))}
+        >>> head.apply(head.init(jax.random.key(0), x, pooled, **tied), x, pooled, **tied).shape
+        (1, 3, 7)
+
+    Parameters: `bias` (vocab), zero at first; `projection/kernel` (d, e), `/bias`, where E has another
+    width.
+
+    Args:
+      initializer: see `fourier_attn.layers.initializers.dense`.
+    Returns: with `answer_positions` (b, p) the logits at these places alone, (b, p, vocab).
+    Masking: none; only causal mixers keep token i + 1 out of x_i, so `fourier_attn.model.build` asks for
+      them.
+    Source: Press and Wolf, Using the Output Embedding to Improve Language Models, arXiv 1608.05859.
+    """
+
+    initializer: str = "fan_in"
+
+    causal: ClassVar[bool] = True  # see `fourier_attn.model.check_causal`
+
+    @nn.compact
+    @takes_arrays
+    def __call__(
+        self,
+        x: Float[Array, "b t d"],
+        pooled: Float[Array, "b d"],
+        *,
+        table: Float[Array, "v e"],
+        answer_positions: Int[Array, "b p"] | None = None,
+        **_: Any,
+    ) -> Float[Array, "b p v"]:
+        vocab, e = table.shape
+        x = at_positions(x, answer_positions)
+        if e != x.shape[-1]:
+            x = nn.Dense(e, name="projection", **initializers.dense(self.initializer, x.shape[-1]))(x)
+        bias = self.param("bias", nn.initializers.zeros, (vocab,), jnp.float32)
+        return jnp.einsum("bpe,ve->bpv", x, table.astype(jnp.float32)) + bias[None, None]
+
+
 # What makes each head; the model gives it those of its fields that are left open.
 HEADS: dict[str, Callable[..., nn.Module]] = {
     "classes": Head,  # of the sequence
@@ -231,6 +276,7 @@ HEADS: dict[str, Callable[..., nn.Module]] = {
     "autoencoder": Autoencoder,  # classes of each token, all from the last one
     "question": Question,  # classes of what is asked about the tokens
     "spans": partial(Head, outputs=2, of="tokens"),  # each token as the first and the last of an answer
+    "lm": NextToken,  # the token that follows each token
     "pretraining": Pretraining,
     "mlm": partial(Pretraining, nsp=False),
     "nsp": partial(Pretraining, mlm=False),

@@ -438,8 +438,8 @@ class Run:
         return {"split": "test", "step": self.step, "epoch": epoch, **results["test"]}
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
-        """Writes every answer of a split, and GLUE's file to hand in; nothing for pre-training."""
-        if self.task.head == "pretraining" or not self.primary:
+        """Writes every answer of a split, and GLUE's file to hand in; nothing for language models."""
+        if not (self.objective.written and self.primary):
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         origins = self.splits.origins.get(name)

@@ -24,12 +24,14 @@ class Objective(NamedTuple):
       sums: (outputs, batch) -> sums and counts, the losses among them.
       answers: outputs -> an answer for each example: class probabilities (b, c), those of its tokens
         (b, t, c), or scores (b).
+      written: whether a run writes the answers of each example.
     """
 
     names: tuple[str, ...]
     losses: Mapping[str, Callable[[Batch], Array]]
     sums: Callable[[Any, Batch], Sums]
     answers: Callable[[Any], Array]
+    written: bool = True
 
     def loss(self, sums: Sums, counts: Mapping[str, Array]) -> Array:
         """Returns the sum of the losses' means; `counts` are those of the whole batch."""
@@ -86,6 +88,11 @@ def _pretraining(outputs: dict[str, Array], batch: Batch) -> Sums:
     return dict(zip(PRETRAINING, (*mlm, *nsp), strict=True))
 
 
+def _unanswered(logits: Float[Array, "b p v"]) -> Float[Array, "b 0"]:
+    """Returns nothing for each example: the probabilities of all tokens of a split fill no memory."""
+    return jnp.zeros((len(logits), 0))
+
+
 PRETRAINING = ("mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy")
 BY_CLASS = ("loss", "accuracy")
 EXAMPLES, MASKED = itemgetter("weight"), itemgetter("mlm_weights")  # weights in a batch
@@ -97,10 +104,12 @@ OBJECTIVES: dict[str, Objective] = {
     "tokens": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
     "autoencoder": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
     "score": Objective(("loss",), {"loss": EXAMPLES}, _score, lambda score: score),
+    "lm": Objective(BY_CLASS, {"loss": asked}, _tokens, _unanswered, written=False),
     "pretraining": Objective(
         PRETRAINING,
         {"mlm_loss": MASKED, "sop_loss": EXAMPLES},
         _pretraining,
         lambda outputs: jax.nn.softmax(outputs["nsp"]),
+        written=False,
     ),
 }

@@ -30,10 +30,11 @@ def finished(directory: Path) -> dict[str, Any] | None:
         return None
     line, config = tests[-1], config_file.load(directory)
     task, answers = data.task_of(config.data), directory / "predictions.jsonl"
-    known = set(line) & {"examples", *task.metrics, *OBJECTIVES[task.head].names}
+    objective = OBJECTIVES[task.head]
+    known = set(line) & {"examples", *task.metrics, *objective.names}
     predictions = answers.read_bytes().count(b"\n") if answers.exists() else 0
     expected = line.get("examples", predictions)  # earlier versions did not say it
-    if not known or (task.head != "pretraining" and (predictions != expected or not predictions)):
+    if not known or (objective.written and (predictions != expected or not predictions)):
         return None
     try:
         _, _, name, state = init_from.restore_state(directory, on_device=False)

@@ -110,6 +110,32 @@ def test_types_default_to_zero_and_matter() -> None:
     assert np.abs(none - one).max() > 1e-3
 
 
+@pytest.mark.parametrize("changes", [{"emb": 0}, {"emb": 6}, {"emb": 0, "positions_kind": "sines_appended"}])
+def test_next_token_logits_are_tied_to_the_table(changes: dict) -> None:
+    """logits_i = x_i E^T + c in float64, at all places or some; a narrower table is projected to."""
+    c = tiny("lm", "bert", position_width=2, **changes)
+    c["mixer"]["causal"] = True
+    network, ids = model.build(c), tokens(2, 9)
+    params = filled(network, ids)
+    weights = jax.tree.map(lambda a: np.asarray(a, np.float64), params["params"])
+    x, _ = jax.jit(lambda: network.encoder().apply({"params": params["params"]["encoder"]}, ids))()
+    x, head = np.asarray(x, np.float64), weights["head"]
+    table = weights["encoder"]["tokens"]["embedding"]
+    assert ("projection" in head) == (table.shape != (23, 8))
+    x = x @ head["projection"]["kernel"] + head["projection"]["bias"] if "projection" in head else x
+    apply = jax.jit(network.apply)
+    expected = x @ table.T + head["bias"]
+    np.testing.assert_allclose(apply(params, ids), expected, atol=1e-5)  # float32 sums of values near 1
+    places = jnp.array([[0, 3], [8, 1]])
+    some = np.take_along_axis(expected, np.asarray(places)[..., None], 1)
+    np.testing.assert_allclose(apply(params, ids, answer_positions=places), some, atol=1e-5)
+
+
+def test_next_token_head_refuses_mixers_that_see_it() -> None:
+    with pytest.raises(ValueError, match="model.head='lm' needs causal mixers, not 'fourier'; choose one of"):
+        model.build(tiny("lm"))
+
+
 @pytest.mark.slow
 def test_gradients_reach_the_tied_table_from_both_sides() -> None:
     network, ids = model.build(tiny("mlm", "ff")), tokens(1, 3) % 5

@@ -24,7 +24,7 @@ from fourier_attn.layers.controls import Identity
 from fourier_attn.layers.embed import PatchEmbedding, TokenEmbedding
 from fourier_attn.layers.encoder import Block
 from fourier_attn.layers.fourier import FourierMixing
-from fourier_attn.layers.heads import Autoencoder, Features, Head, Pretraining, Question
+from fourier_attn.layers.heads import Autoencoder, Features, Head, NextToken, Pretraining, Question
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention, shared_attention
@@ -461,6 +461,7 @@ LAYERS: dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = {
     "Autoencoder": (Autoencoder(outputs=2, positions=6), (X, POOLED), {}),
     "Features": (Features(), (X, POOLED), {}),
     "Question": (Question(outputs=2, vocab=3), (X, POOLED), {"question": jnp.array([[1]])}),
+    "NextToken": (NextToken(), (X, POOLED), {"table": normal(5, 8)}),
     "Pretraining": (Pretraining(), (X, POOLED), {"table": normal(5, 8)}),
     "TokenEmbedding": (TokenEmbedding(vocab=4, positions=3, d=8), (IDS,), {}),
     "PatchEmbedding": (PatchEmbedding(d=8, image=(8, 8, 3)), (PIXELS,), {}),

@@ -2,9 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import array, normal
 
 from fourier_attn.data import TASKS
+from fourier_attn.data.skills import IGNORED
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, summary
 from fourier_attn.train.losses import OBJECTIVES
@@ -38,6 +39,24 @@ def test_pretraining_is_the_sum_of_two_means() -> None:
     assert found["mlm_accuracy"] == pytest.approx((right * mlm_positions).sum() / 3)
     loss = objective.loss(sums, objective.counts(batch))
     assert float(loss) == pytest.approx(sum(expected.values()), rel=1e-6)
+
+
+def test_next_tokens_are_scored_in_nats_where_they_are_asked() -> None:
+    """Padding rows and ignored places count nothing; no probabilities are kept."""
+    logits = normal(3, 4, 5)
+    label = np.array([[1, 0, 4, IGNORED], [2, IGNORED, IGNORED, IGNORED], [3, 3, 3, 3]])
+    batch = {"label": array(label, np.int32), "weight": array([1.0, 1.0, 0.0], np.float32)}
+    objective = OBJECTIVES["lm"]
+    sums = objective.sums(logits, batch)
+    real = (label != IGNORED) & (np.array([1, 1, 0])[:, None] > 0)
+    nats = -np.take_along_axis(log_softmax(logits), np.maximum(label, 0)[..., None], -1)[..., 0]
+    np.testing.assert_allclose(sums["loss"], [nats[real].sum(), 4], rtol=1e-6)
+    right = (np.asarray(logits).argmax(-1) == label)[real].sum()
+    np.testing.assert_allclose(sums["accuracy"], [right, 4])
+    loss = objective.loss(sums, objective.counts(batch))
+    assert float(loss) == pytest.approx(nats[real].mean(), rel=1e-6)
+    assert objective.answers(logits).size == 0
+    assert not objective.written
 
 
 def test_a_score_is_judged_by_its_squared_error_and_by_ranks() -> None:
