@@ -252,13 +252,13 @@ def moved_devices(config: Any) -> dict[str, str]:
 
 def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = None) -> None:
     """Writes what a trained run did with its input, and says where."""
+    from fourier_attn.inference import explain
     from fourier_attn.inference.predictor import Predictor
-    from fourier_attn.studies.inside.explain import explain
 
     predictor = predictor or Predictor.load(directory, batch=1, devices=devices)
     given, output = flags.FLAGS, flags.FLAGS.output
     where = paths.given(output) if output else None
-    for file in explain(directory, given.text, given.text_pair, given.image, where, predictor):
+    for file in explain.write(predictor, directory, given.text, given.text_pair, given.image, where):
         print(f"written to {file}")
 
 

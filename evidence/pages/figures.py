@@ -20,8 +20,9 @@ from benchmarks import growth
 from evidence.report import write
 from evidence.suite.ledger import Ledger
 from fourier_attn import atomic, command, paths, style
+from fourier_attn.inference import explain
 from fourier_attn.studies.engine import calibrate, drift, frontier, photons, robustness_sweep, tornado
-from fourier_attn.studies.inside import explain, matrix_views
+from fourier_attn.studies.inside import matrix_views
 
 FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/calibrate": calibrate.plot,

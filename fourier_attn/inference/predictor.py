@@ -120,6 +120,15 @@ class Predictor:
             answer["cut"] = round(share, 4)
         return answers
 
+    def explain(self, text: str | None = None, text_pair: str | None = None, image: Any = None) -> Any:
+        """Returns what the network did with one text or image, see `fourier_attn.inference.explain.explain`.
+
+        >>> predictor.explain("not a dull moment").plot()  # doctest: +SKIP
+        """
+        from fourier_attn.inference.explain import explain  # which imports Matplotlib
+
+        return explain(self, text, text_pair, image)
+
     def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Batches:
         """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
         return self._encoded(texts, text_pairs)[0]

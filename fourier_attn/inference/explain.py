@@ -9,7 +9,7 @@ filters of circular attention, position tables of lambda layers, global filters.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fourier_attn import atomic, paths, provenance, style
-from fourier_attn.inference.predictor import Predictor
+from fourier_attn.config import Config
+from fourier_attn.data import Task
+from fourier_attn.data.batches import Split
 from fourier_attn.layers.introspection import Inside, attention_maps, inspect
 from fourier_attn.model import Fields, grid
 from fourier_attn.ops.patches import fold
@@ -29,28 +31,66 @@ NAME = 0.16  # inches that the name of a token needs
 NAMED = 40  # at most this many tokens are named at the axes
 
 
-def explain(
-    directory: Path,
-    text: str | None,
-    text_pair: str | None,
-    image: str | None,
-    output: Path | None,
-    predictor: Predictor | None = None,
-) -> list[Path]:
-    """Looks into the run in `directory`, at a text or an image, and writes what it sees; returns the files.
+@runtime_checkable
+class Network(Protocol):
+    """What is explained: a `fourier_attn.inference.predictor.Predictor`, as far as it is used here."""
 
-    Of several networks the first one; the answer is that of all.
+    config: Config
+    network: Any
+    params: Any
+    tokenizer: Any
+    task: Task
+
+    def __call__(self, inputs: Any, text_pairs: Any = None) -> list[dict[str, Any]]: ...
+
+    def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Split: ...
+
+    def image_batches(self, images: Sequence[Any], questions: Sequence[str] | None = None) -> Split: ...
+
+
+class Explanation(NamedTuple):
+    """Shows what a network did with one input.
 
     Args:
-      predictor: of the run; None: it is loaded.
-    Raises: ValueError for a run, a text or an image that cannot be used.
+      answer: the answer of `Predictor`; None for pre-training, which only fills masks.
+      tokens: names of the tokens of a text; [] for an image.
+      question: the question about an image; None without one.
+      pictures: an image in colour, and the same with brightness by its weights; [] for a text.
+      map: where each head looks for the answer in an image (h, rows, cols); empty for a text.
+      blocks: of each block the name of its mixer, the weights (h, t, t) that each token i gives to tokens j,
+        and the filters that it has learned, see `fourier_attn.layers.introspection.Inside`.
     """
-    directory = directory.resolve()
-    stem = output or directory / "explain"
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
-    if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
-        raise ValueError(f"output={stem}: it would be written over the image; choose another name")
-    predictor = predictor or Predictor.load(directory, batch=1)
+
+    answer: dict[str, Any] | None
+    tokens: list[str]
+    question: str | None
+    pictures: list[np.ndarray]
+    map: np.ndarray
+    blocks: list[Inside]
+
+    def document(self) -> dict[str, Any]:
+        """Returns the same as JSON has it, with arrays rounded to six digits."""
+        values = self._asdict() | {"pictures": [each.tolist() for each in self.pictures]}
+        return values | {"map": _digits(self.map), "blocks": [_plain(block) for block in self.blocks]}
+
+    def plot(self) -> Figure:
+        """Plots a row of maps for each block and kind."""
+        return plot(self.document())
+
+
+def explain(
+    predictor: Network, text: str | None = None, text_pair: str | None = None, image: str | None = None
+) -> Explanation:
+    """Returns what a network did with a text, a pair of texts, or an image with or without a question.
+
+    Of several networks the first one is shown; the answer is that of all.
+
+        seen = explain(predictor, "not a dull moment")
+        seen.tokens, seen.blocks[0].weights
+        seen.plot()
+
+    Raises: ValueError for input that does not fit the task, and for mixers with nothing to look at.
+    """
     batch, tokens = _batch(predictor, text, text_pair, image)
     params = predictor.params
     if predictor.config.train.seeds > 1:
@@ -59,27 +99,48 @@ def explain(
     pictures, maps = _over_image(predictor, params, batch)
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
-        raise ValueError(f"workdir={directory} has {mixers}, with nothing to look at; name another run")
+        raise ValueError(f"the network has {mixers}, with nothing to look at; name another run")
+    return Explanation(
+        answer=_answer(predictor, text, text_pair, image),
+        tokens=tokens,
+        question=None if image is None else text,
+        pictures=pictures,
+        map=maps,
+        blocks=blocks,
+    )
+
+
+def write(
+    predictor: Network,
+    directory: Path,
+    text: str | None,
+    text_pair: str | None,
+    image: str | None,
+    output: Path | None,
+) -> list[Path]:
+    """Explains an input of the run in `directory`, and writes it as JSON and as a picture.
+
+    Args:
+      output: path of the files without their endings; None: `explain` in the directory.
+    Returns: the files.
+    Raises: ValueError for a run, a text or an image that cannot be used.
+    """
+    directory = directory.resolve()
+    stem = output or directory / "explain"
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
+    if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
+        raise ValueError(f"output={stem}: it would be written over the image; choose another name")
+    found = explain(predictor, text, text_pair, image)
     atomic.make_folder(stem.parent)
-    document = {
-        "run": directory.name,
-        "answer": _answer(predictor, text, text_pair, image),
-        "tokens": tokens,
-        "question": None if image is None else text,
-        "pictures": [each.tolist() for each in pictures],
-        "map": _digits(maps),
-        "blocks": [_plain(block) for block in blocks],
-    }
-    picture = style.png(plot(document))
-    for path, contents in zip(
-        files, (json.dumps(provenance.record() | document) + "\n", picture), strict=True
-    ):
-        atomic.write(path, contents)
+    document = {"run": directory.name} | found.document()
+    contents = json.dumps(provenance.record() | document) + "\n", style.png(plot(document))
+    for path, content in zip(files, contents, strict=True):
+        atomic.write(path, content)
     return files
 
 
 def _batch(
-    predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
+    predictor: Network, text: str | None, text_pair: str | None, image: str | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns the input as a batch without padding, and the names of its tokens ([] for an image)."""
     task = predictor.config.data.task
@@ -94,7 +155,7 @@ def _batch(
 
 
 def _over_image(
-    predictor: Predictor, params: Any, batch: dict[str, Any]
+    predictor: Network, params: Any, batch: dict[str, Any]
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Returns an image with and without its weights, and each head's map for the answer (h, rows, cols).
 
@@ -130,7 +191,7 @@ def lit(pixels: np.ndarray, weights: np.ndarray, config: Fields) -> list[np.ndar
 
 
 def _answer(
-    predictor: Predictor, text: str | None, text_pair: str | None, image: str | None
+    predictor: Network, text: str | None, text_pair: str | None, image: str | None
 ) -> dict[str, Any] | None:
     """Returns the answer to the input; None for pre-training, which only fills masks."""
     if image is not None:

@@ -11,6 +11,8 @@ import pytest
 from conftest import drawn, normal, run_here, shrink
 
 from fourier_attn import config, main, model, style, train
+from fourier_attn.inference.explain import lit, plot
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.controls import Random
 from fourier_attn.layers.global_filter import GlobalFilter
@@ -18,7 +20,6 @@ from fourier_attn.layers.introspection import attention_maps, inspect
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.layers.learned_filters import learned
 from fourier_attn.ops.circular import circular_correlate
-from fourier_attn.studies.inside.explain import lit, plot
 
 SIZES = {"depth": 2, "d": 8, "mlp": 8, "vocab": 11, "positions": 9}
 
@@ -217,5 +218,8 @@ def test_the_command_writes_what_it_sees(mixer: str, few_reviews: str, tmp_path:
     if mixer != "global_filter":
         assert np.array(block["weights"]).shape[1:] == (5, 5)
     assert (tmp_path / "inside.png").read_bytes().startswith(b"\x89PNG")
+    seen = Predictor.load(tmp_path / "run", batch=1).explain("the film was not dull")
+    assert seen.document() == {name: document[name] for name in seen._fields}
+    assert len(seen.plot().axes) == len(plot(document).axes)
     for more in (["--text="], ["--text=a", "--text_pair=b"], ["--image=a.png"]):
         assert run_here(main, *words, *more)[0] == 2
