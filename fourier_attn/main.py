@@ -21,7 +21,7 @@ from fourier_attn.choices import check_choices
 
 MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
-    **dict.fromkeys(("input", "skip_bad"), ("predict",)),
+    **dict.fromkeys(("input", "skip_bad", "long"), ("predict", "eval")),
     "extend": ("train",),
     "allow_drift": ("train", "eval"),
 }
@@ -43,8 +43,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "input",
         None,
-        "file of texts or images to predict: CSV, TSV, JSON lines, Parquet, or one text per line, "
-        "optionally .gz; - is stdin. If it has a column of labels, the predictions are also scored",
+        "file of texts or images to predict or, with --mode=eval, to evaluate the run on: CSV, TSV, JSON "
+        "lines, Parquet, or one text per line, optionally .gz; - is stdin. If it has a column of labels, "
+        "predictions are also scored",
     )
     flags.DEFINE_string(
         "output",
@@ -53,6 +54,12 @@ def define_flags() -> None:
         "and, with --output=NAME.jsonl or NAME, also to NAME.metrics.json. With --image: NAME writes the "
         "attention map to NAME.png and NAME.json; by default none is written. With --mode=explain: the "
         "same; default WORKDIR/explain",
+    )
+    flags.DEFINE_enum(
+        "long",
+        "cut",
+        ["cut", "windows"],
+        "of texts longer than data.length read the beginning, or all in windows whose answers are averaged",
     )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
@@ -86,7 +93,10 @@ def main() -> None:
         check_overrides(directory, config)
     devices = moved_devices(config) if config else {}
     if flags.FLAGS.mode == "eval":
-        evaluate(directory, config, devices)
+        if flags.FLAGS.input is None:
+            evaluate(directory, config, devices)
+        else:
+            evaluate_file(directory, devices)
     elif flags.FLAGS.mode == "explain":
         look_inside(directory, devices)
     elif flags.FLAGS.input is not None:
@@ -100,10 +110,10 @@ def check_modes() -> None:
     for name, modes in MODES.items():
         if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
             raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
-    of = {"output": ("input", "image"), "skip_bad": ("input",)}
+    of = {"output": ("input", "image"), "skip_bad": ("input",), "long": ("input", "text")}
     for name, needed in of.items():
         alone = all(flags.FLAGS[other].value is None for other in needed)
-        if flags.FLAGS[name].present and flags.FLAGS.mode == "predict" and alone:
+        if flags.FLAGS[name].present and flags.FLAGS.mode in ("predict", "eval") and alone:
             raise ValueError(f"--{name} needs {' or '.join(f'--{other}=FILE' for other in needed)}")
     if flags.FLAGS.output in ("", "-") and flags.FLAGS.input is None:
         raise ValueError(f"--output={flags.FLAGS.output} cannot name the files of a picture; give a name")
@@ -116,8 +126,19 @@ def predict_file(directory: Path, devices: Mapping[str, str]) -> None:
     given = flags.FLAGS
     if (given.text, given.text_pair, given.image) != (None, None, None):
         raise ValueError("--input and --text or --image exclude each other; give one of them")
-    said = stream.predict_file(directory, given.input, given.output or "-", given.skip_bad, devices)
+    target, long = given.output or "-", given.long
+    said = stream.predict_file(directory, given.input, target, given.skip_bad, devices, long)
     print(said, file=sys.stderr)
+
+
+def evaluate_file(directory: Path, devices: Mapping[str, str]) -> None:
+    """Prints the scores of a trained run on the labelled rows of --input."""
+    from fourier_attn.inference import stream
+
+    given = flags.FLAGS
+    if given.allow_drift:
+        raise ValueError("--allow_drift is about the run's own data; leave it out with --input")
+    print(stream.evaluate_file(directory, given.input, given.skip_bad, devices, given.long))
 
 
 def train(config: Any) -> None:
@@ -207,7 +228,7 @@ def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
 
     if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
         raise ValueError("--image and --text_pair exclude each other; give one of them")
-    predictor = Predictor.load(directory, batch=1, devices=devices)
+    predictor = Predictor.load(directory, batch=1, devices=devices, long=flags.FLAGS.long)
     for answer, value in predictions(predictor):
         print(f"{answer} {value:.4f}")
     if flags.FLAGS.output is not None:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fourier_attn import data, hub, paths
+from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.image_reading import read_image
@@ -18,6 +19,7 @@ from fourier_attn.data.images import ImageBatches
 from fourier_attn.data.text import (
     check_known,
     encode_questions,
+    encode_windows,
     encode_with_cut,
     load_tokenizer,
     special,
@@ -33,6 +35,8 @@ from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.step import make_eval_step, make_forward
 
 PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
+LONG = ("cut", "windows")  # what is read of a text that is too long
+WINDOWED = ("classes", "score")  # heads whose answers to windows have a mean
 BEST = 5  # tokens that are returned for a [MASK]
 Answer = dict[str, Any]
 
@@ -47,18 +51,30 @@ class Predictor:
     of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
     on patches: `patches`, rows of dicts with the classes of each. Of texts also `unknown`, the share of its
     tokens that the tokenizer does not know, and `cut`, the share of its tokens that were not read because the
-    text is longer than `data.length`. Probabilities are means over seeds. A program is compiled once for each
-    padded length.
+    text is longer than `data.length`. With long="windows" such a text is read in windows of this length, each
+    half a window after the one before; its answer has the mean of their probabilities or scores, and
+    `windows`, their number. Probabilities are means over seeds. A program is compiled once for each padded
+    length.
 
     Args:
       config: of the run.
       params: its weights.
       tokenizer: None for images.
       batch: rows that are computed at once; 0: as in training. One text alone is quickest with 1.
+      long: what is read of a text longer than `data.length`: its beginning ("cut"), or all of it ("windows").
     """
 
-    def __init__(self, config: Config, network: Model, params: Any, tokenizer: Any = None, batch: int = 0):
+    def __init__(
+        self,
+        config: Config,
+        network: Model,
+        params: Any,
+        tokenizer: Any = None,
+        batch: int = 0,
+        long: str = "cut",
+    ):
         _check_parts(config, tokenizer)
+        check_choice("long", long, LONG)
         if data.task_of(config.data).skill:
             raise ValueError(
                 f"data.task={config.data.task!r} draws its own sequences and takes no other input; use "
@@ -66,6 +82,14 @@ class Predictor:
             )
         self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
         self.task, self.batch = data.task_of(config.data), batch or config.data.batch
+        self.long = long
+        if long == "windows" and (
+            self.task.head not in WINDOWED or len(self.task.texts) > 1 or self.task.images
+        ):
+            raise ValueError(
+                f"long='windows' is for tasks that classify or score single texts, not for "
+                f"{config.data.task!r}; use long='cut'"
+            )
         self.eval_step = make_eval_step(network, OBJECTIVES[self.task.head], config.train.seeds)
         self.forward = make_forward(network)
 
@@ -76,6 +100,7 @@ class Predictor:
         batch: int = 0,
         allow_code: bool = False,
         devices: Mapping[str, str] = MappingProxyType({}),
+        long: str = "cut",
     ) -> "Predictor":
         """Returns the best weights of a run, or those of a folder in Hugging Face's form, ready for use.
 
@@ -83,6 +108,7 @@ class Predictor:
           directory: its path, or the name of a folder on the hub, "hf:owner/name" or "hf:owner/name@REV".
           allow_code: whether to execute the files that have registered the run's own mixer or task.
           devices: files of measured devices that have moved since the training, by their knobs.
+          batch, long: see `Predictor`.
         Raises: ValueError for a directory that cannot be used.
         """
         directory = hub.local(directory).resolve()
@@ -95,7 +121,7 @@ class Predictor:
         else:
             (config, network, params), file = restore(directory, devices), tokenizer_file(directory)
         tokenizer = load_tokenizer(file) if data.task_of(config.data).fitted else None
-        return cls(config, network, jax.device_put(params), tokenizer, batch)
+        return cls(config, network, jax.device_put(params), tokenizer, batch, long)
 
     def __call__(self, inputs: Any, text_pairs: Any = None) -> list[Answer]:
         """Returns the answer to each input.
@@ -113,6 +139,8 @@ class Predictor:
             return []
         if self.task.images:
             return self._classify(self.image_batches(inputs, text_pairs))
+        if self.long == "windows":
+            return self._read_windows(inputs)
         batches, cut = self._encoded(inputs, text_pairs)
         answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._classify(batches)
         for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
@@ -140,9 +168,23 @@ class Predictor:
         self._check_texts(texts, text_pairs)
         masks = self.task.head == "pretraining"
         rows, cut = encode_with_cut(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
+        return self._batches(rows), cut
+
+    def _batches(self, rows: Sequence[np.ndarray]) -> Batches:
         ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
         labels, size = np.zeros(len(rows), np.int32), self.batch
-        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep), cut
+        return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
+
+    def _read_windows(self, texts: Sequence[Any]) -> list[Answer]:
+        """Returns the answers to whole texts, means over their windows."""
+        self._check_texts(texts, None)
+        rows, counts = encode_windows(self.tokenizer, texts, self.config.data.length)
+        starts = np.cumsum(counts) - counts
+        answers = self._classify(self._batches(rows), starts)
+        for answer, start, count in zip(answers, starts, counts.tolist(), strict=True):
+            tokens = np.concatenate(rows[start : start + count])
+            answer |= {"unknown": _share(tokens, special(self.tokenizer)), "cut": 0.0, "windows": count}
+        return answers
 
     def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
         if text_pairs is not None and len(text_pairs) != len(texts):
@@ -191,12 +233,17 @@ class Predictor:
             raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
         return image
 
-    def _classify(self, batches: Batches | ImageBatches) -> list[Answer]:
+    def _classify(self, batches: Batches | ImageBatches, starts: np.ndarray | None = None) -> list[Answer]:
+        """Returns the answers to rows, or to texts whose first rows are `starts`."""
         _, answers = evaluate_split(self.eval_step, self.params, batches)
+        shape = (self.config.model.classes,) if self.task.labels else ()
+        mean = answers.reshape(-1, *batches.labels.shape, *shape).mean(axis=0)
+        if starts is not None:
+            counts = np.diff(np.append(starts, len(mean)))
+            mean = np.add.reduceat(mean, starts) / counts.reshape(-1, *[1] * len(shape))
         if not self.task.labels:
-            return [{"score": score} for score in answers.reshape(-1, len(batches.labels)).mean(0).tolist()]
+            return [{"score": score} for score in mean.tolist()]
         classes = self.config.model.classes
-        mean = answers.reshape(-1, *batches.labels.shape, classes).mean(axis=0)
         if self.task.head == "tokens":
             grids = mean.reshape(-1, *grid(self.config.model), classes)
             return [{"patches": [[self._named(place) for place in row] for row in one]} for one in grids]
@@ -403,7 +450,7 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
         print(f"{note}; the others are all read as one unknown token", file=sys.stderr)
     if answer["cut"]:
         note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
-        print(f"{note}={predictor.config.data.length} tokens", file=sys.stderr)
+        print(f"{note}={predictor.config.data.length} tokens; --long=windows reads all", file=sys.stderr)
     if "masks" in answer:
         return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
     return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]

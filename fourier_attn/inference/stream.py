@@ -46,6 +46,7 @@ def predict_file(
     target: str,
     skip_bad: bool = False,
     devices: Mapping[str, str] = MappingProxyType({}),
+    long: str = "cut",
 ) -> str:
     """Predicts every row of `source` and returns a summary in words.
 
@@ -59,6 +60,7 @@ def predict_file(
       source, target: files; "-" is standard input and output. Of a file, nothing is left after an error.
       skip_bad: leave out rows that cannot be answered, with a note each, instead of ending.
       devices: files of measured devices that have moved since the training, by their knobs.
+      long: what is read of texts longer than `data.length`, see `Predictor`.
     Raises: ValueError that names the row, and for a run that cannot be used.
     """
     scored = None if target == "-" else _metrics_file(target)
@@ -68,7 +70,7 @@ def predict_file(
             raise ValueError(
                 f"--output={target}{suffix} would overwrite the file of --input; choose another name"
             )
-    predictor = Predictor.load(directory, devices=devices)
+    predictor = Predictor.load(directory, devices=devices, long=long)
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
@@ -84,6 +86,31 @@ def predict_file(
     return tally.words()
 
 
+def evaluate_file(
+    directory: str | Path,
+    source: str,
+    skip_bad: bool = False,
+    devices: Mapping[str, str] = MappingProxyType({}),
+    long: str = "cut",
+) -> str:
+    """Evaluates a run on the labelled rows of a file that `read_inputs` reads; returns the scores in words.
+
+    Args: as of `predict_file`.
+    Raises: ValueError that names the row, for a file without labels, and for a run that cannot be used.
+    """
+    predictor = Predictor.load(directory, devices=devices, long=long)
+    tally = Tally(predictor.task, predictor.config.data.length)
+    for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
+        for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
+            tally.add(item, answer)
+    if not tally.scores():
+        own = predictor.config.data.label or predictor.task.label
+        raise ValueError(
+            f"--input={source} has no usable labels in a column {own!r}; add it, or use --mode=predict"
+        )
+    return tally.words()
+
+
 class Tally:
     """Counts what has been answered, and compares the answers with labels.
 
@@ -93,7 +120,7 @@ class Tally:
 
     def __init__(self, task: Task, length: int):
         self.task, self.length = task, length
-        self.predicted = self.skipped = self.unknown = self.cut = 0
+        self.predicted = self.skipped = self.unknown = self.cut = self.windowed = 0
         self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
         self.labels: list[float] = []
         self.answers: list[float] = []
@@ -103,6 +130,7 @@ class Tally:
         self.predicted += 1
         self.unknown += answer.get("unknown", 0.0) > WARN
         self.cut += answer.get("cut", 0.0) > 0
+        self.windowed += answer.get("windows", 1) > 1
         names, true = self.task.labels, {}
         if item.label is not None:
             self.labels.append(item.label)
@@ -133,7 +161,9 @@ class Tally:
         if self.unknown:
             said += f"; {self.unknown:,} have more than {WARN:.0%} unknown tokens"
         if self.cut:
-            said += f"; {self.cut:,} were cut at data.length={self.length} tokens"
+            said += f"; {self.cut:,} were cut at data.length={self.length} tokens (--long=windows reads all)"
+        if self.windowed:
+            said += f"; {self.windowed:,} are longer than data.length={self.length} and were read in windows"
         if self.unlike:
             known = f"one of {', '.join(self.task.labels)}"[:200] if self.task.labels else "a number"
             more = ", .." if self.unlike > NAMED else ""

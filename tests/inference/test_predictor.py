@@ -17,6 +17,7 @@ from conftest import run_here
 import fourier_attn
 from fourier_attn import config, data, main
 from fourier_attn.data.tables.inputs import Input
+from fourier_attn.data.text import encode, encode_windows
 from fourier_attn.inference import predictor as predict
 from fourier_attn.inference import stream
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -316,10 +317,56 @@ def test_what_is_cut_is_said(
     cut = [answer["cut"] for answer in loaded([long, "dull"])]
     assert cut == [round(1 - 48 / 120, 4), 0.0]
     _, said = answered(write(tmp_path / "a.txt", f"{long}\ndull\n".encode()), tmp_path)
-    assert said == "2 predicted; 1 were cut at data.length=48 tokens"
+    assert said == "2 predicted; 1 were cut at data.length=48 tokens (--long=windows reads all)"
     predict.predict(loaded, long)
-    told = "note: 60% of the text were not read: it is longer than the run's data.length=48 tokens"
-    assert told in capsys.readouterr().err
+    told = "note: 60% of the text were not read: it is longer than the run's data.length=48 tokens; "
+    assert f"{told}--long=windows reads all" in capsys.readouterr().err
+
+
+def test_a_long_text_is_read_in_windows(predictor: predict.Predictor, toy_run: Path) -> None:
+    """120 words in windows of 48, one every 24: from 0, 24, 48 and 72; the answer is their mean."""
+    words = [f"{'dull' if i % 3 else 'fine'}" for i in range(120)]
+    windows = [" ".join(words[start : start + 48]) for start in (0, 24, 48, 72)]
+    reader = predict.Predictor.load(toy_run, long="windows")
+    short, long = reader(["dull film", " ".join(words)])
+    expected = np.mean([list(each["probabilities"].values()) for each in predictor(windows)], axis=0)
+    np.testing.assert_allclose(list(long["probabilities"].values()), expected, rtol=1e-5)  # float32
+    assert (long["windows"], long["cut"], short["windows"]) == (4, 0.0, 1)
+    [cut] = predictor(["dull film"])
+    assert short == {**cut, "windows": 1}
+
+
+def test_windows_cover_a_text(loaded: predict.Predictor) -> None:
+    """Every token is in a window; all are full; of 49 tokens the second window begins with the second."""
+    for count in (0, 1, 47, 48, 49, 72, 73, 200):
+        text = " ".join("dull" if i % 2 else "fine" for i in range(count))
+        rows, [n] = encode_windows(loaded.tokenizer, [text], 48)
+        assert len(rows) == n == 1 + max(0, -(-(count - 48) // 24))
+        assert {len(row) for row in rows} == {min(max(count, 1), 48)}
+        starts = [*(24 * i for i in range(n - 1)), max(count - 48, 0)]
+        whole = encode(loaded.tokenizer, [text], 1000)[0]
+        for row, start in zip(rows, starts, strict=True):
+            np.testing.assert_array_equal(row, whole[start : start + 48])
+
+
+def test_a_run_is_evaluated_on_a_new_file(toy_run: Path, tmp_path: Path, loaded: predict.Predictor) -> None:
+    """Accuracy and classes of its rows; a file without labels is refused, and nothing is written."""
+    texts = ["a fine film", "a dull film", "a truly dull thing"]
+    right = [answer["label"] for answer in loaded(texts)]
+    wrong = {"positive": "negative", "negative": "positive"}[right[2]]
+    lines = "".join(f"{text},{label}\n" for text, label in zip(texts, [*right[:2], wrong], strict=True))
+    source = write(tmp_path / "new.csv", f"text,label\n{lines}".encode())
+    words = ("--mode=eval", f"--workdir={toy_run}")
+    code, out, error = run_here(main, *words, f"--input={source}")
+    assert (code, error) == (0, "")
+    assert "accuracy 66.67 %" in out
+    assert "of 3 rows with labels" in out
+    source = write(tmp_path / "texts.txt", b"a fine film\n")
+    code, _, error = run_here(main, *words, f"--input={source}")
+    assert code == 2
+    assert "has no usable labels in a column 'label'" in error
+    assert run_here(main, *words, "--long=windows")[0] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "texts.txt"]
 
 
 def test_answers_are_utf8_on_any_stream(

@@ -6,6 +6,7 @@ from fourier_attn.data.text.encoding import (
     check_known,
     encode,
     encode_questions,
+    encode_windows,
     encode_with_cut,
     special,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "copy_tokenizer",
     "encode",
     "encode_questions",
+    "encode_windows",
     "encode_with_cut",
     "fit",
     "ids_of",

@@ -83,6 +83,27 @@ def encode_with_cut(
     return rows, _cut([a + b for a, b in zip(counts, others, strict=True)], room)
 
 
+def encode_windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Returns the token ids of each text in windows of at most `length`, and the number of windows of each.
+
+    A text that fits is one window, as `encode` has it. Of a longer one all windows are full: each begins half
+    a window after the one before, and the last one ends with the text.
+    """
+    ids = special(tokenizer)
+    framed = ids.cls is not None and ids.sep is not None
+    room, rows, counts = length - 2 * framed, list[np.ndarray](), list[int]()
+    step = max(room // 2, 1)
+    for tokens in _ids(tokenizer, texts, False)[0]:
+        last = max(len(tokens) - room, 0)
+        starts = [*range(0, last, step), last]
+        for start in starts:
+            window = tokens[start : start + room]
+            whole = [ids.cls, *window, ids.sep] if framed else window or [ids.unknown]
+            rows.append(np.asarray(whole, np.int32))
+        counts.append(len(starts))
+    return rows, np.array(counts)
+
+
 def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
     """Returns the share of the tokens of each text, in these numbers, that do not fit."""
     counts = np.asarray(tokens, np.float64)
