@@ -12,6 +12,7 @@ import numpy as np
 from fourier_attn import atomic
 from fourier_attn.columns import aligned
 from fourier_attn.train import metrics
+from fourier_attn.train.monitor import sign
 from fourier_attn.train.summary import is_finished, summary
 from launch.grid import Point
 
@@ -71,7 +72,7 @@ def state(directory: Path, code: int | None) -> str:
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
     """Sorts rows by validation, the best first; runs without one, or whose score is undefined, are last."""
-    return sorted(rows, key=lambda r: (scored(r), r.validation or 0.0), reverse=True)
+    return sorted(rows, key=lambda r: (scored(r), sign(r.metric) * (r.validation or 0.0)), reverse=True)
 
 
 def scored(row: Row) -> bool:
@@ -93,7 +94,8 @@ def means(rows: Sequence[Row]) -> list[Mean]:
         for key, group in done.items()
         if group
     ]
-    return sorted(found, key=lambda mean: mean.validation, reverse=True)
+    metric = next((r.metric for r in rows if r.metric), None)
+    return sorted(found, key=lambda mean: sign(metric) * mean.validation, reverse=True)
 
 
 def over_runs(rows: Sequence[Row], name: str) -> tuple[Any, Any]:

@@ -78,7 +78,10 @@ class TrainConfig(Part, Protocol):
 
     epochs: int = knob(3, "passes over train", at_least(1, most=1_000_000))
     patience: int = knob(
-        3, "epochs without a better validation before stopping; 0: never stop", at_least(0, "never stop")
+        3, "epochs without a better `monitor` before stopping; 0: never stop", at_least(0, "never stop")
+    )
+    monitor: str = knob(
+        "", 'the metric on validation that chooses the best weights; "": the task\'s first one'
     )
     seeds: int = knob(
         1, "networks trained at once on the same batches: mean and deviation from one run", at_least(1)

@@ -28,7 +28,8 @@ class Task:
       skill: whether sequences are drawn by the generator of the task's name in `data.skills.SKILLS`.
       inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
       held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
-      metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights.
+      metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights
+        unless `train.monitor` names another.
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
       submissions: files in which GLUE wants the answers to `tests`.
@@ -281,7 +282,9 @@ def task_of(config: DataConfig) -> Task:
     labels = tuple(config.labels)
     if task.inputs == "patches":
         return dataclasses.replace(task, labels=labels)
-    head, metrics = ("classes", ("accuracy",)) if labels else ("score", ("spearman", "pearson"))
+    head, metrics = (
+        ("classes", ("accuracy",)) if labels else ("score", ("spearman", "pearson", "mae", "rmse"))
+    )
     texts = tuple(filter(None, (config.text, config.text_pair))) or ("text",)
     return dataclasses.replace(task, labels=labels, head=head, metrics=metrics, texts=texts)
 

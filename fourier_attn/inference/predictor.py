@@ -31,6 +31,7 @@ from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, evaluate_split, reasons
 from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.monitor import monitored
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.step import make_eval_step, make_forward
 
@@ -388,7 +389,8 @@ def evaluate(
     test = config.data.test
     config = with_values(config, {f"data.{name}": place for name, place in places.items() if place})
     data.check(config.data)
-    splits, task = load(config, directory, data_dir), data.task_of(config.data)
+    splits = load(config, directory, data_dir)
+    task = monitored(data.task_of(config.data), config.train.monitor)
     _check_rows(directory, splits, test, config.data.test, allow_drift)
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     results = {}

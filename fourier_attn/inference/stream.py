@@ -149,11 +149,10 @@ class Tally:
             answers, labels = (np.array(each, np.int64) for each in (self.answers, self.labels))
             return scores.per_class(answers, labels, self.task.labels)
         pair = (self.answers, self.labels)
-        undefined = {name: scores.why_undefined(name, *pair) for name in self.task.metrics}
-        values = {name: scores.SCORES[name](*pair) for name in self.task.metrics}
-        error = float(np.mean(np.abs(np.subtract(*pair))))
+        undefined = {name: scores.why_undefined(name, *pair) for name in scores.NUMBER_SCORES}
+        values = {name: scores.SCORES[name](*pair) for name in scores.NUMBER_SCORES}
         reasons = {name: why for name, why in undefined.items() if why}
-        return {"examples": len(self.labels), **values, "mean_absolute_error": error, "undefined": reasons}
+        return {"examples": len(self.labels), **values, "undefined": reasons}
 
     def words(self) -> str:
         """Returns what was done: counts, what an answer may lack, and the scores."""

@@ -94,7 +94,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     """Returns the model card: the architecture, the training data, and the test metrics."""
     c, task = config.model, data.task_of(config.data)
     test = next((line for line in reversed(measured) if line["split"] == "test"), {})
-    names = ("examples", "loss", *task.metrics, "accuracy_without_in_train", "in_train")
+    names = ("examples", "loss", config.train.monitor, *task.metrics, "accuracy_without_in_train", "in_train")
     numbers = [
         f"| {name} | {test[name]:.6g} |" for name in dict.fromkeys(names) if test.get(name) is not None
     ]

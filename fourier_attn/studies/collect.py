@@ -16,11 +16,11 @@ from absl import flags
 
 from fourier_attn import command, paths, provenance
 from fourier_attn.config import default
-from fourier_attn.data import task_of
 from fourier_attn.knobs import Part
 from fourier_attn.layers.fields import LENGTHS, named
 from fourier_attn.model import find_mixer
 from fourier_attn.studies import runs
+from fourier_attn.train.monitor import metric_of
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.summary import finished
@@ -47,7 +47,7 @@ def row(directory: Path) -> dict[str, Any]:
     test, task = dict(lines[-1]), flat["data.task"]
     facts = config_file.record(directory)
     line = facts.get("command")
-    metric = task_of(config_file.load(directory).data).metrics[0]
+    metric = metric_of(config_file.load(directory))
     return {
         "run": directory.name,
         "config": config_name(line),

@@ -24,6 +24,7 @@ from fourier_attn import atomic, command, paths, style
 from fourier_attn.columns import aligned
 from fourier_attn.studies.runs import labels
 from fourier_attn.train import metrics
+from fourier_attn.train.monitor import sign
 from fourier_attn.train.summary import Summary, differing, summary
 
 FACTS = ("validation", "validation_sd", "epoch", "test", "test_sd", "seconds", "parameters", "state")
@@ -46,7 +47,9 @@ def main(*directories: str) -> None:
     runs = ordered([replace(summary(directory), run=name) for directory, name in named])
     for attribute in (lambda run: str(run.metric), lambda run: str(run.knobs.get("data.task"))):
         if len(kinds := {attribute(run) for run in runs}) > 1:
-            raise ValueError(f"the runs have {' and '.join(sorted(kinds))}; compare runs on one task")
+            raise ValueError(
+                f"the runs have {' and '.join(sorted(kinds))}; compare runs on one task and train.monitor"
+            )
     if len({run.rows.get("test") for run in runs if run.rows}) > 1:
         print("note: the runs were tested on different rows, see data.* in config.json", file=sys.stderr)
     rows = table(runs)
@@ -68,7 +71,7 @@ def main(*directories: str) -> None:
 
 def ordered(runs: Sequence[Summary]) -> list[Summary]:
     """Sorts runs by validation, the best first; those without one are last."""
-    return sorted(runs, key=lambda run: (run.validation is None, -(run.validation or 0.0)))
+    return sorted(runs, key=lambda run: (run.validation is None, -sign(run.metric) * (run.validation or 0.0)))
 
 
 def table(runs: Sequence[Summary]) -> list[list[str]]:
@@ -128,8 +131,9 @@ def mean_table(runs: Sequence[Summary]) -> list[list[str]]:
 
 
 def _mean_validation(group: Sequence[Summary]) -> float:
+    """Returns the mean score, the higher the better."""
     mean, _ = over_runs([run.validation for run in group])
-    return -math.inf if mean is None else mean
+    return -math.inf if mean is None else sign(group[0].metric) * mean
 
 
 def over_runs(values: Sequence[float | None]) -> tuple[float | None, float | None]:

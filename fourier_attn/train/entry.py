@@ -12,7 +12,7 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, paths
 from fourier_attn.config import Config
-from fourier_attn.train import init_from, loop, memory
+from fourier_attn.train import init_from, loop, memory, monitor
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
@@ -77,11 +77,12 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
 
 
 def check(config: Config) -> None:
-    """Checks a configuration without touching any data: every knob's range, the mesh, and the memory.
+    """Checks a configuration without touching any data: knobs, metric, mesh and memory.
 
     Raises: ValueError.
     """
     configuration.check(config)
+    monitor.check(config)
     memory.check(config, sharding.place(config.train, config.data.batch).mesh.shape)
 
 

@@ -66,25 +66,32 @@ def compute_metrics(
     result = metrics.each(total)
     for name in task.metrics:
         if name not in result:
-            result[name] = np.array([SCORES[name](row, labels) for row in _chosen(task, answers, labels)])
+            rows, known = labelled(task, answers, labels)
+            result[name] = np.array([SCORES[name](row, known) if known.size else np.nan for row in rows])
     return result
 
 
-def _chosen(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Returns the answers of each seed in the shape of the labels."""
-    return (answers.argmax(axis=-1) if task.labels else answers).reshape(-1, *labels.shape)
+def labelled(task: Task, answers: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the answers (seeds, n) of each seed, and the labels (n).
+
+    Of classes, places that have no label, a negative one, are left out.
+    """
+    rows = (answers.argmax(axis=-1) if task.labels else answers).reshape(-1, *labels.shape)
+    known = labels >= 0 if task.labels else np.ones(labels.shape, bool)
+    return rows[:, known], labels[known]
 
 
 def reasons(
     task: Task, values: dict[str, np.ndarray], answers: np.ndarray, labels: np.ndarray
 ) -> dict[str, dict[str, str]]:
     """Says which of the metrics are undefined, and why: {"undefined": {name: why}}; {} if none is."""
-    rows, undefined = _chosen(task, answers, labels), {}
+    undefined = {}
     for name, each in values.items():
         failed = np.flatnonzero(np.isnan(each))
         if name in SCORES and len(failed):
             seeds = f", in {len(failed)} of {len(each)} seeds" if len(each) > 1 else ""
-            why = why_undefined(name, rows[failed[0]], labels) or "there are no examples"
+            rows, known = labelled(task, answers, labels)
+            why = (known.size and why_undefined(name, rows[failed[0]], known)) or "there are no examples"
             undefined[name] = why + seeds
     return {"undefined": undefined} if undefined else {}
 

@@ -15,7 +15,7 @@ from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, memory, metrics
+from fourier_attn.train import init_from, memory, metrics, monitor
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
 from fourier_attn.train.evaluate import (
@@ -173,7 +173,7 @@ class Run:
         )
         self.poll()
         self.config = config = configuration.fitted(config, self.splits)
-        self.task = data.task_of(config.data)
+        self.task = monitor.monitored(data.task_of(config.data), config.train.monitor)
         self.metric, self.objective = self.task.metrics[0], OBJECTIVES[self.task.head]
         self.fingerprints = {
             **self.splits.fingerprints(),
@@ -317,11 +317,19 @@ class Run:
         if self.writer:
             self.writer.write(split, self.step, epoch, values)
 
+    def new_best(self) -> str:
+        """Returns "   best accuracy so far" after a validation that was the best one; "" after others."""
+        better = np.atleast_1d(sharding.to_host(self.state.epochs_since_best)) == 0
+        if not better.any():
+            return ""
+        seeds = "" if better.all() else f" for {better.sum()} of {len(better)} seeds"
+        return f"   best {self.metric.replace('_', ' ')} so far{seeds}"
+
     def stopped_early(self) -> str:
         """Returns the line that says why the run ends before its last epoch."""
         stale, scores = sharding.to_host((self.state.epochs_since_best, self.state.best_score))
         epochs = sorted({int(self.step // self.per_epoch - each) for each in np.atleast_1d(stale)})
-        best = show({self.metric: float(np.mean(scores))}, self.metric)
+        best = show({self.metric: monitor.sign(self.metric) * float(np.mean(scores))}, self.metric)
         return (
             f"stopped     {self.metric.replace('_', ' ')} on validation has not improved for "
             f"train.patience={self.config.train.patience} epochs: best {best} after epoch "
@@ -377,7 +385,8 @@ class Run:
         state, rates = self.calibrated(self.state, self.step)
         train |= rates
         values, answers = self.evaluate("validation", self.splits.validation, state.params)
-        score = values[self.metric] if self.seeds > 1 else values[self.metric][0]
+        score = monitor.sign(self.metric) * values[self.metric]
+        score = score if self.seeds > 1 else score[0]
         sums = sharding.to_host(self.state.sums)
         self.state = close_epoch(state, np.asarray(score, np.float32), self.placement)
         self.validated, self.out_of_patience = True, self.has_lost_patience(self.state)
@@ -394,7 +403,7 @@ class Run:
         validated = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
         tqdm.write(
             f"epoch {epoch:<4}  train {' '.join(trained)}   validation {' '.join(validated)}   "
-            f"{time.perf_counter() - self.began:.0f} s"
+            f"{time.perf_counter() - self.began:.0f} s{self.new_best()}"
         )
         self.clock = Clock(self.step)
 

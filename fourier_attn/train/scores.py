@@ -1,4 +1,4 @@
-"""Metrics of predictions for the tasks of GLUE and for labels of patches.
+"""Metrics of predictions: of classes, of numbers, and of labels of patches.
 
 An undefined score is NaN, never a number that could pass for a poor result; `why_undefined` gives the reason.
 scikit-learn and SciPy are imported where they are called: they would double the time of an import.
@@ -30,6 +30,21 @@ def f1(prediction: Any, label: Any) -> float:
     return math.nan if _why("f1", prediction, label) else float(f1_score(label == 1, prediction == 1))
 
 
+def macro_f1(prediction: Any, label: Any) -> float:
+    """Returns the mean over classes of F1 = 2 |predicted and true| / (|predicted| + |true|).
+
+    Classes that are neither there nor predicted are left out.
+    """
+    prediction, label = _checked(prediction, label)
+    if _why("macro_f1", prediction, label):
+        return math.nan
+    known, counts = np.unique(np.concatenate([prediction, label]), return_counts=True)
+    right = prediction[prediction == label]
+    return float(
+        np.mean([2 * np.sum(right == one) / count for one, count in zip(known, counts, strict=True)])
+    )
+
+
 def matthews(prediction: Any, label: Any) -> float:
     """Returns the correlation of the predicted classes with the true ones; NaN where either is constant."""
     from sklearn.metrics import matthews_corrcoef
@@ -52,6 +67,16 @@ def spearman(prediction: Any, label: Any) -> float:
     return _correlation("spearman", spearmanr, prediction, label)
 
 
+def mae(prediction: Any, label: Any) -> float:
+    """Returns the mean absolute error, mean |prediction - label|."""
+    return _error("mae", prediction, label, np.abs)
+
+
+def rmse(prediction: Any, label: Any) -> float:
+    """Returns the root of the mean squared error, sqrt(mean (prediction - label)^2)."""
+    return math.sqrt(_error("rmse", prediction, label, np.square))
+
+
 def mean_iou(prediction: Any, label: Any) -> float:
     """Returns the mean over classes of |predicted and true| / |predicted or true|, counted in patches.
 
@@ -70,11 +95,17 @@ def mean_iou(prediction: Any, label: Any) -> float:
 SCORES: dict[str, Score] = {
     "accuracy": accuracy,
     "f1": f1,
+    "macro_f1": macro_f1,
     "matthews": matthews,
     "pearson": pearson,
     "spearman": spearman,
+    "mae": mae,
+    "rmse": rmse,
     "mean_iou": mean_iou,
 }
+ERRORS = ("mae", "rmse")  # 0 at best
+NUMBER_SCORES = ("spearman", "pearson", *ERRORS)  # of labels that are numbers
+CLASS_SCORES = tuple(name for name in SCORES if name not in NUMBER_SCORES)
 
 
 def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -151,6 +182,11 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
 def _correlation(name: str, of: Callable[..., Any], prediction: Any, label: Any) -> float:
     prediction, label = _checked(prediction, label)
     return math.nan if _why(name, prediction, label) else float(of(prediction, label).statistic)
+
+
+def _error(name: str, prediction: Any, label: Any, of: Callable[[np.ndarray], np.ndarray]) -> float:
+    prediction, label = _checked(prediction, label)
+    return math.nan if _why(name, prediction, label) else float(np.mean(of(prediction - label)))
 
 
 def _constant(values: np.ndarray) -> bool:

@@ -24,7 +24,8 @@ class State(NamedTuple):
       step: training steps made.
       params, opt_state: parameters of the network, and the state of the optimiser.
       sums: metrics over the current epoch so far: the objective's over examples, `HEALTH` over steps.
-      best_params, best_score: those of the epoch with the best validation score so far.
+      best_params, best_score: those of the epoch with the best validation score so far; the score is the
+        metric, or minus a metric that is better if lower.
       epochs_since_best: epochs since then.
       skipped: updates in a row, up to now, that were not finite and therefore not made; once there are
         `skip_limit` of them it stays until the run goes back.
@@ -288,7 +289,7 @@ def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:
 
 @partial(jax.jit, static_argnums=2)
 def close_epoch(state: State, score: jax.Array, placement: Placement | None = None) -> State:
-    """Keeps the parameters of those seeds whose validation score is their best, and empties the sums.
+    """Keeps the parameters of those seeds whose validation score is their highest, and empties the sums.
 
     A score that is not defined (NaN) is never better. Until there is one that is, the latest parameters are
     kept, since the initial ones have learned nothing.

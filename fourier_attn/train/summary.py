@@ -10,7 +10,7 @@ import numpy as np
 from fourier_attn import data
 from fourier_attn.layers.fields import LENGTHS, source
 from fourier_attn.model import MIXERS
-from fourier_attn.train import init_from
+from fourier_attn.train import init_from, monitor
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
@@ -98,7 +98,7 @@ def summary(directory: Path) -> Summary:
         if line["split"] == "validation" and line.get(metric) is not None
     ]
     if result.curve:
-        result.epoch, result.validation = max(result.curve, key=lambda point: point[1])
+        result.epoch, result.validation = monitor.best(result.curve, metric)
         result.validation_sd = next(
             line.get(f"{metric}_std")
             for line in lines

@@ -35,6 +35,7 @@ RIGHT = {
     "init_from": ("",),
     "init_padding": ("",),
     "train.mesh": ("",),
+    "train.monitor": ("",),
     "data.dir": WRONG[str],
     **{f"data.{name}": ("",) for name in OWN_KNOBS if name != "labels"},
     **dict.fromkeys(("data.corpora", "data.exclude"), ("('a',)", "[", "(nan,)")),  # names, of some task
@@ -90,6 +91,8 @@ SINGLE = (
     ["--config=configs/fnet.py", "--config.model.mixer.name=bogus"],
     ["--config=configs/fnet.py", "--config.model.mixer.engine=bogus"],
     ["--config=configs/fnet.py", "--config.train.accumulate=7"],
+    ["--config=configs/fnet.py", "--config.train.monitor=rmse"],
+    ["--config=configs/fnet.py:files", "--config.data.train=a.csv", "--config.train.monitor=bogus"],
     ["--config=configs/fnet.py", "--config.data.length=64"],
     ["--config=configs/fnet.py", "--config.data.tokenizer=nowhere.json"],
     ["--config=configs/fnet.py", "--config.data.tokenizer=configs/fnet.model"],

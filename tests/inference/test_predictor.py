@@ -303,8 +303,8 @@ def test_numbers_are_scored() -> None:
         row = Input(number, f"a.csv, line {number}", {})
         assert tally.add(stream.Item(row, {}, label), {"score": score})["true"] == label
     found = tally.scores()
-    assert (found["spearman"], found["mean_absolute_error"]) == (1.0, pytest.approx(0.1))
-    assert "mean absolute error 0.1000 of 3 rows with labels" in tally.words()
+    assert (found["spearman"], found["mae"]) == (1.0, pytest.approx(0.1))
+    assert "mae 0.1000, rmse 0.1000 of 3 rows with labels" in tally.words()
     tally.labels[:] = [-1.0] * 3
     assert tally.scores() == {}  # hidden
 

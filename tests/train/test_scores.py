@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from fourier_attn.train.scores import CORRELATIONS, SCORES, per_class, why_undefined
+from fourier_attn.train.scores import CORRELATIONS, ERRORS, NUMBER_SCORES, SCORES, per_class, why_undefined
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
@@ -20,6 +20,11 @@ ORACLES = {
     "accuracy": lambda x, y: sum(a == b for a, b in zip(x, y, strict=True)) / len(x),
     "f1": lambda x, y: 2 * ((x == 1) & (y == 1)).sum() / ((x == 1).sum() + (y == 1).sum()),
     "matthews": correlation,  # of two classes; for more it is the same with one column per class
+    "macro_f1": lambda x, y: np.mean(
+        [2 * ((x == c) & (y == c)).sum() / ((x == c).sum() + (y == c).sum()) for c in (0, 1)]
+    ),
+    "mae": lambda x, y: sum(abs(float(a) - float(b)) for a, b in zip(x, y, strict=True)) / len(x),
+    "rmse": lambda x, y: (sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / len(x)) ** 0.5,
     "pearson": correlation,
     "spearman": lambda x, y: correlation(ranks(x), ranks(y)),
     "mean_iou": lambda x, y: np.mean(
@@ -33,15 +38,16 @@ ORACLES = {
 def test_is_the_definition(name: str, size: int) -> None:
     draw = np.random.default_rng(size)
     label, prediction = draw.integers(0, 2, size), draw.integers(0, 2, size)
-    if name in ("pearson", "spearman"):  # with ties, as STS-B has
+    if name in NUMBER_SCORES:  # with ties, as STS-B has
         label, prediction = draw.integers(0, 26, size) / 5, draw.standard_normal(size).astype(np.float32)
     label[:2], prediction[:2] = (0, 1), (1, 0)
     assert SCORES[name](prediction, label) == pytest.approx(ORACLES[name](prediction, label), abs=1e-7)
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_the_best_is_one(name: str) -> None:
-    assert SCORES[name]([0, 1, 1, 0, 1], [0, 1, 1, 0, 1]) == pytest.approx(1.0)
+def test_the_best_is_one_or_no_error(name: str) -> None:
+    best = 0.0 if name in ERRORS else 1.0
+    assert SCORES[name]([0, 1, 1, 0, 1], [0, 1, 1, 0, 1]) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("name", CORRELATIONS)
@@ -75,6 +81,11 @@ def test_f1_without_a_hit_is_zero(prediction: list, label: list) -> None:
 def test_f1_without_its_class_is_none() -> None:
     assert math.isnan(SCORES["f1"]([0, 0], [0, 0]))
     assert why_undefined("f1", [0, 0], [0, 0]) == "class 1 is neither there nor predicted"
+
+
+def test_macro_f1_leaves_out_a_class_that_is_not_there() -> None:
+    """Class 1 of three is neither there nor predicted; class 4 is predicted only."""
+    assert SCORES["macro_f1"]([0, 0, 2, 4], [0, 2, 2, 2]) == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
 
 
 def test_matthews_of_three_classes() -> None:

@@ -74,7 +74,7 @@ GLUE = {  # by the name in TFDS
         folder="STS-B",
         texts=TWO,
         labels=(),
-        metrics=("spearman", "pearson"),
+        metrics=("spearman", "pearson", "mae", "rmse"),
         submissions=("STS-B.tsv",),
     ),
     "glue/mnli": Glue(

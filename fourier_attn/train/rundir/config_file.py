@@ -11,8 +11,8 @@ from typing import Any
 from fourier_attn import atomic, paths, plugins, provenance
 from fourier_attn.config import Config, field_source, from_dict, with_absolute_paths, with_values
 from fourier_attn.data.corpus import names_files
-from fourier_attn.data.tasks import task_of
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
+from fourier_attn.train.monitor import metric_of
 
 # May differ on another machine.
 MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
@@ -93,7 +93,7 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
     mixers = {config.model.mixer.name, *config.model.others}
     names = {"mixers": mixers, "tasks": {config.data.task}, "optimizers": {config.optim.name}}
     if recorded := plugins.record(names):
-        facts |= {"plugins": recorded, "metric": task_of(config.data).metrics[0]}
+        facts |= {"plugins": recorded, "metric": metric_of(config)}
     write_record(workdir, facts)
 
 
@@ -134,7 +134,7 @@ def as_written(workdir: Path) -> tuple[dict[str, Any], str]:
     facts = record(workdir)
     if not facts.get("plugins"):
         config = load(workdir)
-        return flat(config.to_dict()), task_of(config.data).metrics[0]
+        return flat(config.to_dict()), metric_of(config)
     if not isinstance(facts.get("config"), dict):
         raise ValueError(f"{workdir / 'config.json'} is damaged (config); name another workdir")
     knobs = flat(facts["config"])

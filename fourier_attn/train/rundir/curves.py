@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from fourier_attn import style
+from fourier_attn.train import monitor
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 Lines = Sequence[Mapping[str, Any]]
@@ -74,7 +75,7 @@ def _plot_test(axes: Axes, metric: str, lines: Lines) -> None:
 def _mark_best(axes: Axes, metric: str, epochs: Lines) -> None:
     points = _points(metric, "validation", epochs)
     if points:
-        best = max(points, key=lambda point: point[1])[0]
+        best = monitor.best([point[:2] for point in points], metric)[0]
         axes.axvline(
             best,
             color=style.GREY,

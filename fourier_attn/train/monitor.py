@@ -1,0 +1,71 @@
+"""The metric that chooses the best weights: which ones a task has, and which values are better."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from fourier_attn.config import Config
+from fourier_attn.data import TASKS, Task
+from fourier_attn.data.tasks import OWN, task_of
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.scores import CLASS_SCORES, NUMBER_SCORES
+
+LOWER = frozenset(("loss", "mlm_loss", "sop_loss", "mae", "rmse", "perplexity"))  # better if lower
+CLASSES = ("classes", "question", "tokens", "autoencoder")  # heads whose answers are classes
+
+
+def sign(metric: str | None) -> int:
+    """Returns -1 for a metric that is better if lower, else 1."""
+    return -1 if metric in LOWER else 1
+
+
+def best(points: Iterable[tuple[float, float]], metric: str) -> tuple[float, float]:
+    """Returns the first of the points (epoch, value) with the best value of a metric."""
+    return max(points, key=lambda point: sign(metric) * point[1])
+
+
+def available(task: Task) -> tuple[str, ...]:
+    """Returns the names of the metrics that a task has, those that it shows first."""
+    scores = CLASS_SCORES if task.head in CLASSES else NUMBER_SCORES if task.head == "score" else ()
+    left_out = {"f1"} if len(task.labels) > 2 else set()  # it is that of class 1 against class 0
+    left_out |= {"mean_iou"} if task.head not in ("tokens", "autoencoder") else set()
+    names = (*task.metrics, *OBJECTIVES[task.head].names, *(n for n in scores if n not in left_out))
+    return tuple(dict.fromkeys(names))
+
+
+def monitored(task: Task, monitor: str) -> Task:
+    """Returns the task with the metric `train.monitor` as its first one, which chooses the best weights.
+
+    Raises: ValueError that names the metrics of the task.
+    """
+    if not monitor:
+        return task
+    if monitor not in available(task):
+        raise ValueError(
+            f"train.monitor={monitor!r} is not a metric of this task; choose one of "
+            f"{', '.join(available(task))}, or '' for {task.metrics[0]}"
+        )
+    return dataclasses.replace(task, metrics=tuple(dict.fromkeys((monitor, *task.metrics))))
+
+
+def metric_of(config: Config) -> str:
+    """Returns the name of the metric that chooses the best weights of a run."""
+    return config.train.monitor or task_of(config.data).metrics[0]
+
+
+def check(config: Config) -> None:
+    """Checks `train.monitor` before the data are read; own tables first have to say what they ask.
+
+    Raises: ValueError.
+    """
+    task, monitor = task_of(config.data), config.train.monitor
+    if config.data.task not in OWN:
+        monitored(task, monitor)
+    elif monitor and monitor not in (names := _of_own_tables()):
+        raise ValueError(f"train.monitor={monitor!r} is unknown; choose one of {', '.join(names)}")
+
+
+def _of_own_tables() -> tuple[str, ...]:
+    """Returns the metrics of own tables, whether their labels are classes or numbers."""
+    task = TASKS["files"]
+    kinds = [task, dataclasses.replace(task, head="score", metrics=NUMBER_SCORES)]
+    return tuple(dict.fromkeys(name for kind in kinds for name in available(kind)))
