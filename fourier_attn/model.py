@@ -30,6 +30,7 @@ from fourier_attn.knobs import (
 from fourier_attn.layers import fields
 from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.attention import Attention
+from fourier_attn.layers.cache import Cursor
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.controls import Identity, Linear, Random
 from fourier_attn.layers.embed import POSITIONS, PatchEmbedding, TokenEmbedding
@@ -157,6 +158,7 @@ class Model(nn.Module):
       axes: number of axes that the inputs of one example have: 1 for ids of tokens, 3 for images.
       answer_positions: where a head of tokens is to answer, (b, p); None: everywhere.
       question: ids of the words of what is asked about each example, (b, q), below 0 for none.
+      cursor: in a text that is being continued, see `fourier_attn.layers.cache`.
     Masking: padded tokens are left out of the mean; see the mixers for the rest.
     Raises: ValueError for an unknown pooling.
     """
@@ -177,13 +179,17 @@ class Model(nn.Module):
         answer_positions: Int[Array, "*b p"] | None = None,
         question: Int[Array, "*b q"] | None = None,
         train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Any:
         def flat(a: Array | None) -> Array | None:
             return a if a is None else a.reshape(-1, a.shape[-1])
 
         lead = inputs.shape[: inputs.ndim - self.axes]
         examples, mask = inputs.reshape(-1, *inputs.shape[len(lead) :]), flat(mask if self.masked else None)
-        x, table = self.encoder(name="encoder")(examples, types=flat(types), mask=mask, train=train)
+        options: dict[str, Any] = {"types": flat(types), "mask": mask, "train": train}
+        if cursor is not None:
+            options["cursor"] = cursor
+        x, table = self.encoder(name="encoder")(examples, **options)
         x = x.astype(jnp.float32)
         pooled = self.pool(x, mask)
         asked = {"answer_positions": flat(answer_positions), "question": flat(question)}

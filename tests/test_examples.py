@@ -21,6 +21,7 @@ WITHOUT = {
     "Inside inspect attention_maps": "of a whole network: notebooks/images.ipynb",
     "Watch OnEngine": "parts of layers on engines",
     "norm_with": "a part of the encoder",
+    "Cursor keep keep_last mix": "of layers in a network that continues a text: docs/extending.md",
     "from_model from_data from_run how_computed not_an_option": "of a layer's fields: docs/extending.md",
     "Source options named source engines on_engines dtype_of": "what the declarations of fields say",
 }

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.layers import initializers
+from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
@@ -18,6 +19,7 @@ from fourier_attn.ops.attention import METHODS, attention, fewest_products, fuse
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.positions import places, rotate
+from fourier_attn.ops.steps import attend_step, fused_attention_step
 
 
 class Attention(nn.Module):
@@ -73,6 +75,8 @@ class Attention(nn.Module):
     rotary: bool = not_an_option(False)
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
@@ -82,6 +86,7 @@ class Attention(nn.Module):
         source: Float[Array, "b s e"] | None = None,
         mask: Bool[Array, "b s"] | None = None,
         train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         source = x if source is None else source
         self.check(x, source)
@@ -90,6 +95,9 @@ class Attention(nn.Module):
         dropping, method = bool(train and self.dropout), self.method
         if method == "auto" and not dropping and self.fusible:
             method = fewest_products(b, t, s, d, e, self.heads, k)
+        place = None if cursor is None else cursor.place
+        if cursor is not None:  # of full heads, the tokens are smaller than their keys and values
+            method = "fused" if self.fusible and self.head_width == "full" else "literal"
 
         def dense(name: str, inputs: int, **fields: Any) -> nn.DenseGeneral:
             fields |= initializers.dense(self.initializer, inputs)
@@ -102,13 +110,21 @@ class Attention(nn.Module):
         if method == "fused" and not (asked or self.is_initializing()):
             kernels = [part.get_variable("params", "kernel") for part in (*projections, out)]
             inputs = x.astype(self.dtype), source.astype(self.dtype)
-            y = fused_attention(*inputs, *kernels, mask=mask, causal=self.causal)
+            kept = inputs[1] if cursor is None else keep(self, "tokens", inputs[1], cursor)
+            if place is None:
+                y = fused_attention(*inputs, *kernels, mask=mask, causal=self.causal)
+            else:
+                y = fused_attention_step(inputs[0][:, 0], kept, *kernels, place=place)[:, None]
             return y + out.get_variable("params", "bias").astype(self.dtype)[None, None]
 
         query, key, value = (part(z) for part, z in zip(projections, (x, source, source), strict=True))
         if self.rotary:
-            where = self.places(t)
-            query, key = rotate(query, where), rotate(key, where)
+            where = self.places(t if cursor is None or place is None else cursor.room)
+            query, key = rotate(query, where, place=place), rotate(key, where, place=place)
+        if cursor is not None:
+            keys, values = keep(self, "keys", key, cursor), keep(self, "values", value, cursor)
+            if place is not None:
+                return out(attend_step(query[:, 0], keys, values, place)[:, None])
         if asked:
             self.sow("intermediates", "weights", softmax_weights(query, key, mask=mask, causal=self.causal))
         y = attention(

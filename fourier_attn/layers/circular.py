@@ -1,20 +1,22 @@
 """Attention with convolutional queries, keys and values."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
+from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import how_computed, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
-from fourier_attn.ops.circular import circular_attention
+from fourier_attn.ops.circular import circular_attention, circular_correlate
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.steps import attend_step
 from fourier_attn.optics import optical_circular_correlate
 
 
@@ -65,10 +67,17 @@ class CircularAttention(OnEngine):
     method: str = how_computed("auto")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         d = x.shape[-1]
         axes = tuple(self.shape or (d,))
@@ -92,7 +101,9 @@ class CircularAttention(OnEngine):
         kernels = [self.param(name, init, shape, jnp.float32) for name in ("query", "key", "value")]
         x, image = x.astype(self.dtype), tuple(self.shape or ()) or None
         engine, key = self.choose_engine(train)
-        if engine is None:
+        if cursor is not None:
+            y = self._continue(x, jnp.concatenate(kernels), mask, cursor)
+        elif engine is None:
             y = circular_attention(
                 x,
                 *kernels,
@@ -116,3 +127,15 @@ class CircularAttention(OnEngine):
             d, axis=(-2, -1), dtype=self.dtype, dot_general=matrix_dot_general, name="out"
         )
         return dense(y)
+
+    def _continue(self, x: Array, kernels: Array, mask: Array | None, cursor: Cursor) -> Array:
+        """Attention of a prompt, or of one more token, to the keys and values that are kept."""
+        image = tuple(self.shape or ()) or None
+        projected = circular_correlate(x, kernels, shape=image, boundary=self.boundary)
+        query, key, value = jnp.split(projected, 3, axis=-2)
+        keys, values = keep(self, "keys", key, cursor), keep(self, "values", value, cursor)
+        if cursor.place is None:
+            y = attention(query, key, value, mask=mask, causal=True)
+        else:
+            y = attend_step(query[:, 0], keys, values, cursor.place)[:, None]
+        return y.sum(axis=-2) if self.combine_heads == "sum" else y

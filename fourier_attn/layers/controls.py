@@ -1,6 +1,7 @@
 """Control mixers: the identity, and maps between tokens that are learned or random."""
 
 import re
+from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -8,9 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
+from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.fields import from_model, from_run, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.steps import mix_step
 
 
 def _real(x: Array, mask: Array | None) -> Array:
@@ -23,17 +26,24 @@ def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
     return _real(x, mask if padding == "zero" else None)
 
 
-def _mix(x: Array, tokens: Array, features: Array | None, causal: bool) -> Array:
+def _mix(
+    layer: "Linear | Random", x: Array, tokens: Array, features: Array | None, cursor: Cursor | None
+) -> Array:
     """y[i] = sum_j T[i, j] (x_j F), j <= i if causal; of T the part for t tokens is used.
 
     No F is an identity.
     """
-    t, length = x.shape[-2], len(tokens)
+    t, length = x.shape[-2] if cursor is None else cursor.room, len(tokens)
     if t > length:
         raise ValueError(f"a sequence of {t} tokens exceeds length={length}; raise length")
     if features is not None:
         x = matrix_dot_general(x, features.astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())))
-    return jnp.einsum("ij,bjd->bid", used_rows(tokens, t, causal).astype(x.dtype), x)
+    if cursor is not None:
+        kept = keep(layer, "tokens", x, cursor)
+        if cursor.place is not None:
+            return mix_step(tokens, kept, cursor.place)[:, None]
+        t = x.shape[-2]
+    return jnp.einsum("ij,bjd->bid", used_rows(tokens, t, layer.causal).astype(x.dtype), x)
 
 
 def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array, "t t"]:
@@ -60,10 +70,17 @@ class Identity(nn.Module):
     causal: bool = not_an_option(True)
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         return x.astype(self.dtype)
 
@@ -103,19 +120,28 @@ class Linear(nn.Module):
     padding: str = from_run("init_padding", "zero")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         init = nn.initializers.normal(0.02)
         tokens = self.param("tokens", init, (self.length, self.length), jnp.float32)
         d = x.shape[-1]
         features = self.param("features", init, (d, d), jnp.float32) if self.use_features else None
-        y = _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features, self.causal)
+        y = _mix(self, _tokens(x, mask, self.padding).astype(self.dtype), tokens, features, cursor)
         if not self.use_bias:
             return y
         bias = self.param("bias", nn.initializers.zeros, (self.length, d), jnp.float32)
+        if cursor is not None and cursor.place is not None:
+            return y + bias[cursor.place][:, None].astype(self.dtype)
         return y + bias[None, : x.shape[1]].astype(self.dtype)
 
 
@@ -154,10 +180,17 @@ class Random(nn.Module):
     block_number: int | None = not_an_option(None)
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         if self.seed < 0 or self.length < 1 or (self.block_number or 0) < 0:
             raise ValueError(
@@ -165,7 +198,7 @@ class Random(nn.Module):
                 f"length={self.length} be at least 1"
             )
         tokens, features = self.matrices(self.block, x.shape[-1])
-        return _mix(_tokens(x, mask, self.padding).astype(self.dtype), tokens, features, self.causal)
+        return _mix(self, _tokens(x, mask, self.padding).astype(self.dtype), tokens, features, cursor)
 
     @property
     def block(self) -> int:

@@ -29,8 +29,9 @@ def with_positions(
     x: Float[Array, "b t e"],
     kind: str,
     width: int,
-    where: Num[np.ndarray, "t a"],
+    where: Num[np.ndarray, "n a"],
     table: Callable[[], Array],
+    place: Int[Array, " b"] | None = None,
 ) -> Float[Array, "b t f"]:
     """The vectors with codes of their places.
 
@@ -41,15 +42,20 @@ def with_positions(
       width: of the codes that are appended.
       where: (t, axes), see `fourier_attn.ops.positions.places`.
       table: makes the learned table for these places.
+      place: the number of one of them for each example, of which x has one token; None: x has all of them.
     Raises: ValueError for another kind.
     """
     check_choice("positions_kind", kind, POSITIONS)
+
+    def rows(codes: Array) -> Array:
+        return codes[None] if place is None else codes[place][:, None]
+
     if kind == "learned":
-        return x + table()[None].astype(x.dtype)
+        return x + rows(table()).astype(x.dtype)
     if code := CODES.get(kind):
-        return x + jnp.asarray(code(where, x.shape[-1]), x.dtype)[None]
+        return x + rows(jnp.asarray(code(where, x.shape[-1]), x.dtype))
     if code := CODES.get(kind.removesuffix(APPENDED)):
-        appended = jnp.asarray(code(where, width), x.dtype)[None]
+        appended = rows(jnp.asarray(code(where, width), x.dtype))
         return jnp.concatenate([x, jnp.broadcast_to(appended, (x.shape[0], *appended.shape[1:]))], axis=-1)
     return x
 
@@ -91,6 +97,7 @@ class TokenEmbedding(nn.Module):
       initializer: see `fourier_attn.layers.initializers`.
       token_dropout: rate at which whole tokens are zeroed in training, before positions are added.
       dtype: of the computation; parameters are float32.
+      place: the position of each example's only token; None: tokens are at positions 0 to t - 1.
     Returns: the vectors, and the table of tokens, to which a language model's head is tied.
     Raises: ValueError for a sequence longer than `positions`.
     """
@@ -117,9 +124,14 @@ class TokenEmbedding(nn.Module):
     @nn.compact
     @takes_arrays
     def __call__(
-        self, tokens: Int[Array, "b t"], *, types: Int[Array, "b t"] | None = None, train: bool = False
+        self,
+        tokens: Int[Array, "b t"],
+        *,
+        types: Int[Array, "b t"] | None = None,
+        train: bool = False,
+        place: Int[Array, " b"] | None = None,
     ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"]]:
-        t, e = tokens.shape[-1], self.emb or self.d
+        t, e = tokens.shape[-1] if place is None else self.positions, self.emb or self.d
         if t > self.positions:
             raise ValueError(
                 f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions"
@@ -135,7 +147,7 @@ class TokenEmbedding(nn.Module):
         def table() -> Array:
             return self.param("positions", init, (self.positions, e), jnp.float32)[:t]
 
-        x = with_positions(drop(words(tokens)), kind, self.position_width, codes.places(t), table)
+        x = with_positions(drop(words(tokens)), kind, self.position_width, codes.places(t), table, place)
         if self.types:
             x = x + embed(self.types, e, name="types")(jnp.zeros_like(tokens) if types is None else types)
         if self.emb:

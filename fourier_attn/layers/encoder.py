@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fourier_attn.choices import check_choice
-from fourier_attn.layers import initializers
+from fourier_attn.layers import cache, initializers
+from fourier_attn.layers.cache import Cursor
 from fourier_attn.layers.fields import dtype_of
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
@@ -48,6 +49,7 @@ class Block(nn.Module):
       initializer: of the MLP, see `fourier_attn.layers.initializers.dense`.
       norm_position: "post" or "pre", as above.
       dtype: of the computation; parameters and normalisation statistics are float32.
+      cursor: in a text that is being continued, see `fourier_attn.layers.cache`.
     Masking: handed to the mixer; the rest works on each token alone.
     Raises: ValueError for an unknown activation, initializer or norm_position.
     """
@@ -65,7 +67,12 @@ class Block(nn.Module):
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         for field, choices in OPTIONS.items():
             check_choice(field, getattr(self, field), choices)
@@ -77,6 +84,8 @@ class Block(nn.Module):
         begin = partial(initializers.dense, self.initializer)
 
         def mix(x: Array) -> Array:
+            if cursor is not None:
+                return cache.mix(self, mixer, x, mask, cursor)
             return drop(self.mixer_dropout)(mixer(x, mask=mask, train=train))
 
         def think(x: Array) -> Array:
@@ -109,6 +118,7 @@ class Encoder(nn.Module):
       remat: "block": the backward pass computes the activations inside each block again, instead of keeping
         them; "none": all are kept. The results are the same.
       dtype: of the computation, handed to the modules above.
+      cursor: in a text that is being continued, see `fourier_attn.layers.cache`.
     Returns: the vectors, and what else the embedding returns: the table to which a language model's head is
       tied, or None.
     Masking: see the mixers.
@@ -131,15 +141,17 @@ class Encoder(nn.Module):
         types: Int[Array, "b t"] | None = None,
         mask: Bool[Array, "b t"] | None = None,
         train: bool = False,
+        cursor: Cursor | None = None,
     ) -> tuple[Float[Array, "b t d"], Float[Array, "vocab e"] | None]:
         check_choice("remat", self.remat, REMAT)
         embedding = self.embed(dtype=self.dtype, name="embed")
         nn.share_scope(self, embedding)
-        x, table = embedding(inputs, types=types, train=train)
+        at = {} if cursor is None else {"place": cursor.place}
+        x, table = embedding(inputs, types=types, train=train, **at)
         x = nn.Dropout(self.dropout, deterministic=not train, name="drop")(x)
 
         def run(block: nn.Module, x: Array, mask: Array | None) -> Array:
-            return block(x, mask=mask, train=train)
+            return block(x, mask=mask, train=train, **({} if cursor is None else {"cursor": cursor}))
 
         run_block = nn.remat(run) if self.remat == "block" else run
         for layer, make_block in enumerate(self.blocks):

@@ -1,7 +1,7 @@
 """Lambda layers and lambda convolutions with their weights."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -9,13 +9,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
+from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, how_computed, not_an_option
-from fourier_attn.ops.arguments import takes_arrays
+from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.dense import matrix_dot_general
-from fourier_attn.ops.lambdas import lambda_layer
+from fourier_attn.ops.lambdas import NEVER, lambda_layer
 from fourier_attn.ops.patches import same_proportions
+from fourier_attn.ops.steps import content_sums, content_sums_step, lambda_step
 from fourier_attn.optics import optical_position_lambda
 
 NORMS, INITIALIZERS, TABLES = ("layer", "none"), ("fan_in", "uniform"), ("relative", "pairs")
@@ -76,13 +78,21 @@ class LambdaLayer(OnEngine):
     method: str = how_computed("auto")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         b, t, d = x.shape
-        self._check(t, d)
+        longest = t if cursor is None else cursor.room
+        self._check(longest, d)
         uniform = self.initializer == "uniform"
 
         def project(name: str, *features: int) -> Array:
@@ -114,6 +124,10 @@ class LambdaLayer(OnEngine):
         position = self.param("position", init, shape, jnp.float32)
         position = position.astype(self.dtype)
         grid = same_proportions(t, self.grid) if self.grid else None
+        if cursor is not None:
+            y = self._continue(query, key, value, self.used_taps(position, longest), mask, cursor)
+            if cursor.place is not None:
+                return y.reshape(b, t, d)
         engine, noise = self.choose_engine(train)
         y = lambda_layer(
             query,
@@ -130,6 +144,30 @@ class LambdaLayer(OnEngine):
                 query, value, position, engine, noise, grid=grid, mask=mask, prefer=self.prefer
             )
         return y.reshape(b, t, d)
+
+    def _continue(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        position: Array,
+        mask: Array | None,
+        cursor: Cursor,
+    ) -> Array:
+        """Keeps the sums over all tokens and the last values. Returns the result of the last token."""
+        value = value.swapaxes(-1, -2)
+        query, key = query.astype(value.dtype), key.astype(wide(query, key, value))
+        if mask is not None:
+            real = mask[:, :, None, None]
+            key = jnp.where(real, key, jnp.full((), NEVER, key.dtype))
+            value = jnp.where(real, value, jnp.zeros((), value.dtype))
+        if cursor.place is None:
+            sums = content_sums(key, value)
+        else:
+            sums = content_sums_step(self.get_variable("cache", "sums"), key, value)
+        self.put_variable("cache", "sums", sums)
+        window = keep_last(self, "last", value, cursor, mask, len(position))
+        return lambda_step(query[:, -1], sums, window, position)[:, None]
 
     def used_taps(self, position: Array, t: int) -> Array:
         """Returns the part of the table that a sequence of t tokens uses."""

@@ -1,17 +1,19 @@
 """Long convolution as a layer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
 from fourier_attn.ops.patches import same_proportions, scan_order
+from fourier_attn.ops.steps import convolve_step
 
 
 class LongConvolution(nn.Module):
@@ -51,16 +53,24 @@ class LongConvolution(nn.Module):
     scan: str = "rows"
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         t, d = x.shape[-2:]
+        longest = t if cursor is None else cursor.room
         check(self.boundary, self.causal)
         check_causal(self)
-        if t > self.length:
-            raise ValueError(f"a sequence of {t} tokens exceeds length={self.length}; raise length")
+        if longest > self.length:
+            raise ValueError(f"a sequence of {longest} tokens exceeds length={self.length}; raise length")
         scale = 1 / (1 + self._distance())
         scale = jnp.asarray(scale / np.sqrt(np.sum(scale**2)), jnp.float32)[:, None]
 
@@ -71,6 +81,10 @@ class LongConvolution(nn.Module):
         if mask is not None:
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         x = x.astype(self.dtype)
+        if cursor is not None:
+            window = keep_last(self, "last", x, cursor, mask, longest)
+            if cursor.place is not None:
+                return convolve_step(window, kernel[:longest])[:, None]
         order = scan_order(same_proportions(t, self.grid) if self.grid else (1, t), self.scan)
         lined = x if self.scan == "rows" else x[:, order]
         y = long_convolve(lined, kernel, boundary=self.boundary, causal=self.causal)

@@ -1,16 +1,18 @@
 """Convolution over tokens with one short filter, as a layer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
+from fourier_attn.ops.steps import convolve_step
 from fourier_attn.ops.token_conv import token_convolve
 
 
@@ -48,10 +50,17 @@ class TokenConvolution(nn.Module):
     grid: tuple[int, ...] = from_data("grid", ())
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
+    has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+
     @nn.compact
     @takes_arrays
     def __call__(
-        self, x: Float[Array, "b t d"], *, mask: Bool[Array, "b t"] | None = None, train: bool = False
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        mask: Bool[Array, "b t"] | None = None,
+        train: bool = False,
+        cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         check_causal(self)
         if self.taps < 1 or (self.taps % 2 == 0 and not self.causal):
@@ -60,4 +69,8 @@ class TokenConvolution(nn.Module):
         taps = self.param("filter", _impulse, shape, jnp.float32, self.causal)
         grid = same_proportions(x.shape[-2], self.grid) if self.grid else None
         real = x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        if cursor is not None:
+            window = keep_last(self, "last", real.astype(self.dtype), cursor, mask, self.taps)
+            if cursor.place is not None:
+                return convolve_step(window, taps)[:, None]
         return token_convolve(real.astype(self.dtype), taps, grid=grid, causal=self.causal)

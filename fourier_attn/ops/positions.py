@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Int, Num
 
 from fourier_attn.ops.arguments import takes_arrays, wide
 
@@ -71,7 +71,10 @@ def sinusoids(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> 
 
 @takes_arrays
 def rotate(
-    x: Float[Array, "b t h k"], where: Num[np.ndarray, "t a"], base: float = BASE
+    x: Float[Array, "b t h k"],
+    where: Num[np.ndarray, "n a"],
+    base: float = BASE,
+    place: Int[Array, " b"] | None = None,
 ) -> Float[Array, "b t h k"]:
     """Rotates pairs of features by angles that grow with the place, so that products know distances only.
 
@@ -79,6 +82,10 @@ def rotate(
 
     With several axes each one turns its own share of the features, so rotate(q, a) . rotate(k, b) is a
     function of a - b. Computed in float32; the result has the input's dtype.
+
+    Args:
+      where: the place of each token, n = t; or, with `place`, those of which each example's token has one.
+      place: the row of `where` for the only token of each example, t = 1.
 
         >>> x = jnp.ones((1, 2, 1, 2))
         >>> bool((rotate(x, places(2))[0, 0] == x[0, 0]).all())  # nothing turns at place 0
@@ -91,7 +98,8 @@ def rotate(
     if 0 in x.shape:
         return x
     angles = _angles(where, base ** (-np.arange(count) / count)).reshape(len(where), -1)
-    cos, sin = (jnp.asarray(f(angles), wide(x))[None, :, None] for f in (np.cos, np.sin))
+    cos, sin = (jnp.asarray(f(angles), wide(x)) for f in (np.cos, np.sin))
+    cos, sin = (a[None, :, None] if place is None else a[place][:, None, None] for a in (cos, sin))
     pairs = x.astype(wide(x)).reshape(*x.shape[:-1], x.shape[-1] // 2, 2)
     even, odd = pairs[..., 0], pairs[..., 1]
     cos, sin = jnp.broadcast_to(cos, even.shape), jnp.broadcast_to(sin, even.shape)

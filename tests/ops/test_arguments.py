@@ -75,6 +75,7 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
     relative |= {"before": (min(1, max(t - 1, 0)),)}
     keys = {"query": heads, "key": normal(b, t, d, 1), "value": normal(b, t, 1, 3)}
     project = {"query": normal(d, 2, 3), "key": normal(d, 2, 3, seed=1)}
+    place, sums = jnp.zeros(b, int), (normal(b, d, 1, 3), normal(b, d, 1), normal(b, d, 1))
     return {
         "afno.softshrink": {"x": x, "threshold": 0.1},
         "afno.spectral_mlp": {
@@ -129,6 +130,17 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
             "value": normal(b, t, 1, 3),
             "table": normal(t, t, d, 1),
         },
+        "steps.put": {"kept": x, "new": normal(b, 1, d), "place": place},
+        "steps.last": {"x": x, "count": place, "r": 3},
+        "steps.attend_step": {"query": normal(b, 2, d), "key": heads, "value": heads, "place": place},
+        "steps.fused_attention_step": {"x": normal(b, d), "tokens": x, **project, "place": place}
+        | {"value": normal(d, 2, 3, seed=2), "out": normal(2, 3, 7)},
+        "steps.mix_step": {"matrix": normal(t, t), "x": x, "place": place},
+        "steps.convolve_step": {"window": x, "filter": normal(t, d)},
+        "steps.content_sums": {"key": keys["key"], "value": keys["value"]},
+        "steps.content_sums_step": {"before": sums, "key": normal(b, 1, d, 1), "value": normal(b, 1, 1, 3)},
+        "steps.lambda_step": {"query": normal(b, 2, d), "sums": sums, "window": keys["value"]}
+        | {"position": normal(t, d, 1)},
         "token_conv.token_convolve": {"x": x, "filter": normal(3)},
         "transforms.rfftn": {"x": x, "sizes": (8,)},
         "transforms.irfftn": {"x": normal(b, 5).astype(jnp.complex64), "sizes": (8,)},
