@@ -83,6 +83,10 @@ class TrainConfig(Part, Protocol):
     monitor: str = knob(
         "", 'the metric on validation that chooses the best weights; "": the task\'s first one'
     )
+    class_weights: str = knob(
+        "", 'in the training loss: "balanced", a number for each class, "1,3", or "NAME=3"; "": all are 1'
+    )
+    label_smoothing: float = knob(0.0, "share of the training loss that asks for equal probabilities", rate)
     seeds: int = knob(
         1, "networks trained at once on the same batches: mean and deviation from one run", at_least(1)
     )

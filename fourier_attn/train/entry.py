@@ -12,7 +12,7 @@ from tqdm import tqdm
 from fourier_attn import config as configuration
 from fourier_attn import data, paths
 from fourier_attn.config import Config
-from fourier_attn.train import init_from, loop, memory, monitor
+from fourier_attn.train import class_loss, init_from, loop, memory, monitor
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
@@ -83,6 +83,7 @@ def check(config: Config) -> None:
     """
     configuration.check(config)
     monitor.check(config)
+    class_loss.check(config)
     memory.check(config, sharding.place(config.train, config.data.batch).mesh.shape)
 
 

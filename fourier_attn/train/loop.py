@@ -15,7 +15,7 @@ from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import init_from, memory, metrics, monitor
+from fourier_attn.train import class_loss, init_from, memory, metrics, monitor
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
 from fourier_attn.train.evaluate import (
@@ -129,7 +129,8 @@ class Run:
     config: Config  # fitted to the data
     task: data.Task
     metric: str  # chooses the best weights
-    objective: Objective
+    objective: Objective  # of evaluation; that of training may be weighted and smoothed
+    class_weights: np.ndarray | None
     fingerprints: dict[str, Any]
     network: model.Model
     optimizer: optax.GradientTransformation
@@ -175,6 +176,10 @@ class Run:
         self.config = config = configuration.fitted(config, self.splits)
         self.task = monitor.monitored(data.task_of(config.data), config.train.monitor)
         self.metric, self.objective = self.task.metrics[0], OBJECTIVES[self.task.head]
+        class_loss.check_options(config.train, self.task)
+        weights, smoothing = config.train.class_weights, config.train.label_smoothing
+        self.class_weights = class_loss.class_weights(weights, self.task.labels, self.splits.train.labels)
+        training = class_loss.training_objective(self.task.head, self.class_weights, smoothing)
         self.fingerprints = {
             **self.splits.fingerprints(),
             "device": fingerprints.device_fingerprint(config),
@@ -193,7 +198,7 @@ class Run:
         self.train_step = make_train_step(
             self.network,
             self.optimizer,
-            self.objective,
+            training,
             self.seeds,
             config.train.accumulate,
             self.skip_limit,
@@ -289,7 +294,8 @@ class Run:
     def introduce(self) -> None:
         """Prints data, devices, network and directory."""
         about = (self.config, self.splits, self.placement, self.parameters(), self.initial.notes)
-        for line in introduction(*about, self.directory, self.step):
+        loss = (self.class_weights, self.config.train.label_smoothing, self.task.labels)
+        for line in (*introduction(*about, self.directory, self.step), *class_loss.describe(*loss)):
             tqdm.write(line)
 
     def parameters(self) -> int:

@@ -35,7 +35,7 @@ RIGHT = {
     "init_from": ("",),
     "init_padding": ("",),
     "train.mesh": ("",),
-    "train.monitor": ("",),
+    **dict.fromkeys(("train.monitor", "train.class_weights"), ("",)),
     "data.dir": WRONG[str],
     **{f"data.{name}": ("",) for name in OWN_KNOBS if name != "labels"},
     **dict.fromkeys(("data.corpora", "data.exclude"), ("('a',)", "[", "(nan,)")),  # names, of some task
@@ -92,6 +92,9 @@ SINGLE = (
     ["--config=configs/fnet.py", "--config.model.mixer.engine=bogus"],
     ["--config=configs/fnet.py", "--config.train.accumulate=7"],
     ["--config=configs/fnet.py", "--config.train.monitor=rmse"],
+    ["--config=configs/fnet.py", "--config.train.class_weights=neutral=2"],
+    ["--config=configs/fnet.py", "--config.train.class_weights=1,2,3"],
+    ["--config=configs/pretrain.py", "--config.train.label_smoothing=0.1"],
     ["--config=configs/fnet.py:files", "--config.data.train=a.csv", "--config.train.monitor=bogus"],
     ["--config=configs/fnet.py", "--config.data.length=64"],
     ["--config=configs/fnet.py", "--config.data.tokenizer=nowhere.json"],
