@@ -185,7 +185,7 @@ def test_jit_stands_at_the_outermost_caller() -> None:
         f"studies/{name}"
         for name in ("engine/evaluator", "engine/plans", "engine/step_timing", "inside/matrices")
     ]
-    names = ("train/step", "optics/engine", "inference/export", *studies)
+    names = ("train/step", "optics/engine", "inference/export", "inference/generate", *studies)
     callers = {f"fourier_attn/{name}.py" for name in names}
     assert {name for name, text in files.items() if "jax.jit" in text} == callers
     assert {name for name, text in files.items() if "jax.config.update" in text} == {"fourier_attn/main.py"}

@@ -1,5 +1,6 @@
 """A trained run put to use: its answers to texts and images, and its metrics on a split."""
 
+import functools
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
@@ -25,6 +26,7 @@ from fourier_attn.data.text import (
     special,
     tokenizer_file,
 )
+from fourier_attn.inference.generate import Generator
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics
@@ -148,6 +150,45 @@ class Predictor:
             answer["unknown"] = _share(row, special(self.tokenizer))
             answer["cut"] = round(share, 4)
         return answers
+
+    def generate(
+        self, texts: Any, tokens: int = 50, temperature: float = 1.0, top_k: int = 0, seed: int = 0
+    ) -> list[Answer]:
+        """Continues each text, for a run of a next-token model.
+
+            predictor.generate(["The film was"], tokens=20, temperature=0.8, top_k=40)[0]["text"]
+
+        Each answer is a dict: `text`, the continuation; `tokens`, those of it; `log_probability`, the sum of
+        theirs before temperature and top_k. The same seed gives the same continuation, whatever the other
+        texts, and a longer one begins with a shorter one; give another seed for another one. Padding,
+        unknown and other special tokens are never drawn. A program is compiled once for each padded length of
+        the texts, a power of two, and `tokens`.
+
+        Args:
+          texts: any iterable of texts.
+          tokens: of each continuation; nothing else ends it.
+          temperature: tokens are drawn with probabilities p^(1 / temperature), scaled to sum 1; 0: the
+            likeliest one.
+          top_k: draw among the k likeliest tokens; 0: among all.
+          seed: of the draws.
+        Raises: ValueError for a run of another kind, a text that with the tokens is longer than the network's
+          positions, and options out of range.
+        """
+        if self.config.model.head != "lm":
+            raise ValueError(
+                f"data.task={self.config.data.task!r} continues no text; use a run of a next-token model "
+                "(--config=lm:attention-wikitext2)"
+            )
+        texts = as_list("texts", texts)
+        for text in texts:
+            check_text("text", text)
+        return self.generator(texts, tokens, temperature, top_k, seed)
+
+    @functools.cached_property
+    def generator(self) -> Generator:
+        """Continues texts with this network."""
+        sizes = {"positions": self.config.model.positions, "batch": self.batch}
+        return Generator(self.network, self.params, self.tokenizer, **sizes, seeds=self.config.train.seeds)
 
     def explain(self, text: str | None = None, text_pair: str | None = None, image: Any = None) -> Any:
         """Returns what the network did with one text or image, see `fourier_attn.inference.explain.explain`.

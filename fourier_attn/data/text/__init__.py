@@ -1,6 +1,7 @@
 """Tokenizers: from text to integers and back."""
 
 from fourier_attn.data.text.beginnings import ids_of
+from fourier_attn.data.text.decoding import decode
 from fourier_attn.data.text.encoding import (
     Special,
     check_known,
@@ -27,6 +28,7 @@ __all__ = [
     "check_kind",
     "check_known",
     "copy_tokenizer",
+    "decode",
     "encode",
     "encode_questions",
     "encode_windows",
