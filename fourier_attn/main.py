@@ -20,7 +20,8 @@ from fourier_attn import __version__, command, paths
 from fourier_attn.choices import check_choices
 
 MODES = {  # in which a flag has a meaning
-    **dict.fromkeys(("text", "text_pair", "image", "output"), ("predict", "explain")),
+    **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
+    "output": ("predict", "explain", "eval"),
     **dict.fromkeys(("input", "skip_bad", "long"), ("predict", "eval")),
     "extend": ("train",),
     "allow_drift": ("train", "eval"),
@@ -53,7 +54,8 @@ def define_flags() -> None:
         "where to write the answers to --input, as JSON lines; default - is stdout. Scores go to stderr "
         "and, with --output=NAME.jsonl or NAME, also to NAME.metrics.json. With --image: NAME writes the "
         "attention map to NAME.png and NAME.json; by default none is written. With --mode=explain: the "
-        "same; default WORKDIR/explain",
+        "same; default WORKDIR/explain. With --mode=eval: a folder for the report on the classes of each "
+        "split, with its confusion matrix; by default none is written",
     )
     flags.DEFINE_enum(
         "long",
@@ -110,10 +112,11 @@ def check_modes() -> None:
     for name, modes in MODES.items():
         if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
             raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
-    of = {"output": ("input", "image"), "skip_bad": ("input",), "long": ("input", "text")}
+    pictured = {} if flags.FLAGS.mode == "eval" else {"output": ("input", "image")}
+    of = pictured | {"skip_bad": ("input",), "long": ("input", "text")}
     for name, needed in of.items():
         alone = all(flags.FLAGS[other].value is None for other in needed)
-        if flags.FLAGS[name].present and flags.FLAGS.mode in ("predict", "eval") and alone:
+        if flags.FLAGS[name].present and flags.FLAGS.mode in MODES["input"] and alone:
             raise ValueError(f"--{name} needs {' or '.join(f'--{other}=FILE' for other in needed)}")
     if flags.FLAGS.output in ("", "-") and flags.FLAGS.input is None:
         raise ValueError(f"--output={flags.FLAGS.output} cannot name the files of a picture; give a name")
@@ -138,7 +141,7 @@ def evaluate_file(directory: Path, devices: Mapping[str, str]) -> None:
     given = flags.FLAGS
     if given.allow_drift:
         raise ValueError("--allow_drift is about the run's own data; leave it out with --input")
-    print(stream.evaluate_file(directory, given.input, given.skip_bad, devices, given.long))
+    print(stream.evaluate_file(directory, given.input, given.skip_bad, devices, given.long, given.output))
 
 
 def train(config: Any) -> None:
@@ -215,7 +218,8 @@ def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
     corpora = [name for name in ("corpora", "exclude") if config and f"data.{name}" in overridden()]
     places = {name: data[name] for name in (*predict.PLACES, *corpora)} if config else {}
     allowed = bool(flags.FLAGS.allow_drift)
-    found = predict.evaluate(directory, places=places, allow_drift=allowed, devices=devices)
+    output = flags.FLAGS.output
+    found = predict.evaluate(directory, None, places, allowed, devices, output)
     for split, values in found.items():
         names = sorted(values, key=lambda name: ("loss" not in name, name))
         means = [name for name in names if not name.endswith(("_seeds", "_std", "undefined"))]

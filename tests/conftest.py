@@ -24,7 +24,7 @@ from PIL import Image
 
 from fourier_attn import command, config, model, train
 from fourier_attn.data.sources import reviews, shapes
-from fourier_attn.train import loop
+from fourier_attn.train import loop, report
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -97,6 +97,7 @@ def no_pictures() -> Iterator[None]:
     """Runs draw empty curves: half of what a toy run costs is its picture after each epoch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())
+        patch.setattr(report, "plot_confusion", lambda path, *_: path.touch())
         yield
 
 

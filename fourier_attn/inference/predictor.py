@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fourier_attn import data, hub, paths
+from fourier_attn import atomic, data, hub, paths
 from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batches
@@ -29,11 +29,11 @@ from fourier_attn.data.text import (
 from fourier_attn.inference.generate import Generator
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
-from fourier_attn.train import metrics
-from fourier_attn.train.evaluate import compute_metrics, evaluate_split, reasons
+from fourier_attn.train import metrics, report
+from fourier_attn.train.evaluate import chosen_of_all, class_report, compute_metrics, evaluate_split, reasons
 from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.monitor import monitored
+from fourier_attn.train.monitor import CLASSES, monitored
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.step import make_eval_step, make_forward
 
@@ -407,6 +407,7 @@ def evaluate(
     places: Mapping[str, Any] = MappingProxyType({}),
     allow_drift: bool = False,
     devices: Mapping[str, str] = MappingProxyType({}),
+    output: str | Path | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Returns metrics of the run's best weights on validation and test, without writing into its directory.
 
@@ -418,6 +419,7 @@ def evaluate(
       places: new values of the knobs `PLACES`, or names of corpora; "": unchanged.
       allow_drift: whether to evaluate on other rows nevertheless.
       devices: files of measured devices that have moved since the training, by their knobs.
+      output: folder for the reports on the classes, see `fourier_attn.train.report`; None: none is written.
     Raises: ValueError if the run or its data set cannot be used.
     """
     directory = paths.given(directory).resolve()
@@ -433,6 +435,7 @@ def evaluate(
     splits = load(config, directory, data_dir)
     task = monitored(data.task_of(config.data), config.train.monitor)
     _check_rows(directory, splits, test, config.data.test, allow_drift)
+    reports = report_folder(output, task)
     eval_step = make_eval_step(network, OBJECTIVES[task.head], config.train.seeds)
     results = {}
     for name, batches in splits.evals.items():
@@ -440,7 +443,23 @@ def evaluate(
             total, answers = evaluate_split(eval_step, params, batches, title=name, say=_say)
             values = compute_metrics(task, total, answers, batches.labels)
             results[name] = metrics.over_seeds(values) | reasons(task, values, answers, batches.labels)
+            if reports:
+                chosen = chosen_of_all(task, answers, batches.labels)
+                report.write(reports, class_report(task, chosen, batches.labels) or {}, name)
     return results
+
+
+def report_folder(output: str | Path | None, task: data.Task) -> Path | None:
+    """Makes the folder that gets a report on classes. Raises: ValueError."""
+    if output is None:
+        return None
+    path = paths.given(output)
+    if task.head not in CLASSES:
+        raise ValueError(f"--output={output} gets the report on classes, which this task lacks; leave it out")
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"--output={output} is a file; name a folder for the report")
+    atomic.make_folder(path)
+    return path
 
 
 def _say(line: str) -> None:

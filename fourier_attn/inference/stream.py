@@ -16,9 +16,9 @@ from fourier_attn.data import Task
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
 from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of
-from fourier_attn.inference.predictor import Predictor, check_text
+from fourier_attn.inference.predictor import Predictor, check_text, report_folder
 from fourier_attn.knobs import HUGE
-from fourier_attn.train import scores
+from fourier_attn.train import report, scores
 from fourier_attn.train.evaluate import show
 from fourier_attn.train.rundir.metrics_log import strict_json
 
@@ -92,14 +92,15 @@ def evaluate_file(
     skip_bad: bool = False,
     devices: Mapping[str, str] = MappingProxyType({}),
     long: str = "cut",
+    output: str | None = None,
 ) -> str:
     """Evaluates a run on the labelled rows of a file that `read_inputs` reads; returns the scores in words.
 
-    Args: as of `predict_file`.
+    Args: as of `predict_file`; `output` is a folder for the report on the classes.
     Raises: ValueError that names the row, for a file without labels, and for a run that cannot be used.
     """
     predictor = Predictor.load(directory, devices=devices, long=long)
-    tally = Tally(predictor.task, predictor.config.data.length)
+    folder, tally = report_folder(output, predictor.task), Tally(predictor.task, predictor.config.data.length)
     for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
         for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
             tally.add(item, answer)
@@ -108,6 +109,8 @@ def evaluate_file(
         raise ValueError(
             f"--input={source} has no usable labels in a column {own!r}; add it, or use --mode=predict"
         )
+    if folder:
+        report.write(folder, tally.scores())
     return tally.words()
 
 
@@ -177,7 +180,8 @@ def _table(result: dict[str, Any]) -> Iterator[str]:
     """Yields the scores, line by line."""
     if not result:
         return
-    shown = [name for name in result if name not in ("examples", "classes", "confusion", "undefined")]
+    of_classes = ["accuracy", "macro_f1", "weighted_f1"]
+    shown = of_classes if "classes" in result else [n for n in result if n not in ("examples", "undefined")]
     line = ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     yield f"{line} of {result['examples']:,} rows with labels"
     classes = result.get("classes", {})

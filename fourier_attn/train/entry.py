@@ -23,10 +23,11 @@ from fourier_attn.train.summary import finished
 def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
     """Trains what the configuration describes and returns its metrics on the test set.
 
-    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, for GLUE
-    the files to hand in, TensorBoard events and checkpoints. If it holds an unfinished run of the same
-    configuration, that run is resumed, with bitwise the same result; a finished one is left as it is. Of
-    several processes, the primary one writes and prints; the others write their parts of checkpoints.
+    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, of
+    classes report.json, confusion.csv and confusion.png, for GLUE the files to hand in, TensorBoard events
+    and checkpoints. If it holds an unfinished run of the same configuration, that run is resumed, with
+    bitwise the same result; a finished one is left as it is. Of several processes, the primary one writes and
+    prints; the others write their parts of checkpoints.
 
     Args:
       allow_drift: fingerprints that may have changed since the run began: "data", "tokenizer", "device",

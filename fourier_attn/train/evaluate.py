@@ -15,7 +15,7 @@ from fourier_attn.train import metrics
 from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
-from fourier_attn.train.scores import SCORES, why_undefined
+from fourier_attn.train.scores import SCORES, per_class, why_undefined
 
 AHEAD = 3  # batches that may be under way
 
@@ -138,6 +138,26 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     return line
 
 
+def chosen_of_all(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Returns the answers in the shape of the labels; of several seeds those of their mean probabilities."""
+    mean = over_networks(task, answers, labels)
+    return mean.argmax(axis=-1) if task.labels else mean.round(6)
+
+
+def over_networks(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Returns the mean over seeds of probabilities or scores."""
+    classes = answers.shape[-1:] if task.labels else ()
+    return answers.reshape(-1, *labels.shape, *classes).mean(axis=0)
+
+
+def class_report(task: Task, chosen: np.ndarray, labels: np.ndarray) -> dict[str, Any] | None:
+    """Returns the scores of each class, see `per_class`; None for numbers, and where no label is public."""
+    known = labels >= 0
+    if not task.labels or not known.any():
+        return None
+    return per_class(chosen[known], labels[known], task.labels)
+
+
 def write_predictions(
     path: Path, task: Task, answers: np.ndarray, batches: Split, origins: Sequence[Origin] | None = None
 ) -> np.ndarray:
@@ -148,9 +168,8 @@ def write_predictions(
 
     Returns: the answers.
     """
-    classes = answers.shape[-1:] if task.labels else ()
-    mean = answers.reshape(-1, *batches.labels.shape, *classes).mean(axis=0)
-    chosen = mean.argmax(axis=-1) if task.labels else mean.round(6)
+    mean = over_networks(task, answers, batches.labels)
+    chosen = chosen_of_all(task, answers, batches.labels)
     with atomic.writing(path) as file:
         for index, label in enumerate(batches.labels):
             line = {"index": index, "label": label.tolist(), "prediction": chosen[index].tolist()}

@@ -15,11 +15,12 @@ from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import class_loss, init_from, memory, metrics, monitor
+from fourier_attn.train import class_loss, init_from, memory, metrics, monitor, report
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
 from fourier_attn.train.evaluate import (
     accuracy_without,
+    class_report,
     compute_metrics,
     evaluate_split,
     reasons,
@@ -453,10 +454,15 @@ class Run:
         return {"split": "test", "step": self.step, "epoch": epoch, **results["test"]}
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
-        """Writes every answer of a split, and GLUE's file to hand in; nothing for language models."""
+        """Writes every answer of a split, a report on its classes, and GLUE's file to hand in.
+
+        Of language models nothing is written.
+        """
         if not (self.objective.written and self.primary):
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
         origins = self.splits.origins.get(name)
         chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
         data.write_submission(self.config.data, self.splits, name, chosen, self.directory)
+        if found := class_report(self.task, chosen, batches.labels):
+            report.write(self.directory, found, name)

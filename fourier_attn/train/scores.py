@@ -5,7 +5,7 @@ scikit-learn and SciPy are imported where they are called: they would double the
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,11 +108,15 @@ NUMBER_SCORES = ("spearman", "pearson", *ERRORS)  # of labels that are numbers
 CLASS_SCORES = tuple(name for name in SCORES if name not in NUMBER_SCORES)
 
 
-def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Returns precision, recall and F1 of each class, their mean F1, accuracy, and the confusion matrix.
+OF_CLASS = ("precision", "recall", "f1")
 
-    None is a precision where the class is never predicted, a recall where it has no example, and an F1 where
-    both are so; the mean F1 leaves such classes out.
+
+def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Returns precision, recall and F1 of each class, their means, accuracy, and the confusion matrix.
+
+    "macro" is the mean over classes, "weighted" that with the number of their examples as weights. None is a
+    precision where the class is never predicted, a recall where it has no example, and an F1 where both are
+    so; the means leave such classes out.
 
     Args:
       prediction, label: numbers of classes (n).
@@ -130,14 +134,22 @@ def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, An
         }
         for i, name in enumerate(names)
     }
-    scores = [each["f1"] for each in classes.values() if each["f1"] is not None]
+    equal, weights = np.ones(len(names)), true
     return {
         "examples": int(confusion.sum()),
         "accuracy": _ratio(right.sum(), confusion.sum()),
-        "mean_f1": _ratio(sum(scores), len(scores)),
+        **{f"macro_{score}": _mean(score, classes, equal) for score in OF_CLASS},
+        **{f"weighted_{score}": _mean(score, classes, weights) for score in OF_CLASS},
         "classes": classes,
         "confusion": confusion.tolist(),
     }
+
+
+def _mean(score: str, classes: Mapping[str, Mapping[str, Any]], weights: np.ndarray) -> float | None:
+    """Returns the weighted mean of a score over the classes where it is defined."""
+    pairs = [(each[score], w) for each, w in zip(classes.values(), weights, strict=True)]
+    known = [(value, weight) for value, weight in pairs if value is not None]
+    return _ratio(sum(value * weight for value, weight in known), sum(weight for _, weight in known))
 
 
 def _ratio(part: Any, whole: Any) -> float | None:

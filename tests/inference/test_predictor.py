@@ -201,7 +201,7 @@ def test_files_are_answered_as_they_are_trained_on(
         found, right = json.loads(metrics.read_text()), [a["label"] == a["true"] for a in answers]
         assert (found["accuracy"], found["examples"]) == (np.mean(right), 4)
         assert np.trace(found["confusion"]) == sum(right)
-        assert f"accuracy {100 * np.mean(right):.2f} %, mean f1" in said
+        assert f"accuracy {100 * np.mean(right):.2f} %, macro f1" in said
         assert [line.split()[1] for line in said.splitlines()[-2:]] == ["negative", "positive"]
 
 

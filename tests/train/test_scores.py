@@ -117,7 +117,10 @@ def test_scores_of_each_class_are_the_definitions() -> None:
         assert list(each.values()) == pytest.approx([column[i] for column in columns])
     np.testing.assert_array_equal(found["confusion"], confusion_matrix(label, prediction))
     assert found["accuracy"] == pytest.approx(np.mean(label == prediction))
-    assert found["mean_f1"] == pytest.approx(columns[2].mean())
+    for kind in ("macro", "weighted"):
+        peer = precision_recall_fscore_support(label, prediction, average=kind)
+        means = [found[f"{kind}_{score}"] for score in ("precision", "recall", "f1")]
+        assert means == pytest.approx(peer[:3])
     assert found["examples"] == 200
 
 
@@ -126,7 +129,8 @@ def test_a_class_that_is_not_there_has_no_scores() -> None:
     found = per_class([0, 1, 1], [0, 1, 0], "abcd")
     assert list(found["classes"]["d"].values()) == [None, None, None, 0]
     assert found["classes"]["a"]["precision"] == 1.0
-    assert found["mean_f1"] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert found["macro_f1"] == found["weighted_f1"] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert found["weighted_recall"] == pytest.approx((2 * 1 / 2 + 1 * 1) / 3)
     assert per_class([2], [0], "abcd")["classes"]["c"] == {
         "precision": 0.0,
         "recall": None,
