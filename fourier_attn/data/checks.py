@@ -19,15 +19,16 @@ def check(config: DataConfig) -> None:
     check_kind(config.tokenizer, config.vocab)
     if TASKS[config.task].skill:
         skills.check(config.task, skills.knobs_of(config))
-    pretraining = config.task == "pretraining"
-    separated = pretraining or len(TASKS[config.task].texts) > 1
-    if separated and config.tokenizer in (*WORDS, "bytes"):
+    task = TASKS[config.task]
+    masked, separated = task.head == "mlm", task.head == "pretraining" or len(task.texts) > 1
+    if (masked or separated) and config.tokenizer in (*WORDS, "bytes"):
         raise ValueError(
-            f"data.tokenizer={config.tokenizer!r} has no [SEP], which task {config.task!r} needs; use 'bpe'"
+            f"data.tokenizer={config.tokenizer!r} has no {'[MASK]' if masked else '[SEP]'}, which task "
+            f"{config.task!r} needs; use 'bpe'"
         )
-    if pretraining:
+    if task.corpora:
         check_corpora(config)
-    if pretraining and config.length < 8:
+    if task.head == "pretraining" and config.length < 8:
         raise ValueError(
             f"data.length={config.length} must be at least 8 for two segments and their special tokens"
         )

@@ -18,18 +18,19 @@ class Task:
     """Describes a task on texts or images: where TFDS has them, and what is asked about them.
 
     Args:
-      dataset: TFDS name; "": the texts of `data.corpora`.
+      dataset: TFDS name; "": the data are not from TFDS, or `data` names them.
       labels: the name of each class; (): the label is a number.
       head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
       texts: the features with the text, or with the two texts; of images ("image",).
       label: the feature with the class, of images; of head "tokens" with those of the patches.
       question: the feature with what is asked about an image; "": nothing is.
+      corpora: whether the texts are the documents of `data.corpora`, cut into windows.
       skill: whether sequences are drawn by the generator of the task's name in `data.skills.SKILLS`.
       inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
       held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
-      metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights
-        unless `train.monitor` names another.
+      metrics: names of means, or keys of `scores.SCORES` or `evaluate.PERPLEXITIES`; the first one chooses
+        the best weights unless `train.monitor` names another.
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
       submissions: files in which GLUE wants the answers to `tests`.
@@ -43,6 +44,7 @@ class Task:
     texts: tuple[str, ...] = ("text",)
     label: str = "label"
     question: str = ""
+    corpora: bool = False
     skill: bool = False
     inputs: str = "tokens"
     held: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
@@ -135,6 +137,20 @@ def _skill(length: int, vocab: int, head: str = "tokens", **options: Any) -> Tas
     }
     return Task("", (), head, skill=True, validations=("validation",), defaults=defaults)
 
+
+CORPORA = {"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02}
+# what two CPU cores can pay for
+LANGUAGE = {
+    "data.vocab": 8_000,
+    "data.length": 128,
+    "data.batch": 16,
+    "model.positions": 128,
+    "model.depth": 2,
+    "model.activation": "gelu",
+    "model.norm_position": "pre",
+    "optim.learning_rate": 1e-3,
+    "optim.warmup_steps": 200,
+}
 
 # Custom data, which alone say what they are.
 OWN = ("files", "tfds", "image_files")
@@ -242,8 +258,20 @@ TASKS = {
         "",
         ("in order", "swapped"),
         "pretraining",
+        corpora=True,
         metrics=("mlm_accuracy",),
-        defaults={"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02},
+        defaults=CORPORA,
+    ),
+    "lm": Task(
+        "",
+        (),
+        "lm",
+        corpora=True,
+        metrics=("perplexity", "word_perplexity", "accuracy"),
+        defaults={**CORPORA, **LANGUAGE},
+    ),
+    "mlm": Task(
+        "", (), "mlm", corpora=True, metrics=("perplexity", "accuracy"), defaults={**CORPORA, **LANGUAGE}
     ),
     **{
         name.removeprefix("glue/"): Task(

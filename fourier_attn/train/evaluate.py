@@ -17,6 +17,8 @@ from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.scores import SCORES, per_class, why_undefined
 
+# exp(nats a token), and exp(nats a word of the text), which does not depend on the tokenizer
+PERPLEXITIES = {"perplexity": "loss", "word_perplexity": "word_loss"}
 AHEAD = 3  # batches that may be under way
 
 
@@ -65,7 +67,9 @@ def compute_metrics(
     """
     result = metrics.each(total)
     for name in task.metrics:
-        if name not in result:
+        if name in PERPLEXITIES:
+            result[name] = np.exp(result[PERPLEXITIES[name]])
+        elif name not in result:
             rows, known = labelled(task, answers, labels)
             result[name] = np.array([SCORES[name](row, known) if known.size else np.nan for row in rows])
     return result
@@ -128,7 +132,11 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     """Returns the line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
         return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
-    shown = [name for name in (*SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy") if name in result]
+    shown = [
+        name
+        for name in (*PERPLEXITIES, *SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy")
+        if name in result
+    ]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     if "in_train" in result and "accuracy_without_in_train" not in result:
         line += " (all are also in train)"

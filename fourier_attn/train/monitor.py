@@ -9,7 +9,9 @@ from fourier_attn.data.tasks import OWN, task_of
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.scores import CLASS_SCORES, NUMBER_SCORES
 
-LOWER = frozenset(("loss", "mlm_loss", "sop_loss", "mae", "rmse", "perplexity"))  # better if lower
+LOWER = frozenset(  # better if lower
+    ("loss", "mlm_loss", "sop_loss", "word_loss", "mae", "rmse", "perplexity", "word_perplexity")
+)
 CLASSES = ("classes", "question", "tokens", "autoencoder")  # heads whose answers are classes
 
 
