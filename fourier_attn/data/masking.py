@@ -8,7 +8,7 @@ import numpy as np
 from fourier_attn.data.batches import Batch, types
 from fourier_attn.data.skills import IGNORED
 from fourier_attn.data.text import special
-from fourier_attn.data.windows import Windows, check_length, pack, separator
+from fourier_attn.data.windows import Windows, check_length, pack
 
 # shares of the chosen tokens that become [MASK], or a random token; the rest stays
 MASKED, RANDOM = 0.8, 0.1
@@ -23,24 +23,22 @@ class Masks(NamedTuple):
     Args:
       mask: id of [MASK].
       text: ids of all tokens that are not special.
-      count: tokens p that are chosen in a row.
+      number: tokens p that are chosen in a row.
     Source: Devlin et al., BERT, arXiv 1810.04805.
     """
 
     mask: int
     text: np.ndarray
-    count: int
+    number: int
 
     @classmethod
     def of(cls, tokenizer: Any, rate: float, length: int) -> "Masks":
         """Returns the masks of rows with `length` tokens of text: round(rate length) of them, at least 1."""
         if not 0 < rate < 1:
             raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
-        ids = special(tokenizer)
-        if ids.mask is None:
-            raise ValueError("masks need a tokenizer with [MASK]; use data.tokenizer='bpe'")
-        text = np.setdiff1d(np.arange(tokenizer.get_vocab_size()), [i for i in ids if i is not None])
-        return cls(ids.mask, text, max(1, round(rate * length)))
+        special_ids = [i for i in special(tokenizer) if i is not None]
+        text = np.setdiff1d(np.arange(tokenizer.get_vocab_size()), special_ids)
+        return cls(framing(tokenizer).mask, text, max(1, round(rate * length)))
 
     def choose(
         self, tokens: np.ndarray, rng: np.random.Generator
@@ -52,7 +50,7 @@ class Masks(NamedTuple):
         """
         lot = rng.random(tokens.shape)
         lot[np.isin(tokens, self.text, invert=True)] = np.inf
-        places = np.sort(np.argsort(lot, axis=1)[:, : self.count], axis=1)
+        places = np.sort(np.argsort(lot, axis=1)[:, : self.number], axis=1)
         real = np.isfinite(np.take_along_axis(lot, places, 1))
         label = np.take_along_axis(tokens, places, 1)
         kind, other = rng.random(places.shape), rng.choice(self.text, places.shape)
@@ -61,13 +59,32 @@ class Masks(NamedTuple):
         return places.astype(np.int32), label, real
 
 
+class Framing(NamedTuple):
+    """Holds the ids of the special tokens that masked windows have."""
+
+    cls: int
+    sep: int
+    mask: int
+    end: int
+
+
+def framing(tokenizer: Any) -> Framing:
+    """Returns the special ids of a tokenizer. Raises: ValueError for one without them."""
+    ids = special(tokenizer)
+    if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
+        raise ValueError(
+            "masking needs a tokenizer with [CLS], [SEP], [MASK] and </s>; use data.tokenizer='bpe'"
+        )
+    return Framing(ids.cls, ids.sep, ids.mask, ids.end)
+
+
 class MaskedTokenBatches(Windows):
     """Makes batches of a masked language model, `batches[step]`, each a function of (seed, step).
 
-    The documents of a split, one after another with a separator after each, are cut into windows of t
-    tokens; the remainder is dropped, so that nothing is padding. The masks of window w in epoch e are drawn
-    from (seed, e, w); in evaluation from (mask_seed, 0, w), so that they are the same for every network,
-    batch size and epoch.
+    The documents of a split, one after another with </s> after each, are cut into windows of t - 2 tokens;
+    the remainder is dropped, so that nothing is padding. A row is [CLS] window [SEP]. The masks of window w
+    in epoch e are drawn from (seed, e, w); in evaluation from (mask_seed, 0, w), so that they are the same
+    for every network, batch size and epoch.
 
     A batch is a dict: inputs (b, t); answer_positions (b, p) of the chosen tokens; label (b, p), the tokens
     that were there, `IGNORED` where a window has fewer tokens of text; weight (b), 1 or 0; index (b).
@@ -76,7 +93,7 @@ class MaskedTokenBatches(Windows):
       documents, tokenizer, length, batch, rate, most: see `MaskedBatches`.
       mask_seed: of the masks in evaluation.
       seed, epochs: see `Windows`.
-    Raises: ValueError for a tokenizer without [MASK], or less text than one window.
+    Raises: ValueError for a tokenizer without these tokens, or less text than one window.
     """
 
     def __init__(
@@ -91,9 +108,11 @@ class MaskedTokenBatches(Windows):
         most: int = 0,
         **order: Any,
     ):
-        self.masks = Masks.of(tokenizer, rate, length)
-        check_length(documents, length)
-        rows = pack(documents, separator(special(tokenizer)), length)[: most or None]
+        ids, self.masks = framing(tokenizer), Masks.of(tokenizer, rate, length - 2)
+        check_length(documents, length, special=2)
+        rows = pack(documents, ids.end, length - 2)[: most or None]
+        rows = np.pad(rows, ((0, 0), (1, 1)))
+        rows[:, 0], rows[:, -1] = ids.cls, ids.sep
         super().__init__(rows, np.zeros(len(rows), np.int32), batch=batch, **order)
         self.mask_seed = mask_seed if self.seed is None else self.seed
 
@@ -162,12 +181,8 @@ class MaskedBatches(Windows):
             raise ValueError(
                 f"data.length={length} must be at least 8 for two segments and their special tokens"
             )
-        ids = special(tokenizer)
-        if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
-            raise ValueError(
-                "pre-training needs a tokenizer with [CLS], [SEP], [MASK] and </s>; use data.tokenizer='bpe'"
-            )
-        self.cls, self.sep, self.masks = ids.cls, ids.sep, Masks.of(tokenizer, rate, length - 3)
+        ids, self.masks = framing(tokenizer), Masks.of(tokenizer, rate, length - 3)
+        self.cls, self.sep = ids.cls, ids.sep
         check_length(documents, length, special=3)
         rows = pack(documents, ids.end, length - 3)[: most or None]
         super().__init__(rows, np.zeros(len(rows), np.int32), batch=batch, **order)

@@ -41,6 +41,9 @@ class Windows:
     def __len__(self) -> int:
         return self.epochs * self.steps_per_epoch
 
+    def __getitem__(self, index: int) -> Batch:
+        raise NotImplementedError
+
     def members(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the numbers of the windows of a batch (b), and their weights (b), 1 or 0."""
         epoch, place = divmod(index, self.steps_per_epoch)

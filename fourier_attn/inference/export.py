@@ -40,11 +40,14 @@ def answers(predictor: Predictor) -> Callable[..., jax.Array]:
 
     It returns class probabilities (b, c) or scores (b), means over seeds.
 
-    Raises: ValueError for a run of pre-training.
+    Raises: ValueError for a language model or a run of pre-training.
     """
     task, seeds = predictor.task, predictor.config.train.seeds
-    if task.head == "pretraining":
-        raise ValueError("a run of pre-training answers no text; fine-tune it first (init_from)")
+    if not OBJECTIVES[task.head].written:
+        raise ValueError(
+            f"data.task={predictor.config.data.task!r} has no answer to a text that a program could give; "
+            "use --format=safetensors, the weights alone, or fine-tune it first (init_from)"
+        )
     params = jax.tree.map(jnp.asarray, predictor.params)
 
     def one(params: Any, *inputs: jax.Array) -> jax.Array:

@@ -38,6 +38,7 @@ from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.step import make_eval_step, make_forward
 
 PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
+FILLED = ("pretraining", "mlm")  # heads that find the tokens under masks
 LONG = ("cut", "windows")  # what is read of a text that is too long
 WINDOWED = ("classes", "score")  # heads whose answers to windows have a mean
 BEST = 5  # tokens that are returned for a [MASK]
@@ -140,12 +141,16 @@ class Predictor:
         text_pairs = None if text_pairs is None else as_list("text_pairs", text_pairs)
         if not inputs:
             return []
+        if self.task.head == "lm":
+            raise ValueError(
+                f"data.task={self.config.data.task!r} does not answer texts; use --mode=eval for perplexities"
+            )
         if self.task.images:
             return self._classify(self.image_batches(inputs, text_pairs))
         if self.long == "windows":
             return self._read_windows(inputs)
         batches, cut = self._encoded(inputs, text_pairs)
-        answers = self._fill_masks(batches) if self.task.head == "pretraining" else self._classify(batches)
+        answers = self._fill_masks(batches) if self.task.head in FILLED else self._classify(batches)
         for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
             answer["unknown"] = _share(row, special(self.tokenizer))
             answer["cut"] = round(share, 4)
@@ -208,7 +213,7 @@ class Predictor:
         if self.task.images:
             raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
         self._check_texts(texts, text_pairs)
-        masks = self.task.head == "pretraining"
+        masks = self.task.head in FILLED
         rows, cut = encode_with_cut(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
         return self._batches(rows), cut
 

@@ -16,7 +16,7 @@ from fourier_attn.data import Task
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
 from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of
-from fourier_attn.inference.predictor import Predictor, check_text, report_folder
+from fourier_attn.inference.predictor import FILLED, Predictor, check_text, report_folder
 from fourier_attn.knobs import HUGE
 from fourier_attn.train import report, scores
 from fourier_attn.train.evaluate import show
@@ -232,7 +232,7 @@ def _columns(task: Task) -> dict[str, tuple[str, ...]]:
 def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> Iterator[Item]:
     """Yields what each row asks. Raises: ValueError that names the row."""
     task, wanted = predictor.task, _columns(predictor.task)
-    scored = task.head not in ("pretraining", "tokens")  # where one label says what the answer should be
+    scored = task.head not in (*FILLED, "tokens")  # where one label says what the answer should be
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
     for row in read_inputs(source, asked, optional=("label",)):
@@ -260,7 +260,7 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
             check_text(name, value)
     if predictor.task.question:
         predictor.questions([values["text"]])
-    if predictor.task.head == "pretraining":
+    if predictor.task.head in FILLED:
         [tokens] = predictor.text_batches([values["text"]]).rows
         predictor.check_mask(tokens, "its text")
     return values, _label(row, predictor.task.labels)

@@ -137,7 +137,7 @@ def _use(config: Config) -> str:
     if task.images and task.inputs == "tokens":
         return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'
     arguments = '["image.png"]' if task.images else '["a text"]'
-    if task.head == "pretraining":
+    if task.head in ("pretraining", "mlm"):
         arguments = '["a text with a [MASK]"]'
     if task.question:
         arguments += ', ["a question"]'
