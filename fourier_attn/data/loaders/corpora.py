@@ -66,11 +66,9 @@ def _batches(
 def _note(documents: Mapping[str, list[np.ndarray]], words: Mapping[str, list[int]], unknown: int) -> str:
     """Returns the line about tokens, words and what the tokenizer does not know."""
     counts, shares = [], []
-    for split, rows in documents.items():
-        tokens = sum(map(len, rows))
+    for split in LIMITS:
+        tokens = sum(map(len, documents[split]))
         counts.append(f"{split} {tokens:,} ({tokens / max(sum(words[split]), 1):.2f} a word)")
-        if found := sum(int((row == unknown).sum()) for row in rows):
+        if found := sum(int((row == unknown).sum()) for row in documents[split]):
             shares.append(f"{split} {found / tokens:.2%}")
-    return f"tokens: {', '.join(reversed(counts))}" + (
-        f"; unknown: {', '.join(reversed(shares))}" if shares else ""
-    )
+    return f"tokens: {', '.join(counts)}" + (f"; unknown: {', '.join(shares)}" if shares else "")
