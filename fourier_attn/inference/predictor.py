@@ -143,7 +143,7 @@ class Predictor:
             return []
         if self.task.head == "lm":
             raise ValueError(
-                f"data.task={self.config.data.task!r} does not answer texts; use --mode=eval for perplexities"
+                f"data.task={self.config.data.task!r} labels no texts; Predictor.generate continues them"
             )
         if self.task.images:
             return self._classify(self.image_batches(inputs, text_pairs))
