@@ -24,8 +24,9 @@ def check_sums(folder: Path) -> None:
     file = folder / SUMS
     for line in file.read_text().splitlines() if file.is_file() else ():
         expected, _, name = line.partition("  ")
-        path = folder / Path(name).name
-        if not path.is_file() or checksum(path) != expected:
+        path = folder / name
+        inside = ".." not in Path(name).parts and not Path(name).is_absolute()
+        if not inside or not path.is_file() or checksum(path) != expected:
             raise ValueError(
                 f"{path} is not as it was exported (its sum in {SUMS} differs); copy the folder again, or "
                 f"remove {SUMS} if you have changed the file yourself"

@@ -106,7 +106,7 @@ class Predictor:
         devices: Mapping[str, str] = MappingProxyType({}),
         long: str = "cut",
     ) -> "Predictor":
-        """Returns the best weights of a run, or those of a folder in Hugging Face's form, ready for use.
+        """Returns the best weights of a run, or those of a folder that was exported from it, ready for use.
 
         Args:
           directory: its path, or the name of a folder on the hub, "hf:owner/name" or "hf:owner/name@REV".
@@ -118,7 +118,7 @@ class Predictor:
         directory = hub.local(directory).resolve()
         if allow_code:
             config_file.allow_code(directory)
-        exports = [directory / name for name in ("model.safetensors", "manifest.json")]
+        exports = [directory / name for name in (*hub.WEIGHTS, "manifest.json")]
         if not is_run(directory) and any(path.exists() for path in exports):
             config, params, file = folder.load(directory)
             network = build(config.model)

@@ -15,7 +15,9 @@ from fourier_attn.pretrained.rewrite import rewrite
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("source", None, "weights: a file, or a folder with model.safetensors or model.weights.h5")
+    flags.DEFINE_string(
+        "source", None, "weights: a file, or a folder with model.safetensors or model.weights.h5"
+    )
     flags.DEFINE_string("to", None, "the file to write, NAME.safetensors, NAME.msgpack or NAME.weights.h5")
     flags.DEFINE_enum(
         "mixer",

@@ -5,6 +5,7 @@ that lie in other files, programs that unpack them. Whatever is not a group or a
 file itself is refused before it is read. h5py is imported where it is used (extra `keras`).
 """
 
+import importlib
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,13 +54,14 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], layers: Mapping[str, str
 def library(path: Path) -> Any:
     """Returns the module h5py. Raises: ValueError where it is not installed."""
     try:
-        import h5py
+        return importlib.import_module("h5py")  # typed as Any: it ships no types
     except ImportError as error:
         raise ValueError(f"{path} is {NEEDED}") from error
-    return h5py
 
 
-def _arrays(h5py: Any, group: Any, prefix: str, depth: int, budget: Iterator[int]) -> Iterator[tuple[str, Any]]:
+def _arrays(
+    h5py: Any, group: Any, prefix: str, depth: int, budget: Iterator[int]
+) -> Iterator[tuple[str, Any]]:
     """Yields the arrays below a group, none of them read."""
     if depth == 0:
         raise ValueError(f"its groups are nested more than {DEPTH} deep")
@@ -83,7 +85,9 @@ def _check_array(h5py: Any, name: str, entry: Any) -> None:
     """Checks that an entry is an array of numbers in this file, whole or packed with gzip."""
     kind = entry.dtype.str[1:]
     if kind not in KINDS or entry.dtype.fields:
-        raise ValueError(f"{name!r:.80} has dtype {entry.dtype!s:.80}; arrays are {', '.join(KINDS.values())}")
+        raise ValueError(
+            f"{name!r:.80} has dtype {entry.dtype!s:.80}; arrays are {', '.join(KINDS.values())}"
+        )
     if entry.shape is None or len(entry.shape) > AXES:
         raise ValueError(f"{name!r:.80} has no shape, or more than {AXES} axes")
     if entry.is_virtual or entry.external:

@@ -75,7 +75,9 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     return arrays | kept, tuple(f"{TASK_WEIGHTS}:{key}" for key in left)
 
 
-def parts(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
+def parts(
+    path: Path, arrays: Mapping[str, np.ndarray]
+) -> dict[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
     """Returns the files to write, a head's and the backbone's, with their arrays and the names of layers.
 
     Raises: ValueError for a head, which belongs to model.weights.h5 alone, next to another name.
@@ -91,7 +93,9 @@ def parts(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[Path, tuple[dict
     if not head:
         return backbone
     if path.name != WEIGHTS:
-        raise ValueError(f"{path}: a classifier is two files, {WEIGHTS} and {TASK_WEIGHTS}; name it {WEIGHTS}")
+        raise ValueError(
+            f"{path}: a classifier is two files, {WEIGHTS} and {TASK_WEIGHTS}; name it {WEIGHTS}"
+        )
     return {path.with_name(TASK_WEIGHTS): (head, dict(TASK_NAMES))} | backbone
 
 

@@ -1,4 +1,4 @@
-"""From one file of weights to another; a folder for Hugging Face's library or Keras Hub gets its config.json."""
+"""From one file of weights to another, with the config.json of Hugging Face's library or of Keras Hub."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,16 @@ from typing import Any
 
 from fourier_attn import atomic, paths
 from fourier_attn.model import ModelConfig
-from fourier_attn.pretrained import ACTIVATIONS, ARCHITECTURES, architecture, files, keras_hub, names, read, save
+from fourier_attn.pretrained import (
+    ACTIVATIONS,
+    ARCHITECTURES,
+    architecture,
+    files,
+    keras_hub,
+    names,
+    read,
+    save,
+)
 
 
 def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: str | None = None) -> None:

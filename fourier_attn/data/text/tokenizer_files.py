@@ -12,6 +12,8 @@ from fourier_attn.data.text import tokenizer_checks
 from fourier_attn.data.text.encoding import special
 from fourier_attn.data.text.fitting import KINDS, names_file
 
+SENTENCEPIECE = (".model", ".spm")  # endings of such files
+KERAS_HUB = "assets/tokenizer/vocabulary.spm"  # in its presets, whose tokenizer.json is another thing
 LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
 
 
@@ -66,10 +68,10 @@ class Ids(NamedTuple):
 def tokenizer_file(directory: Path) -> Path:
     """Returns where the tokenizer of a run, or of a folder of published weights, is.
 
-    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`; any other
-    tokenizer is `tokenizer.json`.
+    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`, or an asset of
+    Keras Hub; any other tokenizer is `tokenizer.json`.
     """
-    models = (directory / name for name in ("tokenizer.model", "spiece.model"))
+    models = (directory / name for name in ("tokenizer.model", "spiece.model", KERAS_HUB))
     return next((model for model in models if model.exists()), directory / "tokenizer.json")
 
 
@@ -81,7 +83,7 @@ def load_tokenizer(path: Path) -> Any:
     """
     contents = _read(path)
     try:
-        tokenizer = SentencePiece(contents) if files.ending(path) == ".model" else _from_json(contents)
+        tokenizer = SentencePiece(contents) if files.ending(path) in SENTENCEPIECE else _from_json(contents)
         special(tokenizer)
         tokenizer_checks.check_use(tokenizer)
         return tokenizer
@@ -118,5 +120,5 @@ def copy_tokenizer(source: Path, directory: Path) -> None:
     Raises: ValueError for a file that is not a tokenizer.
     """
     load_tokenizer(source)
-    name = "tokenizer.model" if files.ending(source) == ".model" else "tokenizer.json"
+    name = "tokenizer.model" if files.ending(source) in SENTENCEPIECE else "tokenizer.json"
     atomic.write(directory / name, _read(source))
