@@ -57,7 +57,7 @@ pins:
 	tools=$$(mktemp -d) && trap 'rm -r "$$tools"' EXIT && $(PYTHON) -m venv "$$tools" && \
 	"$$tools/bin/python" -m pip install --quiet --disable-pip-version-check uv && \
 	echo setuptools | "$$tools/bin/uv" pip compile $(PINS) -o requirements/build.txt - && \
-	"$$tools/bin/uv" pip compile $(PINS) --extra test --extra docs --extra notebooks --extra launch --extra export -o requirements/all.txt pyproject.toml
+	"$$tools/bin/uv" pip compile $(PINS) --extra test --extra docs --extra notebooks --extra launch --extra export --extra keras -o requirements/all.txt pyproject.toml
 
 clean:
 	rm -rf .venv

@@ -1,6 +1,7 @@
 """Published weights by name, "hf:owner/name" or "hf:owner/name@REV", through `huggingface_hub`.
 
-Only the files in `FILES` are fetched: weights in safetensors, tokenizers and JSON, never a pickle or code.
+Only the files in `FILES` are fetched: weights in safetensors or of Keras Hub, tokenizers and JSON, never a
+pickle or code.
 They are kept in the cache of `huggingface_hub`, so that a later start needs no network.
 """
 
@@ -13,9 +14,12 @@ from fourier_attn import paths
 
 PREFIX = "hf:"
 NAME = re.compile(r"hf:(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w-][\w./-]*))?")
-WEIGHTS = "model.safetensors"
+WEIGHTS = ("model.safetensors", "model.weights.h5")  # a repository has one of them
 FILES = (
-    WEIGHTS,
+    *WEIGHTS,
+    "task.weights.h5",
+    "task.json",
+    "assets/tokenizer/vocabulary.spm",
     "config.json",
     "preprocessor_config.json",
     "tokenizer.json",
@@ -44,7 +48,7 @@ def fetch(name: str | Path) -> tuple[Path, dict[str, str]]:
     Args:
       name: without @REV it means the newest revision, or the cached one where the hub cannot be reached.
     Returns: the folder; the commit and the SHA-256 of each file.
-    Raises: ValueError for a name that is malformed or unknown, for a repository without safetensors, for a
+    Raises: ValueError for a name that is malformed or unknown, for a repository without such weights, for a
       file whose sum is not the published one, and where `huggingface_hub` is not installed.
     """
     text = os.fspath(name)
@@ -52,11 +56,11 @@ def fetch(name: str | Path) -> tuple[Path, dict[str, str]]:
     if not match:
         raise ValueError(f"{text} is not a name of the hub; give hf:owner/name or hf:owner/name@REVISION")
     folder = _download(text, match["repo"], match["revision"])
-    if not (folder / WEIGHTS).is_file():
+    if not any((folder / name).is_file() for name in WEIGHTS):
         raise ValueError(
-            f"{text} has no {WEIGHTS}, and pickles are not opened; name a revision that has it "
+            f"{text} has no {WEIGHTS[0]}, and pickles are not opened; name a revision that has it "
             f"(hf:{match['repo']}@REVISION), or get the weights as safetensors or msgpack, rewrite them with "
-            f"python -m fourier_attn.pretrained.convert --source=FILE --to={WEIGHTS} and name that file"
+            f"python -m fourier_attn.pretrained.convert --source=FILE --to={WEIGHTS[0]} and name that file"
         )
     return folder, {"commit": folder.name, **_sums(folder)}
 
@@ -91,15 +95,16 @@ def _sums(folder: Path) -> dict[str, str]:
     Raises: ValueError for a file that differs from what was published.
     """
     found = {}
-    for path in (folder / name for name in FILES):
+    for name in FILES:
+        path = folder / name
         if not path.is_file():
             continue
         with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
         published = path.resolve().name
-        if SHA256.fullmatch(published) and published != found[path.name]:
+        if SHA256.fullmatch(published) and published != found[name]:
             raise ValueError(
-                f"{path} is damaged: its SHA-256 is {found[path.name]}, not {published}; delete "
+                f"{path} is damaged: its SHA-256 is {found[name]}, not {published}; delete "
                 f"{path.resolve()} and fetch it again"
             )
     return found

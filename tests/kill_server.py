@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 from fourier_attn import atomic, config, train
-from fourier_attn.train import loop
+from fourier_attn.train import loop, report
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import metrics_log
 
@@ -100,6 +100,7 @@ def child(settings: dict[str, Any], order: dict[str, Any]) -> int:
         kill_after_line(order["line"])
     # Atomic, as the real one: its file events are places to be killed at; the drawing would be slow.
     patch(loop, "plot_curves", lambda workdir, *_: atomic.write(workdir / "curves.png", b""))
+    patch(report, "plot_confusion", lambda path, *_: atomic.write(path, b""))
     watch(directory, Path(f"{directory}.events"), order.get("event"))
     try:
         train.run(config.from_dict(settings), directory)

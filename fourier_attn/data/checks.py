@@ -7,7 +7,7 @@ from fourier_attn.data.tasks import OWN, TASKS, find_task
 from fourier_attn.data.text import WORDS, check_kind
 from fourier_attn.knobs import check as check_knobs
 
-NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR", "tags": "FILE.conll"}
+NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR"}
 
 
 def check(config: DataConfig) -> None:
@@ -19,15 +19,16 @@ def check(config: DataConfig) -> None:
     check_kind(config.tokenizer, config.vocab)
     if TASKS[config.task].skill:
         skills.check(config.task, skills.knobs_of(config))
-    pretraining = config.task == "pretraining"
-    separated = pretraining or len(TASKS[config.task].texts) > 1
-    if separated and config.tokenizer in (*WORDS, "bytes"):
+    task = TASKS[config.task]
+    masked, separated = task.head == "mlm", task.head == "pretraining" or len(task.texts) > 1
+    if (masked or separated) and config.tokenizer in (*WORDS, "bytes"):
         raise ValueError(
-            f"data.tokenizer={config.tokenizer!r} has no [SEP], which task {config.task!r} needs; use 'bpe'"
+            f"data.tokenizer={config.tokenizer!r} has no {'[MASK]' if masked else '[SEP]'}, which task "
+            f"{config.task!r} needs; use 'bpe'"
         )
-    if pretraining:
+    if task.corpora:
         check_corpora(config)
-    if pretraining and config.length < 8:
+    if task.head == "pretraining" and config.length < 8:
         raise ValueError(
             f"data.length={config.length} must be at least 8 for two segments and their special tokens"
         )
@@ -57,7 +58,7 @@ def _check_effect(config: DataConfig) -> None:
     """Refuses knobs that the task does not use, or that would change what it asks. Raises: ValueError."""
     task = TASKS[config.task]
     augmentations = () if task.images else ("flip", "crop", "mix")
-    columns = {"image_files": ("text", "text_pair", "label"), "tags": ("text_pair",)}.get(config.task, ())
+    columns = ("text", "text_pair", "label") if config.task == "image_files" else ()
     of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
     used = (*skills.SKILLS[config.task].uses, "vocab", "length") if task.skill else ()
     others = ("tokenizer", "buckets", "holdout", "fit_examples") if task.skill else ()

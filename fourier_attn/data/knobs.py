@@ -40,7 +40,7 @@ class DataConfig(Part, Protocol):
     split_seed: int = knob(0, "of that split; apart from `seed`, so that runs can share a split", at_least(0))
     train_examples: int = knob(
         0,
-        "use only the first N examples of (shuffled) train, in pre-training N windows; 0: all",
+        "use only the first N examples of (shuffled) train, of `corpora` N windows; 0: all",
         at_least(0, "all"),
     )
     eval_examples: int = knob(
@@ -62,7 +62,9 @@ class DataConfig(Part, Protocol):
         one_of("", "mixup", "cutmix"),
     )
     corpora: tuple[str, ...] = knob(
-        (), 'texts of the task "pretraining": TFDS names (name or name:split), or text files', texts
+        (),
+        'texts of the tasks "lm", "mlm" and "pretraining": TFDS names (name or name:split), or text files',
+        texts,
     )
     exclude: tuple[str, ...] = knob((), "texts to keep out of these, as name:split or files", texts)
     train: str = knob(

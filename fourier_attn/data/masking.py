@@ -1,19 +1,138 @@
-"""Batches for pre-training: packed windows, two segments in or out of order, masked tokens."""
+"""Batches with masked tokens: windows of a masked language model, and pre-training with two segments."""
 
-import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fourier_attn.data.batches import Batch, types
+from fourier_attn.data.skills import IGNORED
 from fourier_attn.data.text import special
+from fourier_attn.data.windows import Windows, check_length, pack
 
 # shares of the chosen tokens that become [MASK], or a random token; the rest stays
 MASKED, RANDOM = 0.8, 0.1
 
 
-class MaskedBatches:
+class Masks(NamedTuple):
+    """Draws the tokens of rows that a network has to find.
+
+    A share `rate` of the tokens is chosen, special ones excepted; of these 80 % become [MASK], 10 % a random
+    token, 10 % stay.
+
+    Args:
+      mask: id of [MASK].
+      text: ids of all tokens that are not special.
+      number: tokens p that are chosen in a row.
+    Source: Devlin et al., BERT, arXiv 1810.04805.
+    """
+
+    mask: int
+    text: np.ndarray
+    number: int
+
+    @classmethod
+    def of(cls, tokenizer: Any, rate: float, length: int) -> "Masks":
+        """Returns the masks of rows with `length` tokens of text: round(rate length) of them, at least 1."""
+        if not 0 < rate < 1:
+            raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
+        special_ids = [i for i in special(tokenizer) if i is not None]
+        text = np.setdiff1d(np.arange(tokenizer.get_vocab_size()), special_ids)
+        return cls(framing(tokenizer).mask, text, max(1, round(rate * length)))
+
+    def choose(
+        self, tokens: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Masks `tokens` (b, t) in place.
+
+        Returns: the places (b, p), rising; the tokens that were there (b, p); and whether each was chosen
+          (b, p): a row may have fewer tokens of text.
+        """
+        lot = rng.random(tokens.shape)
+        lot[np.isin(tokens, self.text, invert=True)] = np.inf
+        places = np.sort(np.argsort(lot, axis=1)[:, : self.number], axis=1)
+        real = np.isfinite(np.take_along_axis(lot, places, 1))
+        label = np.take_along_axis(tokens, places, 1)
+        kind, other = rng.random(places.shape), rng.choice(self.text, places.shape)
+        new = np.where(kind < MASKED, self.mask, np.where(kind < MASKED + RANDOM, other, label))
+        np.put_along_axis(tokens, places, np.where(real, new, label).astype(np.int32), 1)
+        return places.astype(np.int32), label, real
+
+
+class Framing(NamedTuple):
+    """Holds the ids of the special tokens that masked windows have."""
+
+    cls: int
+    sep: int
+    mask: int
+    end: int
+
+
+def framing(tokenizer: Any) -> Framing:
+    """Returns the special ids of a tokenizer. Raises: ValueError for one without them."""
+    ids = special(tokenizer)
+    if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
+        raise ValueError(
+            "masking needs a tokenizer with [CLS], [SEP], [MASK] and </s>; use data.tokenizer='bpe'"
+        )
+    return Framing(ids.cls, ids.sep, ids.mask, ids.end)
+
+
+class MaskedTokenBatches(Windows):
+    """Makes batches of a masked language model, `batches[step]`, each a function of (seed, step).
+
+    The documents of a split, one after another with </s> after each, are cut into windows of t - 2 tokens;
+    the remainder is dropped, so that nothing is padding. A row is [CLS] window [SEP]. The masks of window w
+    in epoch e are drawn from (seed, e, w); in evaluation from (mask_seed, 0, w), so that they are the same
+    for every network, batch size and epoch.
+
+    A batch is a dict: inputs (b, t); answer_positions (b, p) of the chosen tokens; label (b, p), the tokens
+    that were there, `IGNORED` where a window has fewer tokens of text; weight (b), 1 or 0; index (b).
+
+    Args:
+      documents, tokenizer, length, batch, rate, most: see `MaskedBatches`.
+      mask_seed: of the masks in evaluation.
+      seed, epochs: see `Windows`.
+    Raises: ValueError for a tokenizer without these tokens, or less text than one window.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[np.ndarray],
+        tokenizer: Any,
+        *,
+        length: int,
+        batch: int,
+        rate: float,
+        mask_seed: int,
+        most: int = 0,
+        **order: Any,
+    ):
+        ids, self.masks = framing(tokenizer), Masks.of(tokenizer, rate, length - 2)
+        check_length(documents, length, special=2)
+        rows = pack(documents, ids.end, length - 2)[: most or None]
+        rows = np.pad(rows, ((0, 0), (1, 1)))
+        rows[:, 0], rows[:, -1] = ids.cls, ids.sep
+        super().__init__(rows, np.zeros(len(rows), np.int32), batch=batch, **order)
+        self.mask_seed = mask_seed if self.seed is None else self.seed
+
+    def __getitem__(self, index: int) -> Batch:
+        members, weight = self.members(int(index))
+        epoch, tokens, chosen = int(index) // self.steps_per_epoch, self.rows[members], []
+        for row, member in zip(tokens, members, strict=True):
+            rng = np.random.default_rng((self.mask_seed, 1, epoch, int(member)))
+            chosen.append(self.masks.choose(row[None], rng))
+        places, label, real = (np.concatenate(arrays) for arrays in zip(*chosen, strict=True))
+        return {
+            "inputs": tokens,
+            "answer_positions": places,
+            "label": np.where(real, label, IGNORED).astype(np.int32),
+            "weight": weight,
+            "index": members,
+        }
+
+
+class MaskedBatches(Windows):
     """Makes batches for pre-training, `batches[step]`, each a function of (seed, step).
 
     The documents of a split, one after another with an end token between them, are cut into windows of
@@ -55,63 +174,35 @@ class MaskedBatches:
         length: int,
         batch: int,
         rate: float,
-        seed: int | None = None,
-        epochs: int = 1,
         most: int = 0,
+        **order: Any,
     ):
         if length < 8:
             raise ValueError(
                 f"data.length={length} must be at least 8 for two segments and their special tokens"
             )
-        if batch < 1:
-            raise ValueError(f"data.batch={batch} must be at least 1")
-        if not 0 < rate < 1:
-            raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
-        ids, self.vocab = special(tokenizer), tokenizer.get_vocab_size()
-        if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
-            raise ValueError(
-                "pre-training needs a tokenizer with [CLS], [SEP], [MASK] and </s>; use data.tokenizer='bpe'"
-            )
-        self.cls, self.sep, self.mask = ids.cls, ids.sep, ids.mask
-        self.rows = pack(documents, ids.end, length - 3)[: most or None]
-        if not len(self.rows):
-            raise ValueError(
-                f"the texts of a split have fewer than {length - 3} tokens, less than one window; give more "
-                "texts or shorten data.length"
-            )
-        self.text = np.setdiff1d(np.arange(self.vocab), [i for i in ids if i is not None])
-        self.labels = np.zeros(len(self.rows), np.int32)
-        self.length, self.batch, self.rate, self.seed, self.epochs = length, batch, rate, seed, epochs
-        self.steps_per_epoch = -(-len(self.rows) // batch)
-        self.order = functools.lru_cache(maxsize=2)(self._order)
-
-    def __len__(self) -> int:
-        return self.epochs * self.steps_per_epoch
+        ids, self.masks = framing(tokenizer), Masks.of(tokenizer, rate, length - 3)
+        self.cls, self.sep = ids.cls, ids.sep
+        check_length(documents, length, special=3)
+        rows = pack(documents, ids.end, length - 3)[: most or None]
+        super().__init__(rows, np.zeros(len(rows), np.int32), batch=batch, **order)
 
     def __getitem__(self, index: int) -> Batch:
-        epoch, place = divmod(int(index), self.steps_per_epoch)
-        members = self.order(epoch)[place * self.batch : (place + 1) * self.batch]
-        weight = np.zeros(self.batch, np.float32)
-        weight[: len(members)] = 1.0
-        members = np.concatenate([members, np.repeat(members[:1], self.batch - len(members))])
+        members, weight = self.members(int(index))
         rng = np.random.default_rng((0 if self.seed is None else self.seed, 1, int(index)))
         tokens, label = self.segments(self.rows[members], rng)
         segment = types(tokens, np.ones(tokens.shape, bool), self.sep)
-        chosen = self.choose(tokens, weight, rng)
+        places, found, real = self.masks.choose(tokens, rng)
         return {
             "inputs": tokens,
             "types": segment,
             "label": label,
             "weight": weight,
             "index": members,
-            **chosen,
+            "answer_positions": places,
+            "mlm_labels": found,
+            "mlm_weights": (real & (weight[:, None] > 0)).astype(np.float32),
         }
-
-    def _order(self, epoch: int) -> np.ndarray:
-        """Returns the numbers of the windows of an epoch, in order."""
-        if self.seed is None:
-            return np.arange(len(self.rows))
-        return np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.rows))
 
     def segments(self, windows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Returns tokens (b, t) with their special tokens, and whether A and B were swapped."""
@@ -123,26 +214,3 @@ class MaskedBatches:
             first, second = (window[at:], window[:at]) if swap else (window[:at], window[at:])
             row[:] = [self.cls, *first, self.sep, *second, self.sep]
         return tokens, swapped.astype(np.int32)
-
-    def choose(self, tokens: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
-        """Masks `tokens` in place; returns the positions, the tokens that were there, and their weights."""
-        p = max(1, round(self.rate * (self.length - 3)))
-        lot = rng.random(tokens.shape)
-        lot[np.isin(tokens, self.text, invert=True)] = np.inf
-        answer_positions = np.sort(np.argsort(lot, axis=1)[:, :p], axis=1)
-        real = np.isfinite(np.take_along_axis(lot, answer_positions, 1)) & (weight[:, None] > 0)
-        label = np.take_along_axis(tokens, answer_positions, 1)
-        kind, other = rng.random(answer_positions.shape), rng.choice(self.text, answer_positions.shape)
-        new = np.where(kind < MASKED, self.mask, np.where(kind < MASKED + RANDOM, other, label))
-        np.put_along_axis(tokens, answer_positions, np.where(real, new, label).astype(np.int32), 1)
-        return {
-            "answer_positions": answer_positions.astype(np.int32),
-            "mlm_labels": label,
-            "mlm_weights": real.astype(np.float32),
-        }
-
-
-def pack(documents: Sequence[np.ndarray], end: int, n: int) -> np.ndarray:
-    """Returns all documents with `end` after each, cut into windows of n; the remainder is dropped."""
-    stream = np.concatenate([np.append(document, end) for document in documents] or [np.zeros(0)])
-    return stream[: len(stream) // n * n].reshape(-1, n).astype(np.int32)

@@ -11,7 +11,6 @@ from fourier_attn.choices import check_choice
 from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.sources import cifar, idx, listops, pathfinder, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
-from fourier_attn.data.tables.sentences import marks_entities
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,18 +18,19 @@ class Task:
     """Describes a task on texts or images: where TFDS has them, and what is asked about them.
 
     Args:
-      dataset: TFDS name; "": the texts of `data.corpora`.
+      dataset: TFDS name; "": the data are not from TFDS, or `data` names them.
       labels: the name of each class; (): the label is a number.
       head: the head of the model that answers.
       builder: makes the TFDS builder in a data directory; None: TFDS knows it by name.
       texts: the features with the text, or with the two texts; of images ("image",).
       label: the feature with the class, of images; of head "tokens" with those of the patches.
       question: the feature with what is asked about an image; "": nothing is.
+      corpora: whether the texts are the documents of `data.corpora`, cut into windows.
       skill: whether sequences are drawn by the generator of the task's name in `data.skills.SKILLS`.
       inputs: what a model reads, a key of `fourier_attn.model.EMBEDDINGS`.
       held: further test splits, taken out of train: name -> the first and, exclusively, the last `id` there.
-      metrics: names of means, or keys of `scores.SCORES`; the first one chooses the best weights
-        unless `train.monitor` names another.
+      metrics: names of means, or keys of `scores.SCORES` or `evaluate.PERPLEXITIES`; the first one chooses
+        the best weights unless `train.monitor` names another.
       validations, tests: names of splits, the main one first; without validations a share of train is held
         out.
       submissions: files in which GLUE wants the answers to `tests`.
@@ -44,6 +44,7 @@ class Task:
     texts: tuple[str, ...] = ("text",)
     label: str = "label"
     question: str = ""
+    corpora: bool = False
     skill: bool = False
     inputs: str = "tokens"
     held: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
@@ -57,11 +58,6 @@ class Task:
     def images(self) -> bool:
         """Returns whether the task is about images, as patches or as the values of their pixels."""
         return self.texts == ("image",)
-
-    @property
-    def tagged(self) -> bool:
-        """Returns whether each word of a text has a class."""
-        return self.head == "tokens" and not (self.images or self.skill)
 
     @property
     def fitted(self) -> bool:
@@ -142,13 +138,22 @@ def _skill(length: int, vocab: int, head: str = "tokens", **options: Any) -> Tas
     return Task("", (), head, skill=True, validations=("validation",), defaults=defaults)
 
 
-# Of tags that mark entities, and of others; the accuracy is that of the tags of words.
-ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
-WORD_METRICS = ("accuracy", "macro_f1")
+CORPORA = {"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02}
+# what two CPU cores can pay for
+LANGUAGE = {
+    "data.vocab": 8_000,
+    "data.length": 128,
+    "data.batch": 16,
+    "model.positions": 128,
+    "model.depth": 2,
+    "model.activation": "gelu",
+    "model.norm_position": "pre",
+    "optim.learning_rate": 1e-3,
+    "optim.warmup_steps": 200,
+}
 
 # Custom data, which alone say what they are.
-OWN = ("files", "tfds", "image_files", "tags")
-FILES = ("files", "image_files", "tags")  # those of them whose splits are files or folders
+OWN = ("files", "tfds", "image_files")
 
 TASKS = {
     "reviews": Task(
@@ -188,18 +193,6 @@ TASKS = {
         )
         for name in ("files", "tfds")
     },
-    "tags": Task(
-        "",
-        (),
-        "tokens",
-        metrics=ENTITY_METRICS,
-        defaults={
-            "data.tokenizer": "bpe",
-            "data.vocab": 20_000,
-            "data.length": 128,
-            "data.buckets": (32, 64),
-        },
-    ),
     "image_files": _images("", (), (32, 32, 3)),
     "mnist": _images("mnist", idx.DIGITS, (28, 28, 1), builder=idx.builder("mnist")),
     "fashion_mnist": _images("fashion_mnist", idx.CLOTHES, (28, 28, 1), builder=idx.builder("fashion_mnist")),
@@ -265,8 +258,20 @@ TASKS = {
         "",
         ("in order", "swapped"),
         "pretraining",
+        corpora=True,
         metrics=("mlm_accuracy",),
-        defaults={"data.tokenizer": "bpe", "data.buckets": (), "data.holdout": 0.02},
+        defaults=CORPORA,
+    ),
+    "lm": Task(
+        "",
+        (),
+        "lm",
+        corpora=True,
+        metrics=("perplexity", "word_perplexity", "accuracy"),
+        defaults={**CORPORA, **LANGUAGE},
+    ),
+    "mlm": Task(
+        "", (), "mlm", corpora=True, metrics=("perplexity", "accuracy"), defaults={**CORPORA, **LANGUAGE}
     ),
     **{
         name.removeprefix("glue/"): Task(
@@ -303,9 +308,6 @@ def task_of(config: DataConfig) -> Task:
     if config.task not in OWN:
         return task
     labels = tuple(config.labels)
-    if task.tagged:
-        metrics = ENTITY_METRICS if marks_entities(labels) or not labels else WORD_METRICS
-        return dataclasses.replace(task, labels=labels, metrics=metrics)
     if task.inputs == "patches":
         return dataclasses.replace(task, labels=labels)
     head, metrics = (

@@ -24,6 +24,7 @@ from fourier_attn.data.batches import Split
 from fourier_attn.layers.introspection import Inside, attention_maps, inspect
 from fourier_attn.model import Fields, grid
 from fourier_attn.ops.patches import fold
+from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import model_inputs
 
 MOST = 8  # heads, or filters, in a row of the picture
@@ -193,10 +194,10 @@ def lit(pixels: np.ndarray, weights: np.ndarray, config: Fields) -> list[np.ndar
 def _answer(
     predictor: Network, text: str | None, text_pair: str | None, image: str | None
 ) -> dict[str, Any] | None:
-    """Returns the answer to the input; None for pre-training, which only fills masks."""
+    """Returns the answer to the input; None for language models and pre-training."""
     if image is not None:
         return predictor([image], None if text is None else [text])[0]
-    if text is None or predictor.task.head == "pretraining":
+    if text is None or not OBJECTIVES[predictor.task.head].written:
         return None
     return predictor([text], None if text_pair is None else [text_pair])[0]
 

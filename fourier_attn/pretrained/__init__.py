@@ -1,4 +1,4 @@
-"""Published weights in and out: FNet and its relatives, from Google's files and from Hugging Face's; and
+"""Published weights in and out: FNet and its relatives, from files of Google, Hugging Face and Keras Hub; and
 vision transformers in Hugging Face's layout.
 
 config, params = pretrained.load("model.safetensors")
@@ -18,7 +18,7 @@ from flax import traverse_util
 
 from fourier_attn import paths
 from fourier_attn.model import Fields, ModelConfig
-from fourier_attn.pretrained import architecture, files, names, vit
+from fourier_attn.pretrained import architecture, files, keras_hub, names, vit
 
 ARCHITECTURES = {
     "FNetModel": "features",
@@ -30,6 +30,7 @@ ARCHITECTURES = {
     "FNetForTokenClassification": "tokens",
     "FNetForQuestionAnswering": "spans",
 }
+PUBLISHED_BY = {"safetensors": "huggingface", "msgpack": "f_net", "h5": "keras_hub"}  # format: style
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
 
 
@@ -65,8 +66,8 @@ def read(path: str | Path, mixer: str | None = None, head: str | None = None) ->
     """Reads weights that `save`, the FNet paper's code or Hugging Face has written.
 
     Args:
-      path: a file of safetensors or msgpack, or a folder that holds model.safetensors; or a name of the
-        hub, "hf:owner/name" or "hf:owner/name@REV".
+      path: a file of safetensors or msgpack, or a folder that holds model.safetensors, or a preset of Keras
+        Hub (model.weights.h5; it needs h5py); or a name of the hub, "hf:owner/name" or "hf:owner/name@REV".
       mixer: mixer of blocks without parameters: "fourier" (None), "random" or "identity", for which the
         paper's files do not differ. Files that `save` has written contain it.
       head: use of a linear map at the end, "classes", "score" or "tokens", if neither the file nor Hugging
@@ -88,12 +89,14 @@ def save(path: str | Path, config: Fields, params: Any, format: str = "safetenso
     """Writes weights and their configuration; what `load` then returns is bitwise the same.
 
     Parameters get the names of Hugging Face's FNet (safetensors) or of the FNet paper's code (msgpack) where
-    its model computes the same, and the model's own elsewhere. Hugging Face's library also needs a
-    config.json next to the file, which is not written.
+    its model computes the same, and the model's own elsewhere. With the format "h5" they get those of Keras
+    Hub's FNet; such a file carries no configuration, so that dropout rates are not kept. The libraries also
+    need a config.json next to the file, which `rewrite` writes.
 
     Args: config: the `model` part of the configuration.
     Returns: the style of the names, one of `names.STYLES`.
-    Raises: ValueError for parameters that are not the configuration's, and for a file that exists.
+    Raises: ValueError for parameters that are not the configuration's, for a file that exists, and with "h5"
+      for a model that Keras Hub does not have.
     """
     expected = architecture.parameters(config)
     flat = traverse_util.flatten_dict(params, sep="/")
@@ -102,8 +105,10 @@ def save(path: str | Path, config: Fields, params: Any, format: str = "safetenso
     wrong += _differences({key: array.shape for key, array in ours.items()}, expected)
     if wrong:
         raise ValueError(f"params do not belong to config: {_listed(wrong)}")
-    published = "huggingface" if format == "safetensors" else "f_net"
-    style = published if architecture.expressible(config, published) else "fourier_attn"
+    published = PUBLISHED_BY.get(format, "")
+    style = published if published and architecture.expressible(config, published) else "fourier_attn"
+    if format == "h5" and style != "keras_hub":
+        raise ValueError(keras_hub.ABSENT)
     arrays = {}
     for key, array in ours.items():
         name = names.to_file(key, style, config["head"])
@@ -206,7 +211,8 @@ def _published(
 ) -> Any:
     """Infers the configuration from names and shapes, and from Hugging Face's config.json."""
     possible = names.heads_of(arrays, style)
-    stated = _config_json(file) if style == "huggingface" else {}
+    reading = {"huggingface": _config_json, "keras_hub": keras_hub.read_config}
+    stated = reading[style](file) if style in reading else {}
     known_head = head or stated.pop("head", None)
     chosen = known_head or possible[0]
     if chosen not in possible:

@@ -81,10 +81,12 @@ def expressible(config: Fields, style: str) -> bool:
         for name in names
     )
     fits = published and config["types"] > 0 and config["emb"] > 0 and config["pooling"] == "first"
+    whole = names == {"fourier"} and config["emb"] == config["d"]
     if style == "huggingface":
-        whole = names == {"fourier"} and config["emb"] == config["d"]
         return fits and whole and tanh_form(config["activation"], config["head"])
     exact = config["activation"] == "gelu" and config["norm_eps"] == 1e-12
+    if style == "keras_hub":
+        return fits and whole and exact and config["head"] in ("features", "classes", "score")
     return fits and exact and config["head"] not in ("tokens", "spans")
 
 

@@ -1,7 +1,8 @@
 """Rewrites published weights: python -m fourier_attn.pretrained.convert --source=PATH --to=PATH.
 
-The suffix of --to is the format, .safetensors or .msgpack. Prints what was read; without --to, only that.
-Weights with the names of Hugging Face get a config.json next to them, so that its library loads the folder.
+The suffix of --to is the format: .safetensors, .msgpack or .weights.h5. Prints what was read; without --to,
+only that. Weights with the names of Hugging Face or Keras Hub get a config.json next to them, so that these
+libraries load the folder.
 """
 
 import sys
@@ -14,8 +15,10 @@ from fourier_attn.pretrained.rewrite import rewrite
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("source", None, "weights: a file, or a folder with model.safetensors")
-    flags.DEFINE_string("to", None, "the file to write, NAME.safetensors or NAME.msgpack")
+    flags.DEFINE_string(
+        "source", None, "weights: a file, or a folder with model.safetensors or model.weights.h5"
+    )
+    flags.DEFINE_string("to", None, "the file to write, NAME.safetensors, NAME.msgpack or NAME.weights.h5")
     flags.DEFINE_enum(
         "mixer",
         None,

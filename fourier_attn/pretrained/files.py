@@ -1,4 +1,4 @@
-"""Files of weights: safetensors and msgpack, as flat dicts of arrays. No pickle is ever opened.
+"""Files of weights: safetensors, msgpack and Keras's HDF5, as flat dicts of arrays. No pickle is ever opened.
 
 What is read comes from strangers. Lengths are compared with the size of the file before anything is
 allocated, and whatever cannot be right ends in one ValueError that names the file.
@@ -19,9 +19,11 @@ from flax import serialization, traverse_util
 
 from fourier_attn import atomic, hub, paths
 from fourier_attn.choices import check_choice
+from fourier_attn.pretrained import hdf5, keras_hub
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
-FORMATS = ("safetensors", "msgpack")
+FORMATS = ("safetensors", "msgpack", "h5")
+IN_FOLDER = ("model.safetensors", keras_hub.WEIGHTS)  # files of weights in a folder, the first that is there
 DTYPES = {name: jnp.dtype(name) for name in ("float32", "float16", "bfloat16")}
 HEADER = 2**22  # bytes: that of a published file has less than 2**17
 ENTRIES, NESTED, AXES, BLOCK = 100_000, 1024, 8, 2**20  # of a tree, of one dict in it, of an array; bytes
@@ -39,7 +41,7 @@ class Contents(NamedTuple):
 
 
 def find(path: str | Path) -> Path:
-    """Returns the file of weights: `path` itself, or model.safetensors in that folder.
+    """Returns the file of weights: `path` itself, or model.safetensors or model.weights.h5 in that folder.
 
     A name of the hub, "hf:owner/name", is fetched first.
 
@@ -47,8 +49,9 @@ def find(path: str | Path) -> Path:
     """
     path = hub.local(path)
     if path.is_dir():
-        if (path / "model.safetensors").is_file():
-            return path / "model.safetensors"
+        for name in IN_FOLDER:
+            if (path / name).is_file():
+                return path / name
         files = sorted(path.iterdir())
         if pickles := [file for file in files if file.suffix in PICKLES]:
             recognise(pickles[0])  # or it is another thing under a pickle's name
@@ -73,7 +76,7 @@ def read(path: Path) -> Contents:
     """
     form = recognise(path)
     try:
-        return (_safetensors if form == "safetensors" else _msgpack)(path)
+        return {"safetensors": _safetensors, "msgpack": _msgpack, "h5": _keras}[form](path)
     except OSError:
         raise
     except Exception as error:  # a damaged file shows as one of many kinds
@@ -94,6 +97,11 @@ def _safetensors(path: Path) -> Contents:
             raise ValueError(f"{long[0]!r:.80} has more than {AXES} axes")
         arrays = {name: file.get_tensor(name) for name in names}
         return Contents(arrays, (file.metadata() or {}).get("config"), ())
+
+
+def _keras(path: Path) -> Contents:
+    arrays, unread = keras_hub.read(path)
+    return Contents(arrays, None, unread)
 
 
 def _msgpack(path: Path) -> Contents:
@@ -206,12 +214,18 @@ def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, np.nd
 def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str, *, torch: bool) -> None:
     """Writes a file that was not there, whole or not at all.
 
+    Keras's files carry no configuration, and a head goes to task.weights.h5 next to the file.
+
     Args: torch: says in safetensors' metadata that names and shapes are those of PyTorch.
     Raises: ValueError for another format, and where the file exists or its folder does not.
     """
     check_choice("format", format, FORMATS)
-    if path.suffix != f".{format}":
-        raise ValueError(f"{path} is not named as {format} is: end it with .{format}")
+    ending = keras_hub.SUFFIX if format == "h5" else f".{format}"
+    if not path.name.endswith(ending):
+        raise ValueError(f"{path} is not named as {format} is: end it with {ending}")
+    if format == "h5":
+        _write_keras(path, arrays)
+        return
     with _written(path) as temporary:
         if format == "safetensors":
             metadata = {"config": config, **({"format": "pt"} if torch else {})}
@@ -221,6 +235,16 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str
         else:
             tree = traverse_util.unflatten_dict(dict(arrays), sep="/")
             temporary.write_bytes(serialization.msgpack_serialize({"target": tree, "config": config}))
+
+
+def _write_keras(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes the one or two files of a Keras model; the head first, without which the other is complete."""
+    parts = keras_hub.parts(path, arrays)
+    for file in parts:
+        absent(file)
+    for file, (held, layers) in parts.items():
+        with _written(file) as temporary:
+            hdf5.write(temporary, held, layers)
 
 
 def absent(path: Path) -> None:

@@ -19,11 +19,6 @@ from fourier_attn.pretrained.rewrite import describe as theirs
 
 OURS = "fourier_attn"  # the key of the data part in config.json
 CARD = "README.md"  # which people complete by hand
-AUTO = {  # classes of Hugging Face's library, by head
-    "classes": "AutoModelForSequenceClassification",
-    "tokens": "AutoModelForTokenClassification",
-    "spans": "AutoModelForQuestionAnswering",
-}
 
 
 def describe(
@@ -106,7 +101,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     table = ["| test | value |", "|---|---|", *numbers] if numbers else ["Not measured on test data."]
     if style == "huggingface":
         use = (
-            f"Loads in `transformers` (`{AUTO.get(c.head, AUTO['classes'])}`, `AutoTokenizer`). Padding is "
+            "Loads in `transformers` (`AutoModelForSequenceClassification`, `AutoTokenizer`). Padding is "
             f"mixed with the tokens, so {_padding(data.padded_lengths(config.data))}"
         )
     else:
@@ -142,7 +137,7 @@ def _use(config: Config) -> str:
     if task.images and task.inputs == "tokens":
         return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'
     arguments = '["image.png"]' if task.images else '["a text"]'
-    if task.head == "pretraining":
+    if task.head in ("pretraining", "mlm"):
         arguments = '["a text with a [MASK]"]'
     if task.question:
         arguments += ', ["a question"]'

@@ -1,14 +1,15 @@
 """Names of parameters in each style of file, and the order of their axes there.
 
 "fourier_attn" joins the model's own paths with "/". "f_net" is the tree of the FNet paper's code,
-"huggingface" has the keys of FNet in Hugging Face's transformers. A number in a name counts blocks.
+"huggingface" has the keys of FNet in Hugging Face's transformers, "keras_hub" the paths of Keras Hub's FNet.
+A number in a name counts blocks.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-STYLES = ("fourier_attn", "f_net", "huggingface")
+STYLES = ("fourier_attn", "f_net", "huggingface", "keras_hub")
 TIED = {  # what Hugging Face may write twice
     "cls.predictions.decoder.weight": "fnet.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -18,6 +19,7 @@ CONSTANTS = re.compile(  # of Hugging Face: no weights
     r"|fnet\.encoder\.layer\.[0-9]+\.fourier\.self\.dft_mat_(hidden|seq)"
 )
 BARE = ("embeddings.", "encoder.layer.", "pooler.dense.")  # of Hugging Face's model without a head
+KERAS_BLOCK = "layers/f_net_encoder_{}"  # block 0 is without a number
 NUMBER = re.compile(r"(?<=[._])(?:0|[1-9][0-9]{0,3})(?=[./])")
 TABLE, NORM, DENSE = ("embedding",), ("scale", "bias"), ("kernel", "bias")
 
@@ -61,6 +63,18 @@ MODULES = (  # ours, its parameters, the one of f_net, the one of Hugging Face
     ("head/output", DENSE, None, "classifier"),
 )
 HUGGING_FACE = {"embedding": "weight", "scale": "weight", "kernel": "weight", "bias": "bias"}
+KERAS = {  # ours, the layer of Keras Hub; its variables are numbered
+    "encoder/tokens": "layers/reversible_embedding",
+    "encoder/types": "layers/embedding",
+    "encoder/embedding_norm": "layers/layer_normalization",
+    "encoder/projection": "layers/dense",
+    "encoder/block_{}/mixer_norm": f"{KERAS_BLOCK}/_mixing_layer_norm",
+    "encoder/block_{}/mlp_in": f"{KERAS_BLOCK}/_intermediate_dense",
+    "encoder/block_{}/mlp_out": f"{KERAS_BLOCK}/_output_dense",
+    "encoder/block_{}/mlp_norm": f"{KERAS_BLOCK}/_output_layer_norm",
+    "pooler": "layers/dense_1",
+    "head/output": "task/layers/dense",
+}
 
 
 class Name(NamedTuple):
@@ -108,7 +122,17 @@ def _huggingface() -> dict[str, Name]:
     }
 
 
-NAMES = {"f_net": _f_net(), "huggingface": _huggingface()}
+def _keras_hub() -> dict[str, Name]:
+    names = {
+        f"{ours}/{leaf}": Name(f"{KERAS[ours]}/vars/{n}")
+        for ours, leaves, _, _ in MODULES
+        if ours in KERAS
+        for n, leaf in enumerate(leaves)
+    }
+    return names | {"encoder/positions": Name("layers/position_embedding/vars/0")}
+
+
+NAMES = {"f_net": _f_net(), "huggingface": _huggingface(), "keras_hub": _keras_hub()}
 HEADS = {  # what each head owns
     "pretraining": ("head/mlm_", "head/nsp/"),
     "mlm": ("head/mlm_",),
@@ -137,7 +161,8 @@ def style_of(keys: Iterable[str]) -> str:
     """
     keys = sorted(keys)
     own = ("encoder/tokens/", "encoder/patches/")
-    for style, prefix in zip(STYLES, (own, "encoder/embedder/", "fnet.embeddings."), strict=True):
+    starts = (own, "encoder/embedder/", "fnet.embeddings.", "layers/f_net_encoder/")
+    for style, prefix in zip(STYLES, starts, strict=True):
         if any(key.startswith(prefix) for key in keys):
             return style
     raise ValueError(
@@ -157,7 +182,7 @@ def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
         return "classes", "score", "nsp"
     if has("qa_outputs."):
         return ("spans",)
-    if has("classifier."):
+    if has("classifier.", "task/layers/dense/"):
         return "classes", "score", "tokens"
     nsp = has("classification/", "cls.seq_relationship.")
     return ("pretraining" if mlm and nsp else "mlm" if mlm else "nsp" if nsp else "features",)
@@ -171,7 +196,11 @@ def to_file(path: str, style: str, head: str) -> Name | None:
     pattern = NAMES[style].get(NUMBER.sub("{}", path))
     if pattern is None or (path.startswith("head/") and not path.startswith(HEADS[head])):
         return None
-    name = pattern.name.replace("{}", number[0] if number else "")
+    block = number[0] if number else ""
+    name = pattern.name
+    if block == "0":
+        name = name.replace(KERAS_BLOCK, KERAS_BLOCK.removesuffix("_{}"))
+    name = name.replace("{}", block)
     if style == "huggingface" and head == "spans":
         name = re.sub(r"^classifier\.", "qa_outputs.", name)
     return Name(name, pattern.form)
@@ -183,13 +212,14 @@ def from_file(keys: Iterable[str], style: str, head: str) -> dict[str, Name]:
         return {key: Name(key) for key in keys}
     back = {}
     for ours in NAMES[style]:
-        if theirs := to_file(ours.replace("{}", "0"), style, head):
-            back[NUMBER.sub("{}", theirs.name)] = ours
+        for block in ("0", "1"):  # whose names may differ in more than the number
+            if theirs := to_file(ours.replace("{}", block), style, head):
+                back[NUMBER.sub("{}", theirs.name)] = ours
     known = {}
     for key in keys:
         number = NUMBER.search(key)
         if ours := back.get(NUMBER.sub("{}", key)):
-            path = ours.replace("{}", number[0] if number else "")
+            path = ours.replace("{}", number[0] if number else "0")
             name = to_file(path, style, head)
             if name and name.name == key:
                 known[path] = name

@@ -4,6 +4,7 @@ import zipfile
 from pathlib import Path
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+HDF5 = b"\x89HDF\r\n\x1a\n"
 HEAD = 512  # bytes that are looked at
 LISTED = 3  # names of arrays in a message
 SAFE = "convert it to safetensors"
@@ -14,7 +15,6 @@ KINDS = (
     (b"BZh", "packed with bzip2", "unpack it first, with bunzip2"),
     (b"\x28\xb5\x2f\xfd", "packed with Zstandard", "unpack it first, with unzstd"),
     (b"\x93NUMPY", "a single NumPy array", "save all arrays of the network as safetensors, by their names"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes it", SAFE),
     (b"GGUF", "a GGUF file of quantised weights", "get the weights as safetensors"),
     (b"version https://git-lfs", "a pointer of Git LFS, not the weights", "fetch them: git lfs pull"),
     (b"<", "a web page", "download the file itself"),
@@ -23,7 +23,7 @@ KINDS = (
 
 
 def recognise(path: Path) -> str:
-    """Returns "safetensors" or "msgpack"; a file that shows neither is taken for what its name says.
+    """Returns "safetensors", "msgpack" or "h5"; a file that shows neither is taken for what its name says.
 
     Raises: ValueError that says what another file is, and the cure.
     """
@@ -32,6 +32,8 @@ def recognise(path: Path) -> str:
     length = int.from_bytes(head[:8], "little")
     if head[8:9] == b"{" and length <= path.stat().st_size - 8:
         return "safetensors"
+    if head.startswith(HDF5):
+        return "h5"
     if head.startswith(b"PK\x03\x04"):
         raise ValueError(_archive(path))
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):

@@ -1,4 +1,4 @@
-"""From one file of weights to another; a folder for Hugging Face's library also gets its config.json."""
+"""From one file of weights to another, with the config.json of Hugging Face's library or of Keras Hub."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,22 @@ from typing import Any
 
 from fourier_attn import atomic, paths
 from fourier_attn.model import ModelConfig
-from fourier_attn.pretrained import ACTIVATIONS, ARCHITECTURES, architecture, files, read, save
+from fourier_attn.pretrained import (
+    ACTIVATIONS,
+    ARCHITECTURES,
+    architecture,
+    files,
+    keras_hub,
+    names,
+    read,
+    save,
+)
 
 
 def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: str | None = None) -> None:
     """Writes the weights of `source` to `to`, and prints what they are.
+
+    A head that Keras Hub does not have is left out of its files, and a line says so.
 
     Raises: ValueError for weights that cannot be read, a file that exists, and a suffix of another format.
     """
@@ -20,15 +31,31 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
     files.absent(to)
     weights = read(source, mixer, head)
     print(weights.report())
-    config_json, described = to.parent / "config.json", ""
-    if to.suffix == ".safetensors" and architecture.expressible(weights.config, "huggingface"):
-        files.absent(config_json)
-        described = json.dumps(describe(weights.config), indent=2) + "\n"
-    style = save(to, weights.config, weights.params, to.suffix[1:])
+    config, params, format = weights.config, weights.params, to.suffix[1:]
+    if format == "h5":
+        config, params = _for_keras_hub(config, params)
+    described: dict[str, dict[str, Any]] = {}
+    if format == "h5" and architecture.expressible(config, "keras_hub"):
+        described = keras_hub.describe(config)
+    elif format == "safetensors" and architecture.expressible(config, "huggingface"):
+        described = {"config.json": describe(config)}
+    for name in described:
+        files.absent(to.parent / name)
+    style = save(to, config, params, format)
     print(f"written: {to}; names of {style}")
-    if described:
-        atomic.write(config_json, described)
-        print(f"written: {config_json}")
+    for name, facts in described.items():
+        atomic.write(to.parent / name, json.dumps(facts, indent=2) + "\n")
+        print(f"written: {to.parent / name}")
+
+
+def _for_keras_hub(config: ModelConfig, params: Any) -> tuple[ModelConfig, Any]:
+    """Returns a network without a head that Keras Hub does not have, and prints what was left out."""
+    if config.head in keras_hub.HEADS or config.head not in names.HEADS:
+        return config, params
+    print(f"left out: head {config.head}, which Keras Hub's FNet does not have in this form (docs/fnet.md)")
+    config = config.copy_and_resolve_references()
+    config.head = "features"
+    return config, {name: tree for name, tree in params.items() if name != "head"}
 
 
 def describe(config: ModelConfig) -> dict[str, Any]:

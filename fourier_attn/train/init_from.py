@@ -181,7 +181,7 @@ def _with_head(
         hint = f", data.labels={labels!r} would keep it" if labels else ""
         rest = {name: value for name, value in params.items() if name != "head"}
         return rest, f"the head is new: that of the weights is for {task or part.head!r}{hint}"
-    if head == "pretraining":
+    if data.task_of(config.data).corpora:
         same = part.head == head
     else:
         same = task == config.data.task and (part.head, part.classes) == (head, classes)

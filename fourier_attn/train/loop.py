@@ -417,7 +417,8 @@ class Run:
     def plot(self) -> None:
         """Plots the curves so far."""
         if self.primary:
-            chance = 1 / len(self.task.labels) if self.metric == "accuracy" else None
+            known = self.metric == "accuracy" and self.task.labels
+            chance = 1 / len(self.task.labels) if known else None
             plot_curves(self.directory, self.metric, chance)
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fourier_attn import model, provenance
 from fourier_attn.config import Config, fit_grid, tokens
+from fourier_attn.data import task_of
 from fourier_attn.train.distributed import processes
 from fourier_attn.train.optimizer import build_optimizer
 
@@ -119,8 +120,8 @@ def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     fields: Any = dict(m) | {"depth": len(kinds), "layout": tuple(kinds)}
     network, inputs = model.build(fields), longest(config)
     mask = jax.ShapeDtypeStruct(inputs.shape[:2], bool)
-    # pre-training and images have no padding, and no mask
-    padded = config.data.task != "pretraining" and config.model.inputs == "tokens"
+    # windows of corpora and images have no mask
+    padded = not task_of(config.data).corpora and config.model.inputs == "tokens"
 
     def init(key: jax.Array, inputs: jax.Array, mask: jax.Array) -> Any:
         return network.init(key, inputs, mask=mask if padded else None)

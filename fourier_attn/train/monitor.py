@@ -9,7 +9,9 @@ from fourier_attn.data.tasks import OWN, task_of
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.scores import CLASS_SCORES, NUMBER_SCORES
 
-LOWER = frozenset(("loss", "mlm_loss", "sop_loss", "mae", "rmse", "perplexity"))  # better if lower
+LOWER = frozenset(  # better if lower
+    ("loss", "mlm_loss", "sop_loss", "word_loss", "mae", "rmse", "perplexity", "word_perplexity")
+)
 CLASSES = ("classes", "question", "tokens", "autoencoder")  # heads whose answers are classes
 
 
@@ -60,13 +62,12 @@ def check(config: Config) -> None:
     task, monitor = task_of(config.data), config.train.monitor
     if config.data.task not in OWN:
         monitored(task, monitor)
-    elif monitor and monitor not in (names := _of_own_data(TASKS[config.data.task])):
+    elif monitor and monitor not in (names := _of_own_tables()):
         raise ValueError(f"train.monitor={monitor!r} is unknown; choose one of {', '.join(names)}")
 
 
-def _of_own_data(task: Task) -> tuple[str, ...]:
-    """Returns the metrics of custom data; of tables, whether their labels are classes or numbers."""
-    kinds = [task]
-    if task.head == "classes":
-        kinds.append(dataclasses.replace(task, head="score", metrics=NUMBER_SCORES))
+def _of_own_tables() -> tuple[str, ...]:
+    """Returns the metrics of own tables, whether their labels are classes or numbers."""
+    task = TASKS["files"]
+    kinds = [task, dataclasses.replace(task, head="score", metrics=NUMBER_SCORES)]
     return tuple(dict.fromkeys(name for kind in kinds for name in available(kind)))

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from fourier_attn.data.batches import prefetch
-from fourier_attn.data.masking import MaskedBatches, pack
+from fourier_attn.data.masking import MaskedBatches
 from fourier_attn.data.text import fit, special
+from fourier_attn.data.windows import pack
 
 WORDS = [f"w{i}" for i in range(60)]
 TEXTS = [" ".join([*np.random.default_rng(i).choice(WORDS, 30 + i % 40).tolist(), "."]) for i in range(120)]
@@ -147,7 +148,7 @@ def test_the_last_batch_is_filled_at_weight_0() -> None:
         ({"length": 7}, "data.length=7 must be at least 8"),
         ({"batch": 0}, "data.batch=0 must be at least 1"),
         ({"rate": 0.0}, "data.mask_rate=0.0 must lie between 0 and 1"),
-        ({"length": 100_000}, "fewer than 99997 tokens"),
+        ({"length": 100_000}, "data.length=100000 is too long for the texts of a split, which have"),
     ],
 )
 def test_bad_arguments(changes: dict, message: str) -> None:

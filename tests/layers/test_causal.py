@@ -16,7 +16,7 @@ from fourier_attn.layers.attention_weights import WEIGHTS, attention_weights
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.controls import Linear
-from fourier_attn.layers.heads import HEADS, Head
+from fourier_attn.layers.heads import HEADS, Head, NextToken
 from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.ops.attention import attention, fused_attention, softmax_weights
 from fourier_attn.ops.token_conv import token_convolve
@@ -42,7 +42,7 @@ CAUSAL: dict[str, tuple[str, dict[str, Any]]] = {
 def network(name: str, fields: dict[str, Any], **options: Any) -> model.Model:
     c = config.default(name)
     c.model.update({"depth": 2, "d": D, "mlp": 8, "vocab": 11, "positions": T, **options})
-    c.model.mixer.update(fields | {"causal": True} | ({"length": T} if "length" in c.model.mixer else {}))
+    c.model.mixer.update({"causal": True} | fields | ({"length": T} if "length" in c.model.mixer else {}))
     return model.build(c.model)
 
 
@@ -89,6 +89,52 @@ def test_later_tokens_change_nothing(case: str) -> None:
         np.testing.assert_allclose(apply(others, real), y, atol=2e-6)  # float32; transforms round
     np.testing.assert_allclose(apply(ids[:, : i + 1], mask[:, : i + 1]), y, atol=2e-6)
     assert np.abs(apply(ids.at[:, 0].set(8), mask) - y)[:, i].max() > 1e-4
+
+
+# Ids: one document, several with the separator 2 between them, and one with padding 0.
+WINDOWS = ([3, 1, 4, 5, 9, 6, 7], [3, 1, 2, 5, 2, 6, 2], [3, 2, 4, 5, 9, 0, 0])
+UNUSED = 10  # no input, so that its logit depends on the tied table's other rows through the inputs alone
+
+
+def seen(case: str, **changes: Any) -> np.ndarray:
+    """|d logit[w, i] / d E[v]| (w, i, v) of a next-token network, from its token table to its logits."""
+    name, fields = CAUSAL[case]
+    net, ids = network(name, fields | changes, head="lm", norm_position="pre"), jnp.array(WINDOWS)
+    params = drawn(net, ids)
+    mask = ids != 0
+
+    def logit(table: jax.Array) -> jax.Array:
+        rest = params["params"]
+        encoder = rest["encoder"] | {"tokens": {"embedding": table}}
+        return net.apply({"params": rest | {"encoder": encoder}}, ids, mask=mask)[..., UNUSED]
+
+    slopes = jax.jit(jax.jacrev(logit))(params["params"]["encoder"]["tokens"]["embedding"])
+    return np.abs(slopes).max(-1)
+
+
+def leak(slopes: np.ndarray) -> float:
+    """The largest slope towards a token that comes only later, of any logit of a real token."""
+    first = np.full(slopes.shape[::2], T)
+    for row, ids in zip(first, WINDOWS, strict=True):
+        for place, token in reversed(list(enumerate(ids))):
+            row[token] = place
+    later = first[:, None] > np.arange(T)[:, None]
+    real = (np.array(WINDOWS) != 0)[..., None]
+    return float((slopes * (later & real))[..., :UNUSED].max() / slopes.max())
+
+
+@pytest.mark.parametrize("case", CAUSAL)
+def test_no_logit_sees_a_later_token(case: str) -> None:
+    """From the embedding to the logits; with padding, and across documents, whose earlier tokens count."""
+    slopes = seen(case)
+    assert leak(slopes) <= 1e-6  # rounding of transforms; else it is 0
+    for w, i in ((0, 1), (0, 6), (1, 3), (1, 5), (2, 4)):
+        assert slopes[w, i, list(dict.fromkeys(WINDOWS[w][:i]))].max() > 1e-4
+
+
+def test_the_gradient_shows_a_mixer_that_is_not_causal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NextToken, "causal", False)  # or the network would be refused
+    assert leak(seen("attention", causal=False)) > 1e-3
 
 
 def oracle(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -216,10 +262,10 @@ def test_mixers_say_whether_they_are_causal() -> None:
 
 
 def test_a_causal_head_needs_causal_mixers(monkeypatch: pytest.MonkeyPatch) -> None:
-    class NextToken(Head):
+    class Causal(Head):
         causal = True
 
-    monkeypatch.setitem(HEADS, "tokens", NextToken)
+    monkeypatch.setitem(HEADS, "tokens", Causal)
     network("attention", {}, head="tokens")
     c = config.default("identity")
     c.model.head = "tokens"

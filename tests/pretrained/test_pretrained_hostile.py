@@ -213,7 +213,6 @@ OTHERS: dict[str, tuple[str, Write]] = {
     "gzip": ("packed with gzip; unpack it first", lambda p: p.write_bytes(gzip.compress(b"{}", mtime=0))),
     "xz": ("packed with xz; unpack it first", lambda p: p.write_bytes(lzma.compress(b"{}"))),
     "npy": ("a single NumPy array; save all", lambda p: p.write_bytes(b"\x93NUMPY\x01\0" + bytes(99))),
-    "hdf5": ("an HDF5 file", lambda p: p.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(99))),
     "lfs": ("git lfs pull", lambda p: p.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")),
     "page": ("is a web page; download the file itself", lambda p: p.write_bytes(b"\n<!DOCTYPE html>")),
     "json": ("is JSON, not weights", lambda p: p.write_bytes(b'{"weight_map": {}}')),

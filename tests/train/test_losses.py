@@ -7,7 +7,7 @@ from conftest import array, normal
 from fourier_attn.data import TASKS
 from fourier_attn.data.skills import IGNORED
 from fourier_attn.train import metrics
-from fourier_attn.train.evaluate import compute_metrics, summary
+from fourier_attn.train.evaluate import PERPLEXITIES, compute_metrics, summary
 from fourier_attn.train.losses import OBJECTIVES
 
 
@@ -46,6 +46,7 @@ def test_next_tokens_are_scored_in_nats_where_they_are_asked() -> None:
     logits = normal(3, 4, 5)
     label = np.array([[1, 0, 4, IGNORED], [2, IGNORED, IGNORED, IGNORED], [3, 3, 3, 3]])
     batch = {"label": array(label, np.int32), "weight": array([1.0, 1.0, 0.0], np.float32)}
+    batch["words"] = array([2.0, 1.0, 9.0], np.float32)
     objective = OBJECTIVES["lm"]
     sums = objective.sums(logits, batch)
     real = (label != IGNORED) & (np.array([1, 1, 0])[:, None] > 0)
@@ -55,6 +56,10 @@ def test_next_tokens_are_scored_in_nats_where_they_are_asked() -> None:
     np.testing.assert_allclose(sums["accuracy"], [right, 4])
     loss = objective.loss(sums, objective.counts(batch))
     assert float(loss) == pytest.approx(nats[real].mean(), rel=1e-6)
+    answers = np.asarray(objective.answers(logits))
+    found = compute_metrics(TASKS["lm"], jax.device_get(sums), answers, label)
+    assert found["perplexity"].tolist() == [pytest.approx(np.exp(nats[real].sum() / 4), rel=1e-6)]
+    assert found["word_perplexity"].tolist() == [pytest.approx(np.exp(nats[real].sum() / 3), rel=1e-6)]
     assert objective.answers(logits).size == 0
     assert not objective.written
 
@@ -88,12 +93,11 @@ def test_the_tasks_own_metrics_choose_among_classes() -> None:
 
 
 def test_every_task_has_an_objective_and_known_metrics() -> None:
-    from fourier_attn.train import entity_scores
     from fourier_attn.train.scores import SCORES
 
     for task in TASKS.values():
         assert task.head in OBJECTIVES
         assert task.metrics
-        assert set(task.metrics) <= {*SCORES, *entity_scores.NAMES, *OBJECTIVES[task.head].names}
+        assert set(task.metrics) <= {*SCORES, *PERPLEXITIES, *OBJECTIVES[task.head].names}
         assert len(task.texts) in (1, 2)
         assert len(task.submissions) in (0, len(task.tests))

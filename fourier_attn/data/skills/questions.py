@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fourier_attn.data.batches import IGNORED as IGNORED
-
+IGNORED = -100  # the label of a place that is not asked
 BLANK, MARK = 0, 1  # tokens that say nothing, and "now"
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from tokenizers import Tokenizer
 
 from fourier_attn import atomic, causes, paths
@@ -13,6 +12,8 @@ from fourier_attn.data.text import tokenizer_checks
 from fourier_attn.data.text.encoding import special
 from fourier_attn.data.text.fitting import KINDS, names_file
 
+SENTENCEPIECE = (".model", ".spm")  # endings of such files
+KERAS_HUB = "assets/tokenizer/vocabulary.spm"  # in its presets, whose tokenizer.json is another thing
 LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
 
 
@@ -56,36 +57,21 @@ class SentencePiece:
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
         return [Ids(self.processor.EncodeAsIds(text)) for text in texts]
 
-    def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
-        """Returns the ids of each text, and the characters at which each piece begins and ends."""
-        return [self._pieces(text) for text in texts]
-
-    def _pieces(self, text: str) -> "Ids":
-        """Returns ids and characters of one text; the library counts in bytes."""
-        pieces = self.processor.encode(text, return_type="proto").pieces
-        ends = np.cumsum([len(letter.encode()) for letter in text])  # in bytes, of each character
-        begins, stops = (
-            np.searchsorted(ends, [getattr(piece, name) for piece in pieces], side="right").tolist()
-            for name in ("begin", "end")
-        )
-        return Ids([piece.id for piece in pieces], list(zip(begins, stops, strict=True)))
-
     def decode(self, ids: Sequence[int]) -> str:
         return self.processor.DecodeIds(list(ids))
 
 
 class Ids(NamedTuple):
     ids: list[int]
-    offsets: Sequence[tuple[int, int]] = ()
 
 
 def tokenizer_file(directory: Path) -> Path:
     """Returns where the tokenizer of a run, or of a folder of published weights, is.
 
-    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`; any other
-    tokenizer is `tokenizer.json`.
+    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`, or an asset of
+    Keras Hub; any other tokenizer is `tokenizer.json`.
     """
-    models = (directory / name for name in ("tokenizer.model", "spiece.model"))
+    models = (directory / name for name in ("tokenizer.model", "spiece.model", KERAS_HUB))
     return next((model for model in models if model.exists()), directory / "tokenizer.json")
 
 
@@ -97,7 +83,7 @@ def load_tokenizer(path: Path) -> Any:
     """
     contents = _read(path)
     try:
-        tokenizer = SentencePiece(contents) if files.ending(path) == ".model" else _from_json(contents)
+        tokenizer = SentencePiece(contents) if files.ending(path) in SENTENCEPIECE else _from_json(contents)
         special(tokenizer)
         tokenizer_checks.check_use(tokenizer)
         return tokenizer
@@ -134,5 +120,5 @@ def copy_tokenizer(source: Path, directory: Path) -> None:
     Raises: ValueError for a file that is not a tokenizer.
     """
     load_tokenizer(source)
-    name = "tokenizer.model" if files.ending(source) == ".model" else "tokenizer.json"
+    name = "tokenizer.model" if files.ending(source) in SENTENCEPIECE else "tokenizer.json"
     atomic.write(directory / name, _read(source))

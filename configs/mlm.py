@@ -1,0 +1,22 @@
+"""A masked language model of a text: `configs/mlm.py:MIXER-CORPUS`, or CORPUS alone for attention.
+
+MIXER is any mixer, in its bidirectional form; CORPUS and the sizes are those of configs/lm.py. The masks of
+validation and test are the same for every mixer, so that their perplexities can be compared.
+
+`python -m fourier_attn.main --config=configs/mlm.py:fourier-wikitext2`
+
+Not yet run.
+"""
+
+from fourier_attn.choices import check_choice
+from fourier_attn.config import Config, default
+
+
+def get_config(argument: str = "fourier-wikitext2") -> Config:
+    mixer, corpus = ["attention", *argument.rsplit("-", 1)][-2:]
+    check_choice("CORPUS", corpus, ("wikitext2", "files"))
+    config = default(mixer, "mlm")
+    if mixer == "attention":
+        config.model.mixer.heads, config.model.mixer.head_width = 4, "split"
+    config.data.corpora = () if corpus == "files" else (corpus,)
+    return config

@@ -1,0 +1,168 @@
+"""Windows of the documents of a split, one after another: for language models and for pre-training."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fourier_attn.data.batches import Batch
+from fourier_attn.data.skills import IGNORED
+from fourier_attn.data.text import Special
+
+
+class Windows:
+    """Orders the windows of a split: a batch's members are a function of (seed, step).
+
+    Args:
+      rows: the windows (n, ..).
+      labels: of each window (n, ..).
+      batch: windows b of a batch; the last batch is filled with copies of its first window at weight 0.
+      seed: of the order in each epoch; None keeps the order of the documents (evaluation).
+      epochs: how many times the windows are seen.
+    Raises: ValueError for a batch below 1.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        *,
+        batch: int,
+        seed: int | None = None,
+        epochs: int = 1,
+    ):
+        if batch < 1:
+            raise ValueError(f"data.batch={batch} must be at least 1")
+        self.rows, self.labels, self.batch, self.seed, self.epochs = rows, labels, batch, seed, epochs
+        self.steps_per_epoch = -(-len(rows) // batch)
+        self.order = functools.lru_cache(maxsize=2)(self._order)
+
+    def __len__(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    def __getitem__(self, index: int) -> Batch:
+        raise NotImplementedError
+
+    def members(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the numbers of the windows of a batch (b), and their weights (b), 1 or 0."""
+        epoch, place = divmod(index, self.steps_per_epoch)
+        members = self.order(epoch)[place * self.batch : (place + 1) * self.batch]
+        weight = np.zeros(self.batch, np.float32)
+        weight[: len(members)] = 1.0
+        return np.concatenate([members, np.repeat(members[:1], self.batch - len(members))]), weight
+
+    def _order(self, epoch: int) -> np.ndarray:
+        """Returns the numbers of the windows of an epoch, in order."""
+        if self.seed is None:
+            return np.arange(len(self.rows))
+        return np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.rows))
+
+
+class NextTokenBatches(Windows):
+    """Makes batches of a next-token model, `batches[step]`, each a function of (seed, step).
+
+    The documents of a split, with a separator before the first and after each, are one stream s_0 ... s_n.
+    Window w reads the tokens from w t on and predicts those from w t + 1 on:
+
+        inputs[w, i] = s_(w t + i),    label[w, i] = s_(w t + i + 1)
+
+    So each token of each document, and each separator after one, is predicted exactly once. The rest of the
+    last window is padding, with labels `IGNORED`. There is no mask: padding comes after all tokens, so a
+    causal network does not see it. A window may hold the ends and beginnings of several documents.
+
+    A batch is a dict: inputs (b, t); label (b, t); words (b), how many words of the texts the predicted
+    tokens stand for; weight (b), 1 or 0; index (b), the window's number.
+
+    The words of a document are spread evenly over its tokens and its separator, so that the sum over a whole
+    split is the number of words of its texts, whatever the tokenizer.
+
+    Args:
+      documents: token ids of each.
+      words: number of words of each document's text.
+      separator, pad: ids of the token between documents, and of padding.
+      length: tokens t of a window.
+      batch, seed, epochs: see `Windows`.
+      most: windows that are used, the first ones; 0: all.
+    Raises: ValueError for documents that together are shorter than a window.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[np.ndarray],
+        words: Sequence[int],
+        *,
+        separator: int,
+        pad: int,
+        length: int,
+        batch: int,
+        most: int = 0,
+        **order: Any,
+    ):
+        stream = stream_of(documents, separator)
+        check_length(documents, length)
+        windows = -(-len(stream) // length)
+        rows = np.full(windows * length + 1, pad, np.int32)
+        rows[: len(stream) + 1] = separator, *stream
+        labels = np.full(windows * length, IGNORED, np.int32)
+        labels[: len(stream)] = stream
+        counts = np.zeros(windows * length, np.int64)
+        counts[: len(stream)] = _spread(words, [len(document) + 1 for document in documents])
+        shape = (windows, length)
+        self.words = counts.reshape(shape).sum(1).astype(np.float32)[: most or None]
+        rows, labels = (array.reshape(shape)[: most or None] for array in (rows[:-1], labels))
+        super().__init__(rows, labels, batch=batch, **order)
+
+    def __getitem__(self, index: int) -> Batch:
+        members, weight = self.members(int(index))
+        return {
+            "inputs": self.rows[members],
+            "label": self.labels[members],
+            "words": self.words[members],
+            "weight": weight,
+            "index": members,
+        }
+
+
+def stream_of(documents: Sequence[np.ndarray], end: int) -> np.ndarray:
+    """Returns the tokens of all documents with `end` after each.
+
+    >>> stream_of([np.array([5, 6]), np.array([7])], end=2)
+    array([5, 6, 2, 7, 2], dtype=int32)
+    """
+    parts = [part for document in documents for part in (document, [end])]
+    return np.concatenate(parts or [[]]).astype(np.int32)
+
+
+def pack(documents: Sequence[np.ndarray], end: int, n: int) -> np.ndarray:
+    """Returns all documents with `end` after each, cut into windows of n; the remainder is dropped."""
+    stream = stream_of(documents, end)
+    return stream[: len(stream) // n * n].reshape(-1, n)
+
+
+def check_length(documents: Sequence[np.ndarray], length: int, special: int = 0) -> None:
+    """Checks that the texts of a split fill a window of `length` tokens, `special` ones among them.
+
+    Raises: ValueError.
+    """
+    tokens = sum(len(document) + 1 for document in documents)
+    if tokens < length - special:
+        raise ValueError(
+            f"data.length={length} is too long for the texts of a split, which have {tokens} tokens; give "
+            "more texts, raise data.holdout if validation or test is too short, or shorten data.length"
+        )
+
+
+def separator(ids: Special) -> int:
+    """Returns the id of the token between documents: </s>, else [SEP], else padding.
+
+    Tokenizers of words and of bytes have neither of the first two. No text has padding in it, so that it can
+    separate texts.
+    """
+    return next(i for i in (ids.end, ids.sep, ids.pad) if i is not None)
+
+
+def _spread(words: Sequence[int], tokens: Sequence[int]) -> np.ndarray:
+    """Returns how many of a document's words each of its tokens stands for: floor differences of W k / n."""
+    counts = [np.diff(np.arange(n + 1) * w // n) for w, n in zip(words, tokens, strict=True)]
+    return np.concatenate(counts)

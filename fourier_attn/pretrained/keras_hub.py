@@ -1,0 +1,159 @@
+"""A preset folder of Keras Hub's FNet: names of its layers, files, and configuration.
+
+The folder has the backbone in config.json and model.weights.h5; a classifier has also task.json and
+task.weights.h5. Keras names a layer by its class and counts those of one class, in the order of the network:
+
+    layers/reversible_embedding/vars/0            layers/f_net_encoder/_mixing_layer_norm/vars/0   block 0
+    layers/dense/vars/0    the projection         layers/f_net_encoder_1/_output_dense/vars/1      block 1
+    layers/dense_1/vars/0  the pooler             task/layers/dense/vars/0       of task.weights.h5, here
+
+Source: keras-team/keras-hub, f_net_backbone.py; keras-team/keras, saving_lib.py.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourier_attn.model import ModelConfig
+from fourier_attn.pretrained import hdf5
+
+WEIGHTS, TASK_WEIGHTS, TASK_JSON = "model.weights.h5", "task.weights.h5", "task.json"
+SUFFIX = ".weights.h5"
+OF_TASK = "task/"  # the prefix that entries of task.weights.h5 have here
+LAYERS, EARLIER = "layers/", "_layer_checkpoint_dependencies/"  # the second is Keras 2's
+LONGEST = 2**20  # bytes of a JSON file
+SIZES = {  # ours, theirs
+    "vocab": "vocabulary_size",
+    "depth": "num_layers",
+    "d": "hidden_dim",
+    "mlp": "intermediate_dim",
+    "positions": "max_sequence_length",
+    "types": "num_segments",
+}
+HEADS = {"features": "FNetBackbone", "classes": "FNetTextClassifier", "score": "FNetTextClassifier"}
+ABSENT = (
+    "Keras Hub has no such network, only FNet as published (docs/fnet.md), without a head or with one for "
+    "classes; write it as safetensors"
+)
+LAYER_NAMES = {  # Keras's path, the layer's own name
+    "layers/reversible_embedding": "token_embedding",
+    "layers/position_embedding": "position_embedding",
+    "layers/embedding": "segment_embedding",
+    "layers/layer_normalization": "embeddings_layer_norm",
+    "layers/dense": "embedding_projection",
+    "layers/dense_1": "pooled_dense",
+    "": "f_net_backbone",
+}
+TASK_NAMES = {"layers/dense": "logits", "": "f_net_text_classifier"}
+PARTS = ("mixing_layer_norm", "intermediate_dense", "output_dense", "output_layer_norm")
+
+
+def read(path: Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Returns the arrays of a preset by their names, and what was left out.
+
+    The head of a classifier comes from task.weights.h5 next to model.weights.h5. A masked language model's is
+    left out: it has the exact GELU and another epsilon than FNet's.
+
+    Raises: ValueError for a file that Keras 3 has not written, or that is damaged or hostile.
+    """
+    arrays = {key.replace(EARLIER, LAYERS, 1): array for key, array in hdf5.read(path).items()}
+    if not any(key.startswith(LAYERS) for key in arrays):
+        listed = ", ".join(sorted(key[:40] for key in arrays)[:3]) or "nothing"
+        raise ValueError(
+            f"it is an HDF5 file of {listed}, not the weights of a model of Keras 3; write those with "
+            "backbone.save_to_preset(FOLDER)"
+        )
+    task = path.with_name(TASK_WEIGHTS)
+    if path.name != WEIGHTS or not task.is_file():
+        return arrays, ()
+    head = hdf5.read(task)
+    kept = {f"{OF_TASK}{key}": array for key, array in head.items() if key.startswith("layers/dense/")}
+    left = sorted({"/".join(key.split("/")[:2]) for key in head if f"{OF_TASK}{key}" not in kept})
+    return arrays | kept, tuple(f"{TASK_WEIGHTS}:{key}" for key in left)
+
+
+def parts(
+    path: Path, arrays: Mapping[str, np.ndarray]
+) -> dict[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
+    """Returns the files to write, a head's and the backbone's, with their arrays and the names of layers.
+
+    Raises: ValueError for a head, which belongs to model.weights.h5 alone, next to another name.
+    """
+    body = {key: array for key, array in arrays.items() if not key.startswith(OF_TASK)}
+    head = {key.removeprefix(OF_TASK): array for key, array in arrays.items() if key not in body}
+    layers = dict(LAYER_NAMES)
+    for block in {key.split("/")[1] for key in body if key.startswith("layers/f_net_encoder")}:
+        number = block.removeprefix("f_net_encoder").removeprefix("_") or "0"
+        layers[f"layers/{block}"] = f"f_net_layer_{number}"
+        layers |= {f"layers/{block}/_{part}": part for part in PARTS}
+    backbone = {path: (body, layers)}
+    if not head:
+        return backbone
+    if path.name != WEIGHTS:
+        raise ValueError(
+            f"{path}: a classifier is two files, {WEIGHTS} and {TASK_WEIGHTS}; name it {WEIGHTS}"
+        )
+    return {path.with_name(TASK_WEIGHTS): (head, dict(TASK_NAMES))} | backbone
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """Returns what config.json and task.json next to a file of weights say of the model; {} without them.
+
+    Raises: ValueError for files that are not of FNet.
+    """
+    knobs: dict[str, Any] = {}
+    for path, ours in ((file.with_name("config.json"), _backbone), (file.with_name(TASK_JSON), _task)):
+        if not path.is_file() or (path.name == TASK_JSON and file.name != WEIGHTS):
+            continue
+        try:
+            if path.stat().st_size > LONGEST:
+                raise ValueError("it is too long")
+            knobs |= ours(json.loads(path.read_text()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{path} is not of Keras Hub's FNet ({type(error).__name__}: {str(error)[:80]}); "
+                "fix or move it"
+            ) from error
+    return knobs
+
+
+def _backbone(values: Mapping[str, Any]) -> dict[str, Any]:
+    if values["class_name"] != HEADS["features"]:
+        raise ValueError(f"its class is {values['class_name']!r:.40}")
+    given = values["config"]
+    return {ours: int(given[theirs]) for ours, theirs in SIZES.items()} | {"dropout": float(given["dropout"])}
+
+
+def _task(values: Mapping[str, Any]) -> dict[str, Any]:
+    head = "classes" if values["class_name"] in ("FNetTextClassifier", "FNetClassifier") else "features"
+    activation = values["config"].get("activation", "linear") if head == "classes" else "linear"
+    if activation not in ("linear", "softmax", None):  # with a softmax, what it is applied to is the same
+        raise ValueError(f"activation={activation!r:.40} is not known, only 'linear' and 'softmax'")
+    return {"head": head}
+
+
+def describe(config: ModelConfig) -> dict[str, dict[str, Any]]:
+    """Returns the files, by their names, from which Keras Hub's `from_preset` builds such a model."""
+    name, classes = "f_net_backbone", 1 if config.head == "score" else config.classes
+    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}}
+    sizes = {theirs: config[ours] for ours, theirs in SIZES.items()}
+    common = {"name": name, "trainable": True, "dtype": policy | {"registered_name": None}}
+    backbone = _serialised(name, HEADS["features"], common | sizes | {"dropout": config.dropout})
+    if config.head == "features":
+        return {"config.json": backbone}
+    name = "f_net_text_classifier"
+    given = {"backbone": backbone, "preprocessor": None, "name": name, "num_classes": classes}
+    task = _serialised(name, HEADS["classes"], given | {"dropout": config.dropout, "activation": "linear"})
+    return {"config.json": backbone, TASK_JSON: task}
+
+
+def _serialised(module: str, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "module": f"keras_hub.src.models.f_net.{module}",
+        "class_name": name,
+        "config": dict(config),
+        "registered_name": f"keras_hub>{name}",
+    }
