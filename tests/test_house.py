@@ -33,7 +33,7 @@ RIGHT_BELOW = {
     "model": ("layers", "knobs", "plugins"),
     "layers": ("optics",),
     "optics": ("ops", "paths", "columns"),
-    "data": ("command", "knobs", "atomic", "plugins", "paths"),
+    "data": ("classify", "command", "knobs", "atomic", "plugins", "paths"),
     "ops": ("choices", "lazy"),
     "command": ("allocator", "causes", "paths", "plugins"),
     "allocator": (),

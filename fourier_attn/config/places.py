@@ -7,6 +7,7 @@ from fourier_attn.config.build import set_engine
 from fourier_attn.config.options import Config
 from fourier_attn.data.corpus import names_files
 from fourier_attn.data.tables.user_tables import SPLITS
+from fourier_attn.data.tasks import FILES
 from fourier_attn.knobs import copied
 from fourier_attn.optics import presets
 
@@ -33,7 +34,7 @@ def with_absolute_paths(config: Config) -> Config:
     if not hub.is_hub_name(config.init_from):
         config.init_from = paths.absolute(config.init_from)
     part.dir = paths.absolute(part.dir)
-    if part.task in ("files", "image_files"):
+    if part.task in FILES:
         part.update({split: paths.absolute(part[split]) for split in SPLITS})
     if part.tokenizer.lower().endswith((".json", ".model")):
         part.tokenizer = paths.absolute(part.tokenizer)

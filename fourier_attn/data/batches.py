@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import grain
@@ -11,6 +12,7 @@ from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 
 Batch = dict[str, Any]  # of arrays
+IGNORED = -100  # the label of a place that is not asked
 
 
 @runtime_checkable
@@ -36,16 +38,18 @@ class Batches:
     too. The last batch of a bucket is filled with copies of its first row at weight 0.
 
     A batch is a dict: inputs (b, t), the ids of the tokens; mask (b, t), True for real tokens; types (b, t),
-    1 from the first separator on, else 0; label (b); weight (b) 1 or 0; index (b) the example's number.
+    1 from the first separator on, else 0; label (b) or (b, p); weight (b) 1 or 0; index (b) the example's
+    number; and the rows of `more`.
 
     Args:
       rows: token ids of each example.
-      labels: the class of each example, or a number.
+      labels: the class of each example, or a number; or the classes of p places.
       buckets: padded lengths, rising; the last one holds the longest row.
       batch: examples b.
       seed: of the order; None keeps the order of the rows (evaluation).
       epochs: how many times the examples are seen.
       pad, sep: ids of padding and of the separator; without one all types are 0.
+      more: name -> an array with a row for each example, such as the places (n, p) of the labels.
     Raises: ValueError for no examples, a batch below 1 or buckets that do not rise.
     """
 
@@ -60,6 +64,7 @@ class Batches:
         epochs: int = 1,
         pad: int = 0,
         sep: int | None = None,
+        more: Any = MappingProxyType({}),
     ):
         if not len(rows):
             raise ValueError("no examples are left; check data.train_examples and data.holdout")
@@ -75,6 +80,7 @@ class Batches:
         labels = np.asarray(labels)
         self.labels = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
         self.rows, self.batch, self.seed, self.pad, self.sep = rows, batch, seed, pad, sep
+        self.more = more
         bucket = np.searchsorted(buckets, lengths)
         members = [(t, np.flatnonzero(bucket == i).astype(np.int32)) for i, t in enumerate(buckets)]
         self.members = [(t, numbers) for t, numbers in members if len(numbers)]
@@ -102,6 +108,7 @@ class Batches:
             "label": self.labels[members],
             "weight": weight,
             "index": members,
+            **{name: array[members] for name, array in self.more.items()},
         }
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:

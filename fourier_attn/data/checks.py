@@ -7,7 +7,7 @@ from fourier_attn.data.tasks import OWN, TASKS, find_task
 from fourier_attn.data.text import WORDS, check_kind
 from fourier_attn.knobs import check as check_knobs
 
-NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR"}
+NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR", "tags": "FILE.conll"}
 
 
 def check(config: DataConfig) -> None:
@@ -58,7 +58,7 @@ def _check_effect(config: DataConfig) -> None:
     """Refuses knobs that the task does not use, or that would change what it asks. Raises: ValueError."""
     task = TASKS[config.task]
     augmentations = () if task.images else ("flip", "crop", "mix")
-    columns = ("text", "text_pair", "label") if config.task == "image_files" else ()
+    columns = {"image_files": ("text", "text_pair", "label"), "tags": ("text_pair",)}.get(config.task, ())
     of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
     used = (*skills.SKILLS[config.task].uses, "vocab", "length") if task.skill else ()
     others = ("tokenizer", "buckets", "holdout", "fit_examples") if task.skill else ()

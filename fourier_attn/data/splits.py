@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fourier_attn.data.batches import Split
+from fourier_attn.data.batches import IGNORED, Split
 from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 from fourier_attn.data.sources import glue
@@ -113,8 +113,8 @@ def _records(split: Split) -> Iterator[bytes]:
 
 
 def hidden(labels: np.ndarray) -> bool:
-    """Returns whether the labels of a split are not public: all are -1."""
-    return bool((labels == -1).all())
+    """Returns whether the labels of a split are not public: all are -1, or no place is asked."""
+    return bool(np.isin(labels, (-1, IGNORED)).all())
 
 
 def write_submission(

@@ -11,6 +11,7 @@ from fourier_attn.choices import check_choice
 from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.sources import cifar, idx, listops, pathfinder, reviews, shapes
 from fourier_attn.data.sources.glue import GLUE
+from fourier_attn.data.tables.sentences import marks_entities
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Task:
     def images(self) -> bool:
         """Returns whether the task is about images, as patches or as the values of their pixels."""
         return self.texts == ("image",)
+
+    @property
+    def tagged(self) -> bool:
+        """Returns whether each word of a text has a class."""
+        return self.head == "tokens" and not (self.images or self.skill)
 
     @property
     def fitted(self) -> bool:
@@ -152,8 +158,13 @@ LANGUAGE = {
     "optim.warmup_steps": 200,
 }
 
+# Of tags that mark entities, and of others; the accuracy is that of the tags of words.
+ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
+WORD_METRICS = ("accuracy", "macro_f1")
+
 # Custom data, which alone say what they are.
-OWN = ("files", "tfds", "image_files")
+OWN = ("files", "tfds", "image_files", "tags")
+FILES = ("files", "image_files", "tags")  # those of them whose splits are files or folders
 
 TASKS = {
     "reviews": Task(
@@ -193,6 +204,18 @@ TASKS = {
         )
         for name in ("files", "tfds")
     },
+    "tags": Task(
+        "",
+        (),
+        "tokens",
+        metrics=ENTITY_METRICS,
+        defaults={
+            "data.tokenizer": "bpe",
+            "data.vocab": 20_000,
+            "data.length": 128,
+            "data.buckets": (32, 64),
+        },
+    ),
     "image_files": _images("", (), (32, 32, 3)),
     "mnist": _images("mnist", idx.DIGITS, (28, 28, 1), builder=idx.builder("mnist")),
     "fashion_mnist": _images("fashion_mnist", idx.CLOTHES, (28, 28, 1), builder=idx.builder("fashion_mnist")),
@@ -308,6 +331,9 @@ def task_of(config: DataConfig) -> Task:
     if config.task not in OWN:
         return task
     labels = tuple(config.labels)
+    if task.tagged:
+        metrics = ENTITY_METRICS if marks_entities(labels) or not labels else WORD_METRICS
+        return dataclasses.replace(task, labels=labels, metrics=metrics)
     if task.inputs == "patches":
         return dataclasses.replace(task, labels=labels)
     head, metrics = (

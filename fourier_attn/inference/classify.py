@@ -1,5 +1,6 @@
 """Predictions of an exported classifier: python classify.py "a text" "another". For pairs, give each text and
-its second in turn. Needs jax, numpy, tokenizers, flatbuffers and the files next to it, nothing else."""
+its second in turn. Where words have tags, the words of a text have blanks between them. Needs jax, numpy,
+tokenizers, flatbuffers and the files next to it, nothing else."""
 
 import hashlib
 import io
@@ -44,6 +45,38 @@ def beyond(count: int, room: int) -> float:
     return max(count - room, 0) / max(count, 1)
 
 
+def word_places(ends: Any, words: Any) -> np.ndarray:
+    """Returns the first token of each word of a sentence: the first one that ends after the word begins.
+
+    Args:
+      ends: where each token ends, in characters of the words with a blank between them.
+    """
+    begins = np.cumsum([0, *(len(word) + 1 for word in words)])[:-1]
+    return np.searchsorted(np.asarray(ends, np.int64), begins, side="right")
+
+
+def entities(tags: Any) -> list[tuple[str, int, int]]:
+    """Returns the type, the first and the last word of each entity that tags mark, as conlleval reads them.
+
+    Tags are O or a prefix, a hyphen and a type. A word begins an entity if it has the prefix B or S, if the
+    word before it is O, E or S, or if that word has another type; otherwise it continues the entity. So IOB1,
+    IOB2 and BIOES need not be told apart. The prefixes L, U and M of other schemes are E, S and I.
+
+    >>> entities(["B-PER", "I-PER", "O", "I-LOC", "I-PER"])
+    [('PER', 0, 1), ('LOC', 3, 3), ('PER', 4, 4)]
+    """
+    found, before, kind_before = list[tuple[str, int, int]](), "O", ""
+    for place, tag in enumerate(tags):
+        prefix, _, kind = tag.partition("-")
+        prefix = {"L": "E", "U": "S", "M": "I"}.get(prefix, prefix)
+        if prefix != "O":
+            begins = prefix in ("B", "S") or before in ("O", "E", "S") or kind != kind_before
+            first = place if begins else found.pop()[1]
+            found.append((kind, first, place))
+        before, kind_before = prefix, kind
+    return found
+
+
 class Classifier:
     """The programs in a folder, and what tokens they take.
 
@@ -66,10 +99,11 @@ class Classifier:
             self.tokenizer.no_truncation()
             self.tokenizer.encode_special_tokens = True
 
-    def __call__(self, inputs: Any, text_pairs: Any = None) -> np.ndarray:
+    def __call__(self, inputs: Any, text_pairs: Any = None) -> Any:
         """Probabilities (n, classes), or scores (n), of texts, or of images, bytes (n, rows, cols, 3).
 
-        Of nothing they are an empty array.
+        Of nothing they are an empty array. Where words have tags, they are a list with the probabilities
+        (words, classes) of each text; words that were cut have none.
         """
         if isinstance(inputs, str | bytes):
             raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
@@ -85,11 +119,31 @@ class Classifier:
             raise ValueError(
                 f"this network classifies {'pairs; give' if text_pairs is None else 'texts; omit'} text_pairs"
             )
+        if self.facts.get("words"):
+            return self.tagged([text.split() for text in inputs])
         pairs = zip(inputs, text_pairs or [None] * len(inputs), strict=True)
         encoded = [self.row(*texts) for texts in pairs]
         rows, self.cut = [row for row, _ in encoded], tuple(share for _, share in encoded)
+        return np.stack(self.answers(rows))
+
+    def tagged(self, sentences: list[list[str]]) -> list[np.ndarray]:
+        """Returns the probabilities of the classes of each word that is read."""
+        framed = self.facts["cls"] is not None and self.facts["sep"] is not None
+        room, rows, places = self.facts["length"] - 2 * framed, list[list[int]](), list[np.ndarray]()
+        for words in sentences:
+            if not words:
+                raise ValueError("a text has no words; write some there")
+            read = self.tokenizer.encode(" ".join(words), add_special_tokens=False)
+            first = word_places([end for _, end in read.offsets], words)
+            rows.append(self.row(" ".join(words), None)[0])
+            places.append(first[first < room] + framed)
+        self.cut = tuple(1 - len(p) / len(words) for p, words in zip(places, sentences, strict=True))
+        return [answer[place] for answer, place in zip(self.answers(rows), places, strict=True)]
+
+    def answers(self, rows: list[list[int]]) -> list[np.ndarray]:
+        """Returns the programs' answers to rows of tokens; answers of tokens include those of padding."""
         fitting = [min(t for t in self.programs if t >= len(row)) for row in rows]
-        answers: dict[int, np.ndarray] = {}
+        found: dict[int, np.ndarray] = {}
         for t in sorted(set(fitting)):
             places = [i for i, fits in enumerate(fitting) if fits == t]
             tokens = np.full((len(places), t), self.facts["pad"], np.int32)
@@ -98,8 +152,8 @@ class Classifier:
                 tokens[place, : len(rows[i])], mask[place, : len(rows[i])] = rows[i], True
             ends = tokens == (-1 if self.facts["sep"] is None else self.facts["sep"])
             types = mask & (np.cumsum(ends, axis=-1) - ends > 0)
-            answers |= dict(zip(places, self.run(t, tokens, mask, types.astype(np.int32)), strict=True))
-        return np.stack([answers[i] for i in range(len(rows))])
+            found |= dict(zip(places, self.run(t, tokens, mask, types.astype(np.int32)), strict=True))
+        return [found[i] for i in range(len(rows))]
 
     def row(self, text: str, pair: str | None) -> tuple[list[int], float]:
         """Returns the tokens of a text or a pair, cut as in training, and the share that was cut."""
@@ -141,6 +195,11 @@ def main(words: list[str]) -> None:
         if len(texts) > len(pairs):
             raise ValueError(f"{texts[-1]!r} has no second text; give texts in pairs")
     for line, answer in zip(texts, classifier(texts, pairs), strict=True):
+        if classifier.facts.get("words"):
+            for word, row in zip(line.split(), answer, strict=False):
+                print(f"{classifier.facts['labels'][int(row.argmax())]}\t{row.max():.4f}\t{word}")
+            print()
+            continue
         best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"
         print(f"{best}\t{answer.max():.4f}\t{line}")
     if cut := sum(share > 0 for share in classifier.cut):

@@ -38,7 +38,7 @@ FORMATS = ("stablehlo", "safetensors", "huggingface")
 def answers(predictor: Predictor) -> Callable[..., jax.Array]:
     """Returns the network with its weights as a function of tokens, mask and types, or of images.
 
-    It returns class probabilities (b, c) or scores (b), means over seeds.
+    It returns class probabilities (b, c), those of tokens (b, t, c), or scores (b), means over seeds.
 
     Raises: ValueError for a language model or a run of pre-training.
     """
@@ -116,6 +116,7 @@ def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequ
     if texts:
         facts |= special(predictor.tokenizer)._asdict() | {"length": predictor.config.data.length}
         facts["pairs"] = len(predictor.task.texts) == 2
+        facts["words"] = predictor.task.tagged
         shutil.copy(tokenizer_file(source), to / "tokenizer.json")
     (to / "manifest.json").write_text(json.dumps(facts, indent=2) + "\n")
     shutil.copy(classify.__file__, to / "classify.py")

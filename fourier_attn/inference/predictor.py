@@ -25,7 +25,9 @@ from fourier_attn.data.text import (
     load_tokenizer,
     special,
     tokenizer_file,
+    unknown_share,
 )
+from fourier_attn.inference import tagging
 from fourier_attn.inference.generate import Generator
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
@@ -53,12 +55,13 @@ class Predictor:
 
     Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
     of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
-    on patches: `patches`, rows of dicts with the classes of each. Of texts also `unknown`, the share of its
-    tokens that the tokenizer does not know, and `cut`, the share of its tokens that were not read because the
-    text is longer than `data.length`. With long="windows" such a text is read in windows of this length, each
-    half a window after the one before; its answer has the mean of their probabilities or scores, and
-    `windows`, their number. Probabilities are means over seeds. A program is compiled once for each padded
-    length.
+    on patches: `patches`, rows of dicts with the classes of each; of one on words: `words` and, where tags
+    mark entities, `entities`, see `fourier_attn.inference.tagging.answers`. Of texts also `unknown`, the
+    share of its tokens that the tokenizer does not know, and `cut`, the share of its tokens that were not
+    read because the text is longer than `data.length`. With long="windows" such a text is read in windows of
+    this length, each half a window after the one before; its answer has the mean of their probabilities or
+    scores, and `windows`, their number. Probabilities are means over seeds. A program is compiled once for
+    each padded length.
 
     Args:
       config: of the run.
@@ -131,8 +134,9 @@ class Predictor:
         """Returns the answer to each input.
 
         Args:
-          inputs: texts; or images, as files or as arrays of bytes of the network's size. Any iterable
-            works: a list, a column of a data frame, an array of strings, a generator.
+          inputs: texts, of a task on words also lists of words; or images, as files or as arrays of bytes of
+            the network's size. Any iterable works: a list, a column of a data frame, an array of strings, a
+            generator.
           text_pairs: the second text of each, for a task on pairs; or the question about each image.
         Raises: ValueError for a text without a readable character, an image that cannot be used, and inputs
           that do not fit the task.
@@ -147,12 +151,14 @@ class Predictor:
             )
         if self.task.images:
             return self._classify(self.image_batches(inputs, text_pairs))
+        if self.task.tagged:
+            return self._tag(inputs, text_pairs)
         if self.long == "windows":
             return self._read_windows(inputs)
         batches, cut = self._encoded(inputs, text_pairs)
         answers = self._fill_masks(batches) if self.task.head in FILLED else self._classify(batches)
         for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
-            answer["unknown"] = _share(row, special(self.tokenizer))
+            answer["unknown"] = unknown_share(row, special(self.tokenizer))
             answer["cut"] = round(share, 4)
         return answers
 
@@ -195,6 +201,17 @@ class Predictor:
         sizes = {"positions": self.config.model.positions, "batch": self.batch}
         return Generator(self.network, self.params, self.tokenizer, **sizes, seeds=self.config.train.seeds)
 
+    def _tag(self, sentences: Sequence[Any], text_pairs: Sequence[Any] | None) -> list[Answer]:
+        """Returns the tags of the words of each sentence, see `tagging.answers`."""
+        if text_pairs is not None:
+            raise ValueError(f"the task {self.config.data.task!r} is about 1 text; give text alone")
+
+        def evaluate(batches: Batches) -> np.ndarray:
+            _, answers = evaluate_split(self.eval_step, self.params, batches)
+            return answers.reshape(-1, *batches.labels.shape, self.config.model.classes).mean(axis=0)
+
+        return tagging.answers(self.config, self.tokenizer, sentences, self.batch, evaluate)
+
     def explain(self, text: str | None = None, text_pair: str | None = None, image: Any = None) -> Any:
         """Returns what the network did with one text or image, see `fourier_attn.inference.explain.explain`.
 
@@ -230,7 +247,11 @@ class Predictor:
         answers = self._classify(self._batches(rows), starts)
         for answer, start, count in zip(answers, starts, counts.tolist(), strict=True):
             tokens = np.concatenate(rows[start : start + count])
-            answer |= {"unknown": _share(tokens, special(self.tokenizer)), "cut": 0.0, "windows": count}
+            answer |= {
+                "unknown": unknown_share(tokens, special(self.tokenizer)),
+                "cut": 0.0,
+                "windows": count,
+            }
         return answers
 
     def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
@@ -388,12 +409,6 @@ def check_text(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
 
 
-def _share(row: np.ndarray, ids: Any) -> float:
-    """Returns the share of unknown tokens among those of the text."""
-    frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
-    return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
-
-
 def load(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
     """Returns the data of the run in `directory`, read with its own tokenizer.
 
@@ -500,7 +515,7 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
     """Returns a run's answer to one text or pair of texts, with its probability.
 
     For a task with classes the answer is a class; for one without, ("score", number); for pre-training, the
-    five likeliest tokens for each "[MASK]".
+    five likeliest tokens for each "[MASK]"; for one on words, each word with its tag, then each entity.
 
     Args:
       run: the run's directory, or its `Predictor`.
@@ -517,7 +532,10 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
         print(f"{note}; the others are all read as one unknown token", file=sys.stderr)
     if answer["cut"]:
         note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
-        print(f"{note}={predictor.config.data.length} tokens; --long=windows reads all", file=sys.stderr)
+        cure = "; --long=windows reads all" if predictor.task.head in WINDOWED else ""
+        print(f"{note}={predictor.config.data.length} tokens{cure}", file=sys.stderr)
+    if "words" in answer:
+        return tagging.lines(answer)
     if "masks" in answer:
         return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
     return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]

@@ -13,12 +13,16 @@ import numpy as np
 
 from fourier_attn import atomic, paths
 from fourier_attn.data import Task
+from fourier_attn.data.tables import tagged
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
 from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of
-from fourier_attn.inference.predictor import FILLED, Predictor, check_text, report_folder
+from fourier_attn.data.tables.sentence_inputs import read_sentences
+from fourier_attn.inference import tagging
+from fourier_attn.inference.predictor import FILLED, WINDOWED, Predictor, check_text, report_folder
+from fourier_attn.inference.tag_scores import TagScores, type_table
 from fourier_attn.knobs import HUGE
-from fourier_attn.train import report, scores
+from fourier_attn.train import entity_scores, report, scores
 from fourier_attn.train.evaluate import show
 from fourier_attn.train.rundir.metrics_log import strict_json
 
@@ -30,14 +34,17 @@ NAMED = 3  # rows without a usable label that a note names
 
 
 class Item(NamedTuple):
-    """The inputs of a row and its label; None: it has none, or one that is not among the classes."""
+    """The inputs of a row and its label; None: it has none, or one that is not among the classes.
+
+    The label is the number of a class, a number, or the tags of the words.
+    """
 
     row: Input
     values: dict[str, Any]
-    label: float | None
+    label: Any
 
     def letters(self) -> int:
-        return sum(len(value) for value in self.values.values() if isinstance(value, str))
+        return sum(len(value) for value in self.values.values() if isinstance(value, str | list))
 
 
 def predict_file(
@@ -127,6 +134,7 @@ class Tally:
         self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
         self.labels: list[float] = []
         self.answers: list[float] = []
+        self.tags = TagScores(task.labels)  # of a task on words
 
     def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
         """Counts an answer; returns it with the place of its row and with the label."""
@@ -135,7 +143,10 @@ class Tally:
         self.cut += answer.get("cut", 0.0) > 0
         self.windowed += answer.get("windows", 1) > 1
         names, true = self.task.labels, {}
-        if item.label is not None:
+        if item.label is not None and self.task.tagged:
+            self.tags.add(item.label, answer)
+            true = {"true": item.label}
+        elif item.label is not None:
             self.labels.append(item.label)
             self.answers.append(names.index(answer["label"]) if names else answer["score"])
             true = {"true": names[int(item.label)] if names else item.label}
@@ -146,6 +157,8 @@ class Tally:
 
     def scores(self) -> dict[str, Any]:
         """Returns the scores of the answers to rows with labels; {} where there are none."""
+        if self.task.tagged:
+            return self.tags.scores()
         if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # as where it is hidden
             return {}
         if self.task.labels:
@@ -163,7 +176,8 @@ class Tally:
         if self.unknown:
             said += f"; {self.unknown:,} have more than {WARN:.0%} unknown tokens"
         if self.cut:
-            said += f"; {self.cut:,} were cut at data.length={self.length} tokens (--long=windows reads all)"
+            cure = " (--long=windows reads all)" if self.task.head in WINDOWED else ""
+            said += f"; {self.cut:,} were cut at data.length={self.length} tokens{cure}"
         if self.windowed:
             said += f"; {self.windowed:,} are longer than data.length={self.length} and were read in windows"
         if self.unlike:
@@ -182,8 +196,12 @@ def _table(result: dict[str, Any]) -> Iterator[str]:
         return
     of_classes = ["accuracy", "macro_f1", "weighted_f1"]
     shown = of_classes if "classes" in result else [n for n in result if n not in ("examples", "undefined")]
+    shown = [*entity_scores.NAMES, "accuracy"] if "types" in result else shown
     line = ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     yield f"{line} of {result['examples']:,} rows with labels"
+    if "types" in result:
+        yield from type_table(result)
+        return
     classes = result.get("classes", {})
     if not 0 < len(classes) <= MOST:
         return
@@ -235,7 +253,11 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
     scored = task.head not in (*FILLED, "tokens")  # where one label says what the answer should be
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
-    for row in read_inputs(source, asked, optional=("label",)):
+    if task.tagged:
+        rows = read_sentences(source, tagged.columns_of(predictor.config.data), task.labels)
+    else:
+        rows = read_inputs(source, asked, optional=("label",))
+    for row in rows:
         try:
             if row.error:
                 raise ValueError(row.error)
@@ -250,20 +272,28 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
             print(f"note: {row.where} is skipped: {error}", file=sys.stderr)
 
 
-def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[dict[str, Any], float | None]:
+def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[dict[str, Any], Any]:
     """Returns what a row asks, and its label. Raises: ValueError."""
     values = {name: row.values[name] for name in wanted}
     if predictor.task.images:
         predictor.image(values["image"])
     else:
+        check = tagging.check if predictor.task.tagged else check_text
         for name, value in values.items():
-            check_text(name, value)
+            check(name, value)
     if predictor.task.question:
         predictor.questions([values["text"]])
     if predictor.task.head in FILLED:
         [tokens] = predictor.text_batches([values["text"]]).rows
         predictor.check_mask(tokens, "its text")
-    return values, _label(row, predictor.task.labels)
+    label = _tags if predictor.task.tagged else _label
+    return values, label(row, predictor.task.labels)
+
+
+def _tags(row: Input, names: tuple[str, ...]) -> list[str] | None:
+    """Returns the tags of a row's words; None where they are missing, or one is none of the classes."""
+    tags = row.values.get("label")
+    return tags if tags and set(tags) <= set(names) else None
 
 
 def _label(row: Input, names: tuple[str, ...]) -> float | None:

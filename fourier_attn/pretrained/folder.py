@@ -19,6 +19,11 @@ from fourier_attn.pretrained.rewrite import describe as theirs
 
 OURS = "fourier_attn"  # the key of the data part in config.json
 CARD = "README.md"  # which people complete by hand
+AUTO = {  # classes of Hugging Face's library, by head
+    "classes": "AutoModelForSequenceClassification",
+    "tokens": "AutoModelForTokenClassification",
+    "spans": "AutoModelForQuestionAnswering",
+}
 
 
 def describe(
@@ -101,7 +106,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     table = ["| test | value |", "|---|---|", *numbers] if numbers else ["Not measured on test data."]
     if style == "huggingface":
         use = (
-            "Loads in `transformers` (`AutoModelForSequenceClassification`, `AutoTokenizer`). Padding is "
+            f"Loads in `transformers` (`{AUTO.get(c.head, AUTO['classes'])}`, `AutoTokenizer`). Padding is "
             f"mixed with the tokens, so {_padding(data.padded_lengths(config.data))}"
         )
     else:

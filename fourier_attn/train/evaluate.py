@@ -10,8 +10,8 @@ import numpy as np
 
 from fourier_attn import atomic
 from fourier_attn.data import Origin, Task
-from fourier_attn.data.batches import Batch, Split
-from fourier_attn.train import metrics
+from fourier_attn.data.batches import IGNORED, Batch, Split
+from fourier_attn.train import entity_scores, metrics
 from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
@@ -66,6 +66,10 @@ def compute_metrics(
         axis.
     """
     result = metrics.each(total)
+    if not set(entity_scores.NAMES).isdisjoint(task.metrics):
+        rows = answers.argmax(axis=-1).reshape(-1, *labels.shape)
+        found = [entity_scores.scored(row, labels, task.labels) for row in rows]
+        result |= {name: np.array([each[name] for each in found]) for name in entity_scores.NAMES}
     for name in task.metrics:
         if name in PERPLEXITIES:
             result[name] = np.exp(result[PERPLEXITIES[name]])
@@ -92,8 +96,10 @@ def reasons(
     undefined = {}
     for name, each in values.items():
         failed = np.flatnonzero(np.isnan(each))
+        seeds = f", in {len(failed)} of {len(each)} seeds" if len(each) > 1 else ""
+        if name in entity_scores.NAMES and len(failed):
+            undefined[name] = entity_scores.WHY[name] + seeds
         if name in SCORES and len(failed):
-            seeds = f", in {len(failed)} of {len(each)} seeds" if len(each) > 1 else ""
             rows, known = labelled(task, answers, labels)
             why = (known.size and why_undefined(name, rows[failed[0]], known)) or "there are no examples"
             undefined[name] = why + seeds
@@ -134,7 +140,7 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
         return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
     shown = [
         name
-        for name in (*PERPLEXITIES, *SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy")
+        for name in (*PERPLEXITIES, *entity_scores.NAMES, *SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy")
         if name in result
     ]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
@@ -171,8 +177,8 @@ def write_predictions(
 ) -> np.ndarray:
     """Writes one line per example: its index in the split, label, answer and the probability of a class.
 
-    Examples of a custom dataset also have their file and row (`origins`). Where each token has a class,
-    label and answer are lists. With several seeds answers are their mean.
+    Examples of a custom dataset also have their file and row (`origins`). Where tokens or words have classes,
+    label and answer are lists, of the places that are asked. With several seeds answers are their mean.
 
     Returns: the answers.
     """
@@ -180,7 +186,9 @@ def write_predictions(
     chosen = chosen_of_all(task, answers, batches.labels)
     with atomic.writing(path) as file:
         for index, label in enumerate(batches.labels):
-            line = {"index": index, "label": label.tolist(), "prediction": chosen[index].tolist()}
+            asked = label != IGNORED if label.ndim else ()
+            label, answer = label[asked], chosen[index][asked]
+            line = {"index": index, "label": label.tolist(), "prediction": answer.tolist()}
             if task.labels and chosen.ndim == 1:
                 line["probability"] = round(float(mean[index, chosen[index]]), 6)
             if origins is not None:

@@ -62,12 +62,13 @@ def check(config: Config) -> None:
     task, monitor = task_of(config.data), config.train.monitor
     if config.data.task not in OWN:
         monitored(task, monitor)
-    elif monitor and monitor not in (names := _of_own_tables()):
+    elif monitor and monitor not in (names := _of_own_data(TASKS[config.data.task])):
         raise ValueError(f"train.monitor={monitor!r} is unknown; choose one of {', '.join(names)}")
 
 
-def _of_own_tables() -> tuple[str, ...]:
-    """Returns the metrics of own tables, whether their labels are classes or numbers."""
-    task = TASKS["files"]
-    kinds = [task, dataclasses.replace(task, head="score", metrics=NUMBER_SCORES)]
+def _of_own_data(task: Task) -> tuple[str, ...]:
+    """Returns the metrics of custom data; of tables, whether their labels are classes or numbers."""
+    kinds = [task]
+    if task.head == "classes":
+        kinds.append(dataclasses.replace(task, head="score", metrics=NUMBER_SCORES))
     return tuple(dict.fromkeys(name for kind in kinds for name in available(kind)))

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fourier_attn.data.knobs import DataConfig
-from fourier_attn.data.loaders import corpora, images, pixels, skills, tables, texts
+from fourier_attn.data.loaders import corpora, images, pixels, skills, tables, tags, texts
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import copy_tokenizer, tokenizer_file
+
+OWN_LOADERS = {"files": tables.load, "tags": tags.load}
 
 
 def load(
@@ -36,8 +38,8 @@ def load(
 
 
 def _loader(name: str) -> Callable[..., Splits]:
-    if name == "files":
-        return tables.load
+    if name in OWN_LOADERS:
+        return OWN_LOADERS[name]
     task = TASKS[name]
     if task.corpora:
         return corpora.load

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-IGNORED = -100  # the label of a place that is not asked
+from fourier_attn.data.batches import IGNORED as IGNORED
+
 BLANK, MARK = 0, 1  # tokens that say nothing, and "now"
 
 

@@ -58,7 +58,7 @@ def read_inputs(
         yield from _named(read_rows(path), name, columns, optional, False)
         return
     needed = {asked: (*names, asked) for asked, names in columns.items() if asked not in optional}
-    with _opened(str(source), path) as file:
+    with opened(str(source), path) as file:
         rows, free = read_stream(file, path, name, needed)
         yield from _named(rows, name, columns, optional, free)
 
@@ -92,7 +92,7 @@ def _named(
 
 
 @contextlib.contextmanager
-def _opened(source: str, path: Path) -> Iterator[Any]:
+def opened(source: str, path: Path) -> Iterator[Any]:
     """Opens what a user names: also a pipe, which waits for its writer, and standard input."""
     if source in STDIN:
         yield sys.stdin.buffer

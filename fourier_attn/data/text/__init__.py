@@ -10,6 +10,7 @@ from fourier_attn.data.text.encoding import (
     encode_windows,
     encode_with_cut,
     special,
+    unknown_share,
 )
 from fourier_attn.data.text.fitting import KINDS, WORDS, check_kind, fit, names_file
 from fourier_attn.data.text.tokenizer_files import (
@@ -40,4 +41,5 @@ __all__ = [
     "save_tokenizer",
     "special",
     "tokenizer_file",
+    "unknown_share",
 ]

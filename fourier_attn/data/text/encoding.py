@@ -110,6 +110,12 @@ def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
     return np.maximum(counts - room, 0.0) / np.maximum(counts, 1.0)
 
 
+def unknown_share(row: np.ndarray, ids: Special) -> float:
+    """Returns the share of unknown tokens among those of the text."""
+    frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
+    return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
+
+
 def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.ndarray:
     """Returns the token ids of questions about images, (n, length), with -1 after each one's last.
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from fourier_attn import atomic, causes, paths
@@ -57,12 +58,27 @@ class SentencePiece:
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
         return [Ids(self.processor.EncodeAsIds(text)) for text in texts]
 
+    def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
+        """Returns the ids of each text, and the characters at which each piece begins and ends."""
+        return [self._pieces(text) for text in texts]
+
+    def _pieces(self, text: str) -> "Ids":
+        """Returns ids and characters of one text; the library counts in bytes."""
+        pieces = self.processor.encode(text, return_type="proto").pieces
+        ends = np.cumsum([len(letter.encode()) for letter in text])  # in bytes, of each character
+        begins, stops = (
+            np.searchsorted(ends, [getattr(piece, name) for piece in pieces], side="right").tolist()
+            for name in ("begin", "end")
+        )
+        return Ids([piece.id for piece in pieces], list(zip(begins, stops, strict=True)))
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.processor.DecodeIds(list(ids))
 
 
 class Ids(NamedTuple):
     ids: list[int]
+    offsets: Sequence[tuple[int, int]] = ()
 
 
 def tokenizer_file(directory: Path) -> Path:
