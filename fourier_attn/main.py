@@ -23,7 +23,7 @@ MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
     "output": ("predict", "explain", "eval"),
     **dict.fromkeys(("input", "skip_bad", "long"), ("predict", "eval")),
-    "extend": ("train",),
+    **dict.fromkeys(("extend", "tracker"), ("train",)),
     "allow_drift": ("train", "eval"),
 }
 
@@ -39,6 +39,9 @@ def define_flags() -> None:
     flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
     flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
     flags.DEFINE_enum("mode", "train", ["train", "eval", "predict", "explain"], "what to do")
+    flags.DEFINE_string(
+        "tracker", "tensorboard", "what shows the metrics of a training: tensorboard, wandb or none"
+    )
     flags.DEFINE_string("text", None, "the text to judge or to look at, or the question about --image")
     flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
     flags.DEFINE_string(
@@ -168,7 +171,7 @@ def train(config: Any) -> None:
             if more:
                 config = extended(directory, more)
             keep_programs(config)
-            run(config, directory, flags.FLAGS.allow_drift)
+            run(config, directory, flags.FLAGS.allow_drift, flags.FLAGS.tracker)
 
 
 def run_code(config: Any) -> None:

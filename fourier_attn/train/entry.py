@@ -16,11 +16,13 @@ from fourier_attn.train import class_loss, init_from, loop, memory, monitor
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import trackers, workdir
 from fourier_attn.train.summary import finished
 
 
-def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
+def run(
+    config: Config, directory: str | Path, allow_drift: Iterable[str] = (), tracker: str = "tensorboard"
+) -> dict[str, Any]:
     """Trains what the configuration describes and returns its metrics on the test set.
 
     The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, of
@@ -32,6 +34,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     Args:
       allow_drift: fingerprints that may have changed since the run began: "data", "tokenizer", "device",
         "code", "settings".
+      tracker: what else shows the metrics: "tensorboard", "wandb" or "none".
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
       Diverged: where updates are not finite, twice.
@@ -42,6 +45,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
     config = configuration.with_absolute_paths(config)
 
     def prepare() -> init_from.InitialWeights:
+        trackers.check(tracker)
         configuration.check(config)  # alone: the architecture of given weights may replace its own
         initial = init_from.load(config, directory)
         check(initial.config)
@@ -67,7 +71,7 @@ def run(config: Config, directory: str | Path, allow_drift: Iterable[str] = ()) 
         processes.barrier(take)
         signals = stack.enter_context(StopSignals())
         try:
-            return loop.train(loop.Run(initial, directory, signals), allow_drift)
+            return loop.train(loop.Run(initial, directory, signals, tracker), allow_drift)
         except Interrupted:
             tqdm.write(f"Stopped. To resume, give --workdir={directory} again.")
             raise

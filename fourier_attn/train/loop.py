@@ -122,6 +122,7 @@ class Run:
     Args:
       initial: the configuration, and weights to start from.
       signals: stop the run between two steps.
+      tracker: a key of `fourier_attn.train.rundir.trackers.TRACKERS`.
     """
 
     placement: sharding.Placement
@@ -152,8 +153,14 @@ class Run:
     writer: Writer | None  # of the primary process
     clock: Clock
 
-    def __init__(self, initial: init_from.InitialWeights, directory: Path, signals: StopSignals):
-        self.initial, self.directory, self.signals = initial, directory, signals
+    def __init__(
+        self,
+        initial: init_from.InitialWeights,
+        directory: Path,
+        signals: StopSignals,
+        tracker: str = "tensorboard",
+    ):
+        self.initial, self.directory, self.signals, self.tracker = initial, directory, signals, tracker
         self.primary = processes.is_primary()
         self.began = time.perf_counter()
 
@@ -241,7 +248,10 @@ class Run:
         self.step = self.resumed_at = name.step
         self.validated = name.validated
         self.out_of_patience = self.has_lost_patience(self.state)
-        self.writer = Writer(self.directory, self.step, self.validated) if self.primary else None
+        self.writer = None
+        if self.primary:
+            options = config_file.flat(self.config.to_dict())
+            self.writer = Writer(self.directory, self.step, self.validated, self.tracker, options)
         self.clock = Clock(self.step)
 
     def check_drift(self, allowed: Iterable[str]) -> list[str]:

@@ -73,6 +73,7 @@ SINGLE = (
     ["--config=configs/fnet.py", "--mode=test"],
     ["--config=configs/fnet.py", "--mode="],
     ["--config=configs/fnet.py", "--allow_drift=weather"],
+    ["--config=configs/fnet.py", "--tracker=bogus"],
     ["--config=configs/fnet.py", "--confg.seed=3"],
     ["--config=configs/fnet.py", "--config.seed"],
     ["--config=configs/fnet.py", "--workdir="],

@@ -8,7 +8,7 @@ from conftest import normal
 
 from fourier_attn.train import metrics
 from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.rundir import metrics_log as writer
+from fourier_attn.train.rundir import trackers
 from fourier_attn.train.rundir.curves import plot_curves
 from fourier_attn.train.rundir.metrics_log import Writer
 
@@ -64,10 +64,10 @@ def test_events_reach_the_disk_within_a_second(tmp_path: Path, monkeypatch: pyte
         given.update(options, folder=folder)
         return object()
 
-    monkeypatch.setattr(writer, "SummaryWriter", board)
+    monkeypatch.setattr(trackers, "SummaryWriter", board)
     Writer(tmp_path, 3).file.close()
-    assert writer.FLUSH <= 1
-    expected = {"flush_secs": writer.FLUSH, "purge_step": 4, "write_to_disk": True}
+    assert trackers.FLUSH <= 1
+    expected = {"flush_secs": trackers.FLUSH, "purge_step": 4, "write_to_disk": True}
     assert given == expected | {"folder": str(tmp_path / "tensorboard")}
 
 

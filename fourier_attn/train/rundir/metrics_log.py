@@ -1,21 +1,19 @@
-"""Writes and reads a run's metrics: metrics.jsonl and TensorBoard events."""
+"""Writes and reads a run's metrics: metrics.jsonl, and a tracker."""
 
 import json
 import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tensorboardX import SummaryWriter
-
 from fourier_attn import atomic
-
-FLUSH = 1  # seconds that events wait for the disk: what a kill takes; the library's default is two minutes
+from fourier_attn.train.rundir.trackers import TRACKERS
 
 
 class Writer:
-    """Writes metrics to `metrics.jsonl` and to TensorBoard event files in the run's directory.
+    """Writes metrics to `metrics.jsonl` in the run's directory, and to a tracker.
 
     A resumed run writes lines of later steps again, so these are dropped. Numbers that are not finite
     are null.
@@ -23,9 +21,18 @@ class Writer:
     Args:
       step: lines of later steps are dropped, and what was read from test sets.
       closed: whether the validation at `step` is finished; if not, its lines are dropped, too.
+      tracker: a key of `TRACKERS`.
+      config: the options of the run by their full names, for the tracker.
     """
 
-    def __init__(self, workdir: Path, step: int, closed: bool = True):
+    def __init__(
+        self,
+        workdir: Path,
+        step: int,
+        closed: bool = True,
+        tracker: str = "tensorboard",
+        config: Mapping[str, Any] = MappingProxyType({}),
+    ):
         self.path, last = workdir / "metrics.jsonl", step if closed else step - 1
         kept = [
             line
@@ -34,28 +41,26 @@ class Writer:
         ]
         atomic.write(self.path, "".join(strict_json(line) + "\n" for line in kept))
         self.file = os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a")
-        options = {"purge_step": last + 1, "flush_secs": FLUSH, "write_to_disk": True}
-        self.board = SummaryWriter(str(workdir / "tensorboard"), **options)
+        self.tracker = TRACKERS[tracker](workdir, last, config)
 
     def write(self, split: str, step: int, epoch: int | float, values: Mapping[str, Any]) -> None:
         """Writes one line: step, epoch (a fraction of the data seen), split, then the values."""
         line = {"step": step, "epoch": epoch, "split": split, **values}
         self.file.write(strict_json(line) + "\n")
         self.file.flush()
-        for name, value in values.items():
-            if isinstance(value, float):
-                self.board.add_scalar(f"{split}/{name}", value, step)
+        numbers = {f"{split}/{name}": value for name, value in values.items() if isinstance(value, float)}
+        self.tracker.write(step, epoch, numbers)
 
     def sync(self) -> None:
-        """Brings all lines onto the disk."""
+        """Brings all lines and events onto the disk."""
         os.fsync(self.file.fileno())
+        self.tracker.flush()
 
     def close(self) -> None:
-        """Brings all lines and events onto the disk."""
+        """Brings all lines and events onto the disk, and ends the tracker."""
         self.sync()
         self.file.close()
-        self.board.close()
-        atomic.sync_tree(self.path.with_name("tensorboard"))
+        self.tracker.close()
 
 
 def check_no_metrics(workdir: Path) -> None:
