@@ -28,6 +28,7 @@ from evidence.pages.engine_errors import calibration_table, plan_table, tuning_t
 from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
+from evidence.pages.language import perplexities
 from evidence.pages.markdown import Results
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
@@ -62,6 +63,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "images-shapes": partial(evidence, tier="shapes", whole=True),
     "recall": partial(evidence, tier="recall", whole=True),
     "skills": skills_table,
+    "lm": partial(perplexities, tier="lm"),
     "images-pixels": partial(evidence, tier="pixels", whole=True),
     "padding": partial(padding, name="studies/padding-imdb"),
     "speed-fourier": lambda r: speed(

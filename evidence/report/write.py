@@ -13,6 +13,7 @@ import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
+from evidence.pages.language import perplexity_table
 from evidence.report import figures
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.glue import glue_table
@@ -32,6 +33,7 @@ from evidence.suite.ledger import Finding, Ledger, unpack
 from fourier_attn import atomic, command, paths, style
 
 ENGINES = "On emulated engines, and the same computed exactly"
+OWN_TABLES = {"glue": glue_table, "lm": perplexity_table}  # tiers whose scores are not one share
 TITLES = {
     "1": "Tier 1: small networks, alike in all but their mixer",
     "2": "Tier 2: the articles' network with norms first, by another recipe than theirs, for two epochs",
@@ -46,6 +48,7 @@ TITLES = {
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks alike in all but their mixer",
     "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
     "skills": "Skills: two blocks, 2,000 steps",
+    "lm": "Next-token models of WikiText-2: perplexity",
     "shapes": "Synthetic shapes: questions, and labels of patches",
     "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
     "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
@@ -179,8 +182,8 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
         if tier == "settings":
             yield from settings(groups)
             continue
-        if tier == "glue":
-            yield glue_table(groups)
+        if tier in OWN_TABLES:
+            yield OWN_TABLES[tier](groups)
             yield provenance_line(groups)
             continue
         for part, models in parts(groups).items():
@@ -223,7 +226,7 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
         groups = ledger.grouped(tier)
         if tier == "settings":
             plots["expected-best.png"] = partial(figures.expected, groups)
-        elif tier != "glue":
+        elif tier not in OWN_TABLES:
             for part, models in parts(groups).items():
                 plots[f"curves-{tier}{part}.png"] = partial(figures.curves, models)
                 plots[f"costs-{tier}{part}.png"] = partial(costs, models)

@@ -273,6 +273,17 @@ MODELS: dict[str, tuple[Model, ...]] = {
         for task in SKILLS
         for mixer, core_hours in {"identity": 0.02, "conv_attention": 0.06}.items()
     ),
+    "lm": tuple(
+        Model(
+            mixer, core_hours, f"configs/lm.py:{mixer}-wikitext2", knobs=(("train.epochs", "1"),), task="lm"
+        )
+        for mixer, core_hours in {
+            "identity": 0.1,
+            "long_conv": 0.15,
+            "lambda": 0.15,
+            "attention": 0.15,
+        }.items()
+    ),
     "pixels": models(
         "pixels", {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}, seeds=1, task="pixels"
     ),

@@ -120,6 +120,14 @@ def with_choices(config: Config, mixer: str | None, recipe: str | None, override
     return config if recipe is None else with_recipe(config, recipe, overrides)
 
 
+def masked(config: Config) -> Config:
+    """Returns the configuration of the masked language model that `train.self_pretrain` asks for."""
+    first = copied(config)
+    first.data.masked = True
+    first.train.update({"epochs": config.train.self_pretrain, "self_pretrain": 0, "patience": 0})
+    return first
+
+
 def part_of(config: Part, path: str) -> Part:
     """Returns the part at a path of names, as "model.mixer"."""
     for name in path.split("."):
@@ -250,6 +258,18 @@ def _overwrite(config: Any, values: Mapping[str, Any], path: str) -> None:
             config[name] = tuple(value) if isinstance(value, list) else value
 
 
+def check_self_pretraining(config: Config) -> None:
+    """Checks that the inputs of a task can be masked before it is learned. Raises: ValueError."""
+    if config.init_from:
+        raise ValueError(
+            f"train.self_pretrain={config.train.self_pretrain} and init_from={config.init_from} exclude each "
+            "other; leave one of them out"
+        )
+    if config.data.masked:
+        raise ValueError("data.masked=True is a masked language model already; leave train.self_pretrain out")
+    data.check(masked(config).data)
+
+
 def check(config: Config) -> None:
     """Checks that every knob has a value of its type within its range, and that they fit each other.
 
@@ -260,6 +280,8 @@ def check(config: Config) -> None:
             raise ValueError(f"{part} is not a part with options; start from config.default()")
     check_knobs("", RUN, config)
     data.check(config.data)
+    if config.train.self_pretrain:
+        check_self_pretraining(config)
     for part in ("optim", "train"):
         check_knobs(f"{part}.", PARTS[part], config[part])
     if config.data.batch % config.train.accumulate:

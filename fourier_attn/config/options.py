@@ -77,6 +77,11 @@ class TrainConfig(Part, Protocol):
     """Declares the options of the training."""
 
     epochs: int = knob(3, "passes over train", at_least(1, most=1_000_000))
+    self_pretrain: int = knob(
+        0,
+        "epochs of masked language modelling on the task's own training inputs before the task; 0: none",
+        at_least(0, "none"),
+    )
     patience: int = knob(
         3, "epochs without a better `monitor` before stopping; 0: never stop", at_least(0, "never stop")
     )

@@ -17,6 +17,8 @@ def check(config: DataConfig) -> None:
     """
     check_task(config)
     check_kind(config.tokenizer, config.vocab)
+    if config.masked:
+        check_masked(config)
     if TASKS[config.task].skill:
         skills.check(config.task, skills.knobs_of(config))
     task = TASKS[config.task]
@@ -31,6 +33,16 @@ def check(config: DataConfig) -> None:
     if task.head == "pretraining" and config.length < 8:
         raise ValueError(
             f"data.length={config.length} must be at least 8 for two segments and their special tokens"
+        )
+
+
+def check_masked(config: DataConfig) -> None:
+    """Checks that a task has tokens to mask. Raises: ValueError."""
+    task = TASKS[config.task]
+    if task.inputs != "tokens" or task.skill or task.corpora:
+        cure = "use the task 'mlm'" if task.corpora else "choose a task on texts, or 'pixels'"
+        raise ValueError(
+            f"data.masked=True is for tasks with tokens and labels, not for {config.task!r}; {cure}"
         )
 
 

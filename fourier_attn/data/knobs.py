@@ -81,6 +81,9 @@ class DataConfig(Part, Protocol):
     dataset: str = knob("", "the name of a TFDS data set, of the task `tfds`")
     image_size: int = knob(32, "pixels of a side to which images of `image_files` are scaled", at_least(4))
     mask_rate: float = knob(0.15, "share of tokens that a masked language model has to find", share)
+    masked: bool = knob(
+        False, "learn to find masked tokens of the task's own inputs, and not what the task asks"
+    )
 
     pairs: int = knob(4, "keys with a value, of the recall tasks", at_least(1))
     power: float = knob(

@@ -21,40 +21,55 @@ class Masks(NamedTuple):
     token, 10 % stay.
 
     Args:
-      mask: id of [MASK].
+      mask: id of [MASK]; None: chosen tokens become random ones instead.
       text: ids of all tokens that are not special.
       number: tokens p that are chosen in a row.
     Source: Devlin et al., BERT, arXiv 1810.04805.
     """
 
-    mask: int
+    mask: int | None
     text: np.ndarray
     number: int
 
     @classmethod
-    def of(cls, tokenizer: Any, rate: float, length: int) -> "Masks":
-        """Returns the masks of rows with `length` tokens of text: round(rate length) of them, at least 1."""
+    def of(cls, tokenizer: Any, rate: float, length: int, needed: bool = True) -> "Masks":
+        """Returns the masks of rows with `length` tokens of text: round(rate length) of them, at least 1.
+
+        Raises: ValueError for another rate than 0 to 1, and for a tokenizer without a [MASK] that is needed.
+        """
         if not 0 < rate < 1:
             raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
-        special_ids = [i for i in special(tokenizer) if i is not None]
-        text = np.setdiff1d(np.arange(tokenizer.get_vocab_size()), special_ids)
-        return cls(framing(tokenizer).mask, text, max(1, round(rate * length)))
+        ids = special(tokenizer)
+        text = np.setdiff1d(np.arange(tokenizer.get_vocab_size()), [i for i in ids if i is not None])
+        mask = framing(tokenizer).mask if needed else ids.mask
+        return cls(mask, text, max(1, round(rate * length)))
+
+    @classmethod
+    def of_values(cls, count: int, rate: float, length: int) -> "Masks":
+        """Returns the masks of rows with `length` values from 0 to count - 1, none of which is special."""
+        return cls(None, np.arange(count), max(1, round(rate * length)))
 
     def choose(
-        self, tokens: np.ndarray, rng: np.random.Generator
+        self, tokens: np.ndarray, rng: np.random.Generator, rate: float | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Masks `tokens` (b, t) in place.
 
+        Args:
+          rate: the share of the tokens of each row that is chosen, if rows differ in length.
         Returns: the places (b, p), rising; the tokens that were there (b, p); and whether each was chosen
           (b, p): a row may have fewer tokens of text.
         """
         lot = rng.random(tokens.shape)
         lot[np.isin(tokens, self.text, invert=True)] = np.inf
+        if rate is not None:
+            most = np.maximum(np.round(rate * np.isfinite(lot).sum(axis=1)), 1)
+            lot[lot.argsort(axis=1).argsort(axis=1) >= most[:, None]] = np.inf
         places = np.sort(np.argsort(lot, axis=1)[:, : self.number], axis=1)
         real = np.isfinite(np.take_along_axis(lot, places, 1))
         label = np.take_along_axis(tokens, places, 1)
         kind, other = rng.random(places.shape), rng.choice(self.text, places.shape)
-        new = np.where(kind < MASKED, self.mask, np.where(kind < MASKED + RANDOM, other, label))
+        hidden = other if self.mask is None else self.mask
+        new = np.where(kind < MASKED, hidden, np.where(kind < MASKED + RANDOM, other, label))
         np.put_along_axis(tokens, places, np.where(real, new, label).astype(np.int32), 1)
         return places.astype(np.int32), label, real
 

@@ -326,6 +326,9 @@ def task_of(config: DataConfig) -> Task:
     Names of classes are missing before custom data are read, and for labels that are numbers.
     """
     task = TASKS[config.task]
+    if config.masked:
+        metrics = ("perplexity", "accuracy")
+        return dataclasses.replace(task, labels=(), head="mlm", metrics=metrics, submissions=())
     if task.skill:  # each token may be an answer
         return dataclasses.replace(task, labels=tuple(map(str, range(config.vocab))))
     if config.task not in OWN:

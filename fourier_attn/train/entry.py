@@ -28,7 +28,8 @@ def run(
     The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, of
     classes report.json, confusion.csv and confusion.png, for GLUE the files to hand in, TensorBoard events
     and checkpoints. If it holds an unfinished run of the same configuration, that run is resumed, with
-    bitwise the same result; a finished one is left as it is. Of several processes, the primary one writes and
+    bitwise the same result; a finished one is left as it is. With `train.self_pretrain` a masked language
+    model is trained first, in a folder of the directory. Of several processes, the primary one writes and
     prints; the others write their parts of checkpoints.
 
     Args:
@@ -43,6 +44,9 @@ def run(
     directory = paths.folder(directory, "workdir")
     same = f"workdir={directory} and {_hash(config)}"  # with names as given: machines have their own folders
     config = configuration.with_absolute_paths(config)
+    if config.train.self_pretrain and not (directory / "config.json").exists():
+        configuration.check(config)  # all of it, before hours of training
+        run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, tracker)
 
     def prepare() -> init_from.InitialWeights:
         trackers.check(tracker)

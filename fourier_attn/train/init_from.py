@@ -27,6 +27,7 @@ from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.rundir.fingerprints import check_files
+from fourier_attn.train.rundir.workdir import SELF_PRETRAINED
 from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 
@@ -49,12 +50,14 @@ class InitialWeights(NamedTuple):
 
 
 def load(config: Config, directory: Path) -> InitialWeights:
-    """Reads the weights that `init_from` names, once.
+    """Reads the weights that `init_from` names, or those of a self-pretrained run, once.
 
     A run that has begun has their architecture already, so that they need not be there any longer.
 
     Raises: ValueError for weights, or a tokenizer, that cannot be used.
     """
+    if config.train.self_pretrain:
+        return _self_pretrained(config, directory)
     has_tokenizer = config.data.tokenizer.lower().endswith((".json", ".model"))
     begun = (directory / "config.json").exists()
     if has_tokenizer and not tokenizer_file(directory).exists():
@@ -93,6 +96,16 @@ def load(config: Config, directory: Path) -> InitialWeights:
         configuration.with_architecture(config, part.to_dict()), params
     )
     return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer, fingerprints)
+
+
+def _self_pretrained(config: Config, directory: Path) -> InitialWeights:
+    """Reads the weights of the masked language model that the run began with, whose place stays unnamed."""
+    epochs, folder = config.train.self_pretrain, str(directory / SELF_PRETRAINED)
+    found = load(
+        configuration.with_values(config, {"init_from": folder, "train.self_pretrain": 0}), directory
+    )
+    own = configuration.with_values(found.config, {"init_from": "", "train.self_pretrain": epochs})
+    return found._replace(config=own)
 
 
 def _source(name: str) -> tuple[Path, dict[str, str]]:
@@ -175,6 +188,8 @@ def _with_head(
     A custom dataset asks the same question if `data.labels` names the classes of the weights.
     """
     head, classes = data.task_of(config.data).head, max(len(data.task_of(config.data).labels), 1)
+    if config.data.task in OWN and part.head != head:
+        labels = ()
     if config.data.task in OWN:
         if labels and tuple(config.data.labels) == labels:
             return params, "the head is kept: it answers the same classes"

@@ -50,6 +50,8 @@ def introduction(
     if config.init_from:
         lines.append(f"weights     {config.init_from}, whose architecture is used")
         lines += [f"            {note}" for note in notes]
+    if config.train.self_pretrain:
+        lines.append(f"weights     self-pretrained for {config.train.self_pretrain} epochs")
     if warmup(config.optim) >= steps:
         lines.append(
             f"note        optim.warmup_steps={config.optim.warmup_steps} is the whole schedule of "

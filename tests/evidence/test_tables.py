@@ -136,13 +136,25 @@ def test_an_unknown_table_is_an_error_of_the_command(root: Path) -> None:
     assert "what" not in (root / "docs" / "speed.md").read_text()  # nothing is half written
 
 
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_every_table_of_this_repository_can_be_made() -> None:
     results = Results(ROOT)
     for name, make in tables.TABLES.items():
         text = make(results)
         assert text.startswith("| "), name
         # Of cells their files and the report say whence they are.
-        cells = ("evidence", "twins", "claims", "starts", "articles", "sst2", "listops", "recall", "skills")
+        cells = (
+            "evidence",
+            "twins",
+            "claims",
+            "starts",
+            "articles",
+            "sst2",
+            "listops",
+            "recall",
+            "skills",
+            "lm",
+        )
         unmeasured = name.startswith(("engine-", "images-")) or name in (*cells, "reviews", "imdb", "padding")
         files = [line.count("results/") for line in text.splitlines()[2:]]
         sourced = "\n<sub>" in text or text.endswith("| not yet run |\n") or min(files) > 0

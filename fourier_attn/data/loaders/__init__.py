@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.loaders import corpora, images, pixels, skills, tables, tags, texts
+from fourier_attn.data.loaders.masked import masked
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import copy_tokenizer, tokenizer_file
@@ -34,7 +35,8 @@ def load(
     """
     if tokenizer and not tokenizer_file(directory).exists():
         copy_tokenizer(tokenizer, directory)
-    return _loader(config.task)(config, directory, say, seed=seed, epochs=epochs)
+    splits = _loader(config.task)(config, directory, say, seed=seed, epochs=epochs)
+    return masked(splits, config, seed) if config.masked else splits
 
 
 def _loader(name: str) -> Callable[..., Splits]:

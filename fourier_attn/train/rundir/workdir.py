@@ -13,6 +13,7 @@ from fourier_attn.config import Config
 from fourier_attn.train.rundir.config_file import differing
 
 LOCK = ".lock"
+SELF_PRETRAINED = "self_pretrained"  # the folder of the masked language model that a run begins with
 # A run writes these before config.json.
 EARLY = ("config.json.tmp", "tokenizer.json", "tokenizer.json.tmp", "tokenizer.model", "tokenizer.model.tmp")
 
@@ -30,7 +31,7 @@ def check(workdir: Path, config: Config) -> None:
         raise ValueError(f"workdir={workdir} is a file; name a directory")
     refuse_links(workdir)
     if not (workdir / "config.json").exists():
-        names = {path.name for path in workdir.iterdir()}
+        names = {path.name for path in workdir.iterdir()} - {SELF_PRETRAINED}
         if names - {LOCK, *EARLY} or (names and LOCK not in names):
             raise ValueError(f"workdir={workdir} holds files but no config.json; name a new directory")
         return

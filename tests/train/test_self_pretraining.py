@@ -1,0 +1,109 @@
+"""A masked language model of a task's own training inputs, and then the task."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import shrink
+
+from fourier_attn import config, train
+from fourier_attn.data.batches import Batches
+from fourier_attn.data.loaders.masked import MaskedSplit
+from fourier_attn.data.masking import Masks
+from fourier_attn.data.skills import IGNORED
+from fourier_attn.train import init_from
+from fourier_attn.train.rundir import config_file
+from fourier_attn.train.rundir.metrics_log import read_lines
+
+PAD, MASK, RATE = 0, 1, 0.3
+
+
+def split(mask: int | None, training: bool) -> MaskedSplit:
+    """Rows of 5 to 24 tokens from 2 to 29, in two buckets."""
+    draw = np.random.default_rng(0)
+    rows = [draw.integers(2, 30, n).astype(np.int32) for n in range(5, 25)]
+    order = {"seed": 3, "epochs": 2} if training else {}
+    batches = Batches(rows, np.zeros(20, np.int32), buckets=(16, 24), batch=4, pad=PAD, **order)
+    return MaskedSplit(batches, Masks(mask, np.arange(2, 30), round(RATE * 24)), RATE, 7, training)
+
+
+@pytest.mark.parametrize("mask", [MASK, None])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_share_of_the_real_tokens_of_each_example_is_asked(mask: int | None, training: bool) -> None:
+    found, masked, changed = split(mask, training), 0, 0
+    for i in range(len(found)):
+        batch, original = found[i], found.split[i]
+        asked = batch["label"] != IGNORED
+        counts = [max(1, round(RATE * len(found.rows[number]))) for number in batch["index"]]
+        assert asked.sum(axis=1).tolist() == counts
+        places = np.take_along_axis(original["inputs"], batch["answer_positions"], 1)
+        np.testing.assert_array_equal(batch["label"][asked], places[asked])
+        assert (places[asked] >= 2).all()  # never padding
+        chosen = np.zeros(original["inputs"].shape, bool)
+        for row, at, real in zip(chosen, batch["answer_positions"], asked, strict=True):
+            row[at[real]] = True
+        np.testing.assert_array_equal(batch["inputs"][~chosen], original["inputs"][~chosen])
+        masked += (batch["inputs"][chosen] == MASK).sum()
+        changed += (batch["inputs"][chosen] != original["inputs"][chosen]).sum()
+        assert {name: batch[name].tolist() for name in ("mask", "weight")} == {
+            name: original[name].tolist() for name in ("mask", "weight")
+        }
+    assert (masked > 0) == (mask is not None)
+    assert changed > 0
+
+
+def test_masks_are_fixed_in_evaluation_and_new_in_each_epoch_of_training() -> None:
+    fixed, drawn = split(MASK, False), split(MASK, True)
+    for i in range(len(fixed)):
+        jax.tree.map(np.testing.assert_array_equal, fixed[i], split(MASK, False)[i])
+
+    def places(epoch: int) -> dict[int, list[int]]:
+        steps = range(epoch * drawn.steps_per_epoch, (epoch + 1) * drawn.steps_per_epoch)
+        rows = [(batch["index"], batch["answer_positions"]) for batch in map(drawn.__getitem__, steps)]
+        return {int(i): at.tolist() for index, ats in rows for i, at in zip(index, ats, strict=True)}
+
+    assert places(0) == places(0) != places(1)
+
+
+def settings(few_reviews: str) -> config.Config:
+    c = shrink(config.default("fourier"), few_reviews)
+    c.train.epochs, c.train.self_pretrain = 1, 2
+    return c
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_the_task_begins_with_the_weights_of_its_masked_model(few_reviews: str, tmp_path: Path) -> None:
+    """The encoder is that of the first run; the head is new; a second call finds both finished."""
+    c = settings(few_reviews)
+    result = train.run(c, tmp_path / "run")
+    lines = read_lines(tmp_path / "run" / "self_pretrained")
+    assert [line["split"] for line in lines if line["epoch"] == 2][-1] == "test"
+    assert np.isclose(lines[-1]["perplexity"], np.exp(lines[-1]["loss"]))
+    recorded = config_file.load(tmp_path / "run")
+    assert (recorded.train.self_pretrain, recorded.init_from, recorded.data.masked) == (2, "", False)
+    assert init_from.load(c, tmp_path / "run").params is None  # it has begun
+    assert train.run(c, tmp_path / "run") == result
+    first = init_from.restore(tmp_path / "run" / "self_pretrained")[2]
+    new = tmp_path / "new"
+    new.mkdir()
+    (tmp_path / "run" / "self_pretrained").rename(new / "self_pretrained")
+    started = init_from.load(c, new)
+    jax.tree.map(np.testing.assert_array_equal, started.params["encoder"], first["encoder"])
+    assert "head" not in started.params
+    assert started.config.model.mixer.name == "fourier"
+
+
+@pytest.mark.parametrize(
+    ("task", "knobs", "message"),
+    [
+        ("recall", {}, "data.masked=True is for tasks with tokens and labels, not for 'recall'"),
+        ("mnist", {}, "not for 'mnist'; choose a task on texts, or 'pixels'"),
+        ("reviews", {"init_from": "runs/a"}, "train.self_pretrain=1 and init_from=runs/a exclude each other"),
+        ("reviews", {"data.masked": True}, "is a masked language model already"),
+    ],
+)
+def test_what_cannot_be_masked_is_refused(task: str, knobs: dict, message: str) -> None:
+    c = config.with_values(config.default(task=task), {"train.self_pretrain": 1, **knobs})
+    with pytest.raises(ValueError, match=message):
+        config.check(c)
