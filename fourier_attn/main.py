@@ -19,10 +19,12 @@ from ml_collections import ConfigDict, config_flags
 from fourier_attn import __version__, command, paths
 from fourier_attn.choices import check_choices
 
+SAMPLING = ("tokens", "temperature", "top_k", "seed")  # of a text that is continued
 MODES = {  # in which a flag has a meaning
     **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
     "output": ("predict", "explain", "eval"),
     **dict.fromkeys(("input", "skip_bad", "long"), ("predict", "eval")),
+    **dict.fromkeys(SAMPLING, ("predict",)),
     **dict.fromkeys(("extend", "tracker"), ("train",)),
     "allow_drift": ("train", "eval"),
 }
@@ -66,6 +68,10 @@ def define_flags() -> None:
         ["cut", "windows"],
         "of texts longer than data.length read the beginning, or all in windows whose answers are averaged",
     )
+    flags.DEFINE_integer("tokens", None, "by how many a next-token model continues a text; default 50")
+    flags.DEFINE_float("temperature", None, "of its draws; 0: the likeliest token always; default 1")
+    flags.DEFINE_integer("top_k", None, "draw among the likeliest tokens only; default 0: among all")
+    flags.DEFINE_integer("seed", None, "of the draws; default 0. That of a training is --config.seed")
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
     flags.DEFINE_boolean(
@@ -116,7 +122,7 @@ def check_modes() -> None:
         if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
             raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
     pictured = {} if flags.FLAGS.mode == "eval" else {"output": ("input", "image")}
-    of = pictured | {"skip_bad": ("input",), "long": ("input", "text")}
+    of = pictured | {"skip_bad": ("input",), **dict.fromkeys(("long", *SAMPLING), ("input", "text"))}
     for name, needed in of.items():
         alone = all(flags.FLAGS[other].value is None for other in needed)
         if flags.FLAGS[name].present and flags.FLAGS.mode in MODES["input"] and alone:
@@ -133,7 +139,7 @@ def predict_file(directory: Path, devices: Mapping[str, str]) -> None:
     if (given.text, given.text_pair, given.image) != (None, None, None):
         raise ValueError("--input and --text or --image exclude each other; give one of them")
     target, long = given.output or "-", given.long
-    said = stream.predict_file(directory, given.input, target, given.skip_bad, devices, long)
+    said = stream.predict_file(directory, given.input, target, given.skip_bad, devices, long, sampling())
     print(said, file=sys.stderr)
 
 
@@ -235,11 +241,33 @@ def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
 
     if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
         raise ValueError("--image and --text_pair exclude each other; give one of them")
-    predictor = Predictor.load(directory, batch=1, devices=devices, long=flags.FLAGS.long)
+    options = {"long": flags.FLAGS.long, "sampling": sampling()}
+    predictor = Predictor.load(directory, batch=1, devices=devices, **options)
+    if predictor.task.head == "lm":
+        continue_text(predictor)
+        return
     for answer, value in predictions(predictor):
         print(f"{answer} {value:.4f}")
     if flags.FLAGS.output is not None:
         look_inside(directory, devices, predictor)
+
+
+def sampling() -> dict[str, Any]:
+    """Returns the options of a continuation that the command line gives."""
+    return {name: flags.FLAGS[name].value for name in SAMPLING if flags.FLAGS[name].present}
+
+
+def continue_text(predictor: Any) -> None:
+    """Prints --text with its continuation."""
+    from fourier_attn.inference import predictor as predict
+
+    for name in ("text_pair", "image"):
+        if flags.FLAGS[name].present:
+            raise ValueError(f"--{name} has no continuation; give --text alone")
+    text = flags.FLAGS.text or ""
+    [answer] = predictor([text])
+    predict.note_unknown(answer)
+    print(text + answer["text"])
 
 
 def check_overrides(directory: Path, config: Any) -> None:

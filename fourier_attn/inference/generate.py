@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,30 @@ from fourier_attn.layers.cache import Cursor
 from fourier_attn.model import Model, with_remat
 
 SHORTEST = 8  # tokens that a prompt is padded to, at least; then to the next power of two
+
+
+class Sampling(NamedTuple):
+    """Options of `fourier_attn.inference.predictor.Predictor.generate`."""
+
+    tokens: int = 50
+    temperature: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+
+    def check(self) -> None:
+        """Checks all options. Raises: ValueError."""
+        if self.tokens < 1:
+            raise ValueError(f"tokens={self.tokens} must be at least 1")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(
+                f"temperature={self.temperature} must be 0, for the likeliest tokens, or a number above"
+            )
+        if self.top_k < 0:
+            raise ValueError(
+                f"top_k={self.top_k} must be 0, for all tokens, or the number of the likeliest ones"
+            )
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed} must lie in 0 .. 2^32 - 1")
 
 
 def choose(
@@ -128,16 +152,14 @@ class Generator:
         self.params, self.tokenizer, self.positions = params, tokenizer, positions
         self.batch, self.seeds = batch, seeds
         ids = special(tokenizer)
+        self.unknown = ids.unknown
         self.first, self.never = beginning(ids), tuple(sorted({i for i in ids if i is not None}))
         self.program = make_generate(network)
 
-    def __call__(
-        self, texts: Sequence[str], tokens: int, temperature: float, top_k: int, seed: int
-    ) -> list[dict[str, Any]]:
-        _check(tokens, temperature, top_k, seed)
-        rows = [[self.first, *row] for row in ids_of(self.tokenizer, texts)[0]]
-        for row in rows:
-            self._check_length(len(row), tokens)
+    def __call__(self, texts: Sequence[str], sampling: Sampling) -> list[dict[str, Any]]:
+        sampling.check()
+        tokens, temperature, top_k, seed = sampling
+        rows = self.prompts(texts, tokens)
         answers: list[dict[str, Any]] = [{}] * len(rows)
         for members, width in self._batches([len(row) for row in rows], tokens):
             prompts = [rows[member] for member in np.resize(members, self._size(len(members)))]
@@ -156,12 +178,20 @@ class Generator:
                 answers[member] = self._answer(rows[member][1:], new, log)
         return answers
 
+    def prompts(self, texts: Sequence[str], tokens: int) -> list[list[int]]:
+        """Returns the tokens of each text. Raises: ValueError where `tokens` more do not fit behind one."""
+        rows = [[self.first, *row] for row in ids_of(self.tokenizer, texts)[0]]
+        for row in rows:
+            self._check_length(len(row), tokens)
+        return rows
+
     def _answer(self, row: Sequence[int], new: Sequence[int], logs: np.ndarray) -> dict[str, Any]:
         before = decode(self.tokenizer, row)
         return {
             "text": decode(self.tokenizer, [*row, *new]).removeprefix(before),
             "tokens": [self.tokenizer.id_to_token(i) for i in new],
             "log_probability": float(logs.sum(dtype=np.float64)),
+            "unknown": round(row.count(self.unknown) / max(len(row), 1), 4),
         }
 
     def _check_length(self, count: int, tokens: int) -> None:
@@ -189,14 +219,3 @@ class Generator:
 def beginning(ids: Special) -> int:
     """Returns the id of the token before each text: that between the documents of the training."""
     return next(i for i in (ids.end, ids.sep, ids.pad) if i is not None)
-
-
-def _check(tokens: int, temperature: float, top_k: int, seed: int) -> None:
-    if tokens < 1:
-        raise ValueError(f"tokens={tokens} must be at least 1")
-    if not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature={temperature} must be 0, for the likeliest tokens, or a number above")
-    if top_k < 0:
-        raise ValueError(f"top_k={top_k} must be 0, for all tokens, or the number of the likeliest ones")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed={seed} must lie in 0 .. 2^32 - 1")

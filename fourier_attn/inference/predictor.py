@@ -28,7 +28,7 @@ from fourier_attn.data.text import (
     unknown_share,
 )
 from fourier_attn.inference import tagging
-from fourier_attn.inference.generate import Generator
+from fourier_attn.inference.generate import Generator, Sampling
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics, report
@@ -69,6 +69,7 @@ class Predictor:
       tokenizer: None for images.
       batch: rows that are computed at once; 0: as in training. One text alone is quickest with 1.
       long: what is read of a text longer than `data.length`: its beginning ("cut"), or all of it ("windows").
+      sampling: options of `generate`, for a next-token model: its answers are continuations.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Predictor:
         tokenizer: Any = None,
         batch: int = 0,
         long: str = "cut",
+        sampling: Mapping[str, Any] = MappingProxyType({}),
     ):
         _check_parts(config, tokenizer)
         check_choice("long", long, LONG)
@@ -89,7 +91,10 @@ class Predictor:
             )
         self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
         self.task, self.batch = data.task_of(config.data), batch or config.data.batch
-        self.long = long
+        self.long, self.sampling = long, Sampling(**sampling)
+        if sampling:
+            self._check_continues()
+            self.sampling.check()
         if long == "windows" and (
             self.task.head not in WINDOWED or len(self.task.texts) > 1 or self.task.images
         ):
@@ -108,6 +113,7 @@ class Predictor:
         allow_code: bool = False,
         devices: Mapping[str, str] = MappingProxyType({}),
         long: str = "cut",
+        sampling: Mapping[str, Any] = MappingProxyType({}),
     ) -> "Predictor":
         """Returns the best weights of a run, or those of a folder that was exported from it, ready for use.
 
@@ -115,7 +121,7 @@ class Predictor:
           directory: its path, or the name of a folder on the hub, "hf:owner/name" or "hf:owner/name@REV".
           allow_code: whether to execute the files that have registered the run's own mixer or task.
           devices: files of measured devices that have moved since the training, by their knobs.
-          batch, long: see `Predictor`.
+          batch, long, sampling: see `Predictor`.
         Raises: ValueError for a directory that cannot be used.
         """
         directory = hub.local(directory).resolve()
@@ -128,7 +134,7 @@ class Predictor:
         else:
             (config, network, params), file = restore(directory, devices), tokenizer_file(directory)
         tokenizer = load_tokenizer(file) if data.task_of(config.data).fitted else None
-        return cls(config, network, jax.device_put(params), tokenizer, batch, long)
+        return cls(config, network, jax.device_put(params), tokenizer, batch, long, sampling)
 
     def __call__(self, inputs: Any, text_pairs: Any = None) -> list[Answer]:
         """Returns the answer to each input.
@@ -170,7 +176,8 @@ class Predictor:
             predictor.generate(["The film was"], tokens=20, temperature=0.8, top_k=40)[0]["text"]
 
         Each answer is a dict: `text`, the continuation; `tokens`, those of it; `log_probability`, the sum of
-        theirs before temperature and top_k. The same seed gives the same continuation, whatever the other
+        theirs before temperature and top_k; `unknown`, the share of the text's tokens that the tokenizer does
+        not know. The same seed gives the same continuation, whatever the other
         texts, and a longer one begins with a shorter one; give another seed for another one. Padding,
         unknown and other special tokens are never drawn. A program is compiled once for each padded length of
         the texts, a power of two, and `tokens`.
@@ -185,15 +192,18 @@ class Predictor:
         Raises: ValueError for a run of another kind, a text that with the tokens is longer than the network's
           positions, and options out of range.
         """
+        self._check_continues()
+        texts = as_list("texts", texts)
+        for text in texts:
+            check_text("text", text)
+        return self.generator(texts, Sampling(tokens, temperature, top_k, seed))
+
+    def _check_continues(self) -> None:
         if self.config.model.head != "lm":
             raise ValueError(
                 f"data.task={self.config.data.task!r} continues no text; use a run of a next-token model "
                 "(--config=lm:attention-wikitext2)"
             )
-        texts = as_list("texts", texts)
-        for text in texts:
-            check_text("text", text)
-        return self.generator(texts, tokens, temperature, top_k, seed)
 
     @functools.cached_property
     def generator(self) -> Generator:
@@ -511,6 +521,13 @@ def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, all
         print(f"note: other data than the run was made with ({listed})", file=sys.stderr)
 
 
+def note_unknown(answer: Answer) -> None:
+    """Prints a note where an answer is about a text with unknown tokens."""
+    if answer["unknown"]:
+        note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
+        print(f"{note}; the others are all read as one unknown token", file=sys.stderr)
+
+
 def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
     """Returns a run's answer to one text or pair of texts, with its probability.
 
@@ -527,9 +544,7 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
         task = predictor.config.data.task
         raise ValueError(f"the task {task!r} is about images; give --image=FILE {how}")
     [answer] = predictor([text], None if text_pair is None else [text_pair])
-    if answer["unknown"]:
-        note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
-        print(f"{note}; the others are all read as one unknown token", file=sys.stderr)
+    note_unknown(answer)
     if answer["cut"]:
         note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
         cure = "; --long=windows reads all" if predictor.task.head in WINDOWED else ""

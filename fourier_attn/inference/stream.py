@@ -54,6 +54,7 @@ def predict_file(
     skip_bad: bool = False,
     devices: Mapping[str, str] = MappingProxyType({}),
     long: str = "cut",
+    sampling: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Predicts every row of `source` and returns a summary in words.
 
@@ -67,7 +68,8 @@ def predict_file(
       source, target: files; "-" is standard input and output. Of a file, nothing is left after an error.
       skip_bad: leave out rows that cannot be answered, with a note each, instead of ending.
       devices: files of measured devices that have moved since the training, by their knobs.
-      long: what is read of texts longer than `data.length`, see `Predictor`.
+      long, sampling: what is read of texts longer than `data.length`, and how texts are continued, see
+        `Predictor`.
     Raises: ValueError that names the row, and for a run that cannot be used.
     """
     scored = None if target == "-" else _metrics_file(target)
@@ -77,7 +79,7 @@ def predict_file(
             raise ValueError(
                 f"--output={target}{suffix} would overwrite the file of --input; choose another name"
             )
-    predictor = Predictor.load(directory, devices=devices, long=long)
+    predictor = Predictor.load(directory, devices=devices, long=long, sampling=sampling)
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):

@@ -11,7 +11,7 @@ from conftest import array, drawn
 
 from fourier_attn import config, model
 from fourier_attn.data.text import decode, fit, special
-from fourier_attn.inference.generate import Generator, beginning, choose, make_generate
+from fourier_attn.inference.generate import Generator, Sampling, beginning, choose, make_generate
 from fourier_attn.inference.predictor import Predictor
 
 POSITIONS = 48
@@ -65,7 +65,7 @@ def uncached(net: model.Model, params: Any, prompt: list[int], tokens: int, t: f
 @pytest.mark.parametrize("name", ["attention", "lambda", "token_conv"])
 def test_texts_are_those_of_the_whole_network(name: str, temperature: float, top_k: int) -> None:
     made = generator(name)
-    answers = made(TEXTS, 12, temperature, top_k, 7)
+    answers = made(TEXTS, Sampling(12, temperature, top_k, 7))
     assert len({tuple(answer["tokens"]) for answer in answers}) > 1
     net = network(name)
     for text, answer in zip(TEXTS, answers, strict=True):
@@ -76,11 +76,11 @@ def test_texts_are_those_of_the_whole_network(name: str, temperature: float, top
 
 def test_a_longer_text_begins_with_the_shorter_one(one: Generator) -> None:
     """So does the same text alone, in another batch, and padded to another length."""
-    long, short = one(TEXTS, 20, 1.0, 0, 3), one(TEXTS, 6, 1.0, 0, 3)
+    long, short = one(TEXTS, Sampling(20, 1.0, 0, 3)), one(TEXTS, Sampling(6, 1.0, 0, 3))
     assert [a["tokens"][:6] for a in long] == [a["tokens"] for a in short]
-    assert one(TEXTS[:1], 6, 1.0, 0, 3)[0]["tokens"] == short[0]["tokens"]
+    assert one(TEXTS[:1], Sampling(6, 1.0, 0, 3))[0]["tokens"] == short[0]["tokens"]
     longer = " ".join(["the film"] * 10)
-    assert one([longer, TEXTS[0]], 6, 1.0, 0, 3)[1]["tokens"] == short[0]["tokens"]
+    assert one([longer, TEXTS[0]], Sampling(6, 1.0, 0, 3))[1]["tokens"] == short[0]["tokens"]
     ids = np.zeros((1, 30), np.int32)
     prompt = [one.first, *TOKENIZER.encode(TEXTS[0]).ids]
     ids[0, : len(prompt)] = prompt
@@ -93,17 +93,17 @@ def test_a_longer_text_begins_with_the_shorter_one(one: Generator) -> None:
 
 
 def test_the_seed_decides(one: Generator) -> None:
-    first = one(TEXTS, 12, 1.0, 0, 0)
-    assert one(TEXTS, 12, 1.0, 0, 0) == first
-    assert one(TEXTS, 12, 1.0, 0, 1) != first
-    greedy = one(TEXTS, 12, 0.0, 0, 0)
-    assert greedy == one(TEXTS, 12, 0.0, 0, 1)
-    for same in (one(TEXTS, 12, 1.0, 1, 5), one(TEXTS, 12, 1e-30, 0, 5)):
+    first = one(TEXTS, Sampling(12, 1.0, 0, 0))
+    assert one(TEXTS, Sampling(12, 1.0, 0, 0)) == first
+    assert one(TEXTS, Sampling(12, 1.0, 0, 1)) != first
+    greedy = one(TEXTS, Sampling(12, 0.0, 0, 0))
+    assert greedy == one(TEXTS, Sampling(12, 0.0, 0, 1))
+    for same in (one(TEXTS, Sampling(12, 1.0, 1, 5)), one(TEXTS, Sampling(12, 1e-30, 0, 5))):
         assert [a["tokens"] for a in same] == [a["tokens"] for a in greedy]
 
 
 def test_log_probabilities_are_those_of_the_network(one: Generator) -> None:
-    [answer] = one(TEXTS[:1], 5, 1.0, 3, 0)
+    [answer] = one(TEXTS[:1], Sampling(5, 1.0, 3, 0))
     row = [one.first, *TOKENIZER.encode(TEXTS[0]).ids, *(TOKENIZER.token_to_id(t) for t in answer["tokens"])]
     apply = jax.jit(network().apply)
     logits = np.array(apply({"params": one.params}, array([row], np.int32))[0], np.float64)
@@ -119,7 +119,7 @@ def test_special_tokens_are_never_drawn(one: Generator) -> None:
     bias = one.params["head"]["bias"].at[never].add(50.0)
     params = {**one.params, "head": {**one.params["head"], "bias": bias}}
     made = Generator(network(), params, TOKENIZER, positions=POSITIONS, batch=4)
-    tokens = {token for answer in made(TEXTS, 20, 2.0, 0, 0) for token in answer["tokens"]}
+    tokens = {token for answer in made(TEXTS, Sampling(20, 2.0, 0, 0)) for token in answer["tokens"]}
     assert not tokens & {"[PAD]", "[UNK]"}
 
 
@@ -160,10 +160,10 @@ def test_seeds_are_averaged() -> None:
 def test_one_program_for_each_length_and_number_of_tokens() -> None:
     made = generator("identity")
     for texts, seed, temperature in ((TEXTS[:1], 0, 1.0), (TEXTS[1:2], 1, 0.0), (["good " * 6], 2, 0.5)):
-        made(texts, 5, temperature, 0, seed)
+        made(texts, Sampling(5, temperature, 0, seed))
     program: Any = made.program
     assert program._cache_size() == 1
-    made(["good " * 12], 5, 1.0, 0, 0)
+    made(["good " * 12], Sampling(5, 1.0, 0, 0))
     assert program._cache_size() == 2
 
 
@@ -184,13 +184,13 @@ def test_one_program_for_each_length_and_number_of_tokens() -> None:
 def test_what_cannot_be_used(one: Generator, options: dict, said: str) -> None:
     given = {"tokens": 5, "temperature": 1.0, "top_k": 0, "seed": 0} | options
     with pytest.raises(ValueError, match=said):
-        one(TEXTS[:1], **given)
+        one(TEXTS[:1], Sampling(**given))
     with pytest.raises(ValueError, match="of 61 tokens exceed model.positions=48; give a shorter text"):
-        one(["good " * 60], 5, 1.0, 0, 0)
+        one(["good " * 60], Sampling(5, 1.0, 0, 0))
 
 
 def test_a_text_may_fill_the_positions(one: Generator) -> None:
-    [answer] = one(["good " * 40], POSITIONS - 41, 0.0, 0, 0)
+    [answer] = one(["good " * 40], Sampling(POSITIONS - 41, 0.0, 0, 0))
     assert len(answer["tokens"]) == POSITIONS - 41
 
 
