@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from fourier_attn.data.text import Special, decode, ids_of, special
+from fourier_attn.data.text import decode, ids_of, special
+from fourier_attn.data.windows import separator
 from fourier_attn.layers.cache import Cursor
 from fourier_attn.model import Model, with_remat
 
@@ -153,7 +154,7 @@ class Generator:
         self.batch, self.seeds = batch, seeds
         ids = special(tokenizer)
         self.unknown = ids.unknown
-        self.first, self.never = beginning(ids), tuple(sorted({i for i in ids if i is not None}))
+        self.first, self.never = separator(ids), tuple(sorted({i for i in ids if i is not None}))
         self.program = make_generate(network)
 
     def __call__(self, texts: Sequence[str], sampling: Sampling) -> list[dict[str, Any]]:
@@ -214,8 +215,3 @@ class Generator:
             members = [number for number, other in enumerate(widths) if other == width]
             for start in range(0, len(members), self.batch):
                 yield members[start : start + self.batch], width
-
-
-def beginning(ids: Special) -> int:
-    """Returns the id of the token before each text: that between the documents of the training."""
-    return next(i for i in (ids.end, ids.sep, ids.pad) if i is not None)

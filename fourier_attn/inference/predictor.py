@@ -56,12 +56,12 @@ class Predictor:
     Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
     of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
     on patches: `patches`, rows of dicts with the classes of each; of one on words: `words` and, where tags
-    mark entities, `entities`, see `fourier_attn.inference.tagging.answers`. Of texts also `unknown`, the
-    share of its tokens that the tokenizer does not know, and `cut`, the share of its tokens that were not
-    read because the text is longer than `data.length`. With long="windows" such a text is read in windows of
-    this length, each half a window after the one before; its answer has the mean of their probabilities or
-    scores, and `windows`, their number. Probabilities are means over seeds. A program is compiled once for
-    each padded length.
+    mark entities, `entities`, see `fourier_attn.inference.tagging.answers`; of a next-token model its
+    continuation, see `generate`. Of texts also `unknown`, the share of its tokens that the tokenizer does not
+    know, and `cut`, the share of its tokens that were not read because the text is longer than `data.length`.
+    With long="windows" such a text is read in windows of this length, each half a window after the one
+    before; its answer has the mean of their probabilities or scores, and `windows`, their number.
+    Probabilities are means over seeds. A program is compiled once for each padded length.
 
     Args:
       config: of the run.
@@ -152,9 +152,8 @@ class Predictor:
         if not inputs:
             return []
         if self.task.head == "lm":
-            raise ValueError(
-                f"data.task={self.config.data.task!r} labels no texts; Predictor.generate continues them"
-            )
+            self._check_texts(inputs, text_pairs)
+            return self.generate(inputs, *self.sampling)
         if self.task.images:
             return self._classify(self.image_batches(inputs, text_pairs))
         if self.task.tagged:

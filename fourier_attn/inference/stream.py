@@ -252,7 +252,7 @@ def _columns(task: Task) -> dict[str, tuple[str, ...]]:
 def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> Iterator[Item]:
     """Yields what each row asks. Raises: ValueError that names the row."""
     task, wanted = predictor.task, _columns(predictor.task)
-    scored = task.head not in (*FILLED, "tokens")  # where one label says what the answer should be
+    scored = task.head not in (*FILLED, "tokens", "lm")  # where one label says what the answer should be
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
     if task.tagged:
@@ -288,6 +288,8 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
     if predictor.task.head in FILLED:
         [tokens] = predictor.text_batches([values["text"]]).rows
         predictor.check_mask(tokens, "its text")
+    if predictor.task.head == "lm":
+        predictor.generator.prompts([values["text"]], predictor.sampling.tokens)
     label = _tags if predictor.task.tagged else _label
     return values, label(row, predictor.task.labels)
 

@@ -11,7 +11,7 @@ from conftest import array, drawn
 
 from fourier_attn import config, model
 from fourier_attn.data.text import decode, fit, special
-from fourier_attn.inference.generate import Generator, Sampling, beginning, choose, make_generate
+from fourier_attn.inference.generate import Generator, Sampling, choose, make_generate
 from fourier_attn.inference.predictor import Predictor
 
 POSITIONS = 48
@@ -204,12 +204,6 @@ def test_ids_become_text_again(kind: str, text: str) -> None:
     assert decode(tokenizer, ids) == text
     assert decode(tokenizer, [*ids, special(tokenizer).pad]) == text
     assert decode(tokenizer, [*ids, *ids]).startswith(text)
-
-
-def test_a_text_begins_as_the_documents_of_the_training() -> None:
-    assert beginning(special(TOKENIZER)) == TOKENIZER.token_to_id("[PAD]")
-    subwords = fit("bpe", ["the film"], 20)
-    assert subwords.id_to_token(beginning(special(subwords))) == "</s>"
 
 
 def test_a_run_of_another_kind_is_refused(toy_run: Path) -> None:

@@ -1,5 +1,7 @@
 """Next-token and masked language models: data, training, evaluation, resuming and what is refused."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,3 +170,49 @@ def test_masked_models_of_several_seeds_and_few_windows(texts: str, tmp_path: Pa
     assert result["perplexity_seeds"] == pytest.approx(np.exp(result["loss_seeds"]))
     [answer] = predictor.Predictor.load(tmp_path)(["the cat [MASK] a red house"])
     assert len(answer["masks"][0]) == 5
+
+
+def test_a_run_continues_texts(toy_lm: Path, tmp_path: Path) -> None:
+    """From the command and from Python, one text and a file of them; a row that is too long is named."""
+    loaded = predictor.Predictor.load(toy_lm)
+    one, other = loaded.generate(["the cat sees", "a dog"], tokens=6, temperature=0.5, top_k=5, seed=3)
+    given = ["--mode=predict", f"--workdir={toy_lm}"]
+    options = ["--tokens=6", "--temperature=0.5", "--top_k=5", "--seed=3"]
+    code, out, err = run_here(main, *given, "--text=the cat sees", *options)
+    assert (code, out) == (0, f"the cat sees{one['text']}\n"), err
+    file, target = tmp_path / "texts.txt", tmp_path / "out.jsonl"
+    file.write_text("the cat sees\na dog\n")
+    code, _, err = run_here(main, *given, f"--input={file}", f"--output={target}", *options)
+    assert (code, err) == (0, "2 predicted\n")
+    answers = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [answer["tokens"] for answer in answers] == [one["tokens"], other["tokens"]]
+    file.write_text(f"a dog\n{SENTENCE} {SENTENCE}\n")
+    code, _, err = run_here(main, *given, f"--input={file}", "--tokens=6")
+    assert code == 2
+    assert "line 2: tokens=6 after a text of" in err
+    assert run_here(main, *given, f"--input={file}", "--tokens=6", "--skip_bad")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--text=a dog"], r"tokens=50 after a text of \d+ tokens exceed model.positions=16; give at most"),
+        (["--text=a dog", "--tokens=0"], "tokens=0 must be at least 1"),
+        (["--text=a dog", "--temperature=-1"], "temperature=-1.0 must be 0"),
+        (["--text=a dog", "--top_k=-1"], "top_k=-1 must be 0"),
+        (["--text= "], "text=' ' is empty"),
+        (["--tokens=3"], "--tokens needs --input=FILE or --text=FILE"),
+        (["--text=a", "--text_pair=b", "--tokens=3"], "--text_pair has no continuation"),
+    ],
+)
+def test_a_continuation_that_is_refused(toy_lm: Path, options: list[str], said: str) -> None:
+    code, out, err = run_here(main, "--mode=predict", f"--workdir={toy_lm}", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert re.search(said, err)
+
+
+def test_only_next_token_models_continue_texts(toy_run: Path) -> None:
+    given = ["--mode=predict", f"--workdir={toy_run}", "--text=a film", "--tokens=3"]
+    code, out, err = run_here(main, *given)
+    assert (code, out) == (2, "")
+    assert "data.task='reviews' continues no text; use a run of a next-token model" in err
