@@ -8,7 +8,7 @@ from fourier_attn.data import TASKS
 from fourier_attn.data.skills import IGNORED
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import PERPLEXITIES, compute_metrics, summary
-from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.losses import OBJECTIVES, is_largest
 
 
 def log_softmax(x: jax.Array) -> np.ndarray:
@@ -62,6 +62,14 @@ def test_next_tokens_are_scored_in_nats_where_they_are_asked() -> None:
     assert found["word_perplexity"].tolist() == [pytest.approx(np.exp(nats[real].sum() / 3), rel=1e-6)]
     assert objective.answers(logits).size == 0
     assert not objective.written
+
+
+def test_a_right_answer_is_the_first_of_the_largest_logits() -> None:
+    """As argmax has it, also among equal logits."""
+    logits = array(np.random.default_rng(0).integers(0, 3, (40, 7, 5)), np.float32)
+    for label in range(5):
+        labels = array(np.full((40, 7), label), np.int32)
+        np.testing.assert_array_equal(is_largest(logits, labels), np.asarray(logits).argmax(-1) == label)
 
 
 def test_a_score_is_judged_by_its_squared_error_and_by_ranks() -> None:
