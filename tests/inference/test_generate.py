@@ -163,7 +163,8 @@ def test_one_program_for_each_length_and_number_of_tokens() -> None:
         made(texts, Sampling(5, temperature, 0, seed))
     program: Any = made.program
     assert program._cache_size() == 1
-    made(["good " * 12], Sampling(5, 1.0, 0, 0))
+    for words in (9, 12):
+        made(["good " * words], Sampling(5, 1.0, 0, 0))
     assert program._cache_size() == 2
 
 
@@ -189,8 +190,10 @@ def test_what_cannot_be_used(one: Generator, options: dict, said: str) -> None:
         one(["good " * 60], Sampling(5, 1.0, 0, 0))
 
 
-def test_a_text_may_fill_the_positions(one: Generator) -> None:
-    [answer] = one(["good " * 40], Sampling(POSITIONS - 41, 0.0, 0, 0))
+@pytest.mark.parametrize("name", ["attention", "linear"])
+def test_a_text_may_fill_the_positions(name: str) -> None:
+    """`linear` has a matrix of this size and no more."""
+    [answer] = generator(name)(["good " * 40], Sampling(POSITIONS - 41, 0.0, 0, 0))
     assert len(answer["tokens"]) == POSITIONS - 41
 
 
