@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-COMMANDS = re.search(r"^```sh\n(.*?)^```$", (ROOT / "docs/tutorial.md").read_text(), flags=re.M | re.S)[1]
+PAGE = (ROOT / "docs/tutorial.md").read_text()
+FIRST, FURTHER = (block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, flags=re.M | re.S))
 
 
-def test_there_are_ten_commands() -> None:
-    assert len(COMMANDS.splitlines()) == 10
+def test_there_are_as_many_commands_as_the_page_says() -> None:
+    assert (len(FIRST), len(FURTHER)) == (10, 8)
 
 
 @pytest.mark.slow
@@ -30,7 +31,7 @@ def test_the_commands_lead_from_a_table_to_a_classifier(tmp_path: Path) -> None:
         "TQDM_DISABLE": "1",
     }
     said = []
-    for command in COMMANDS.splitlines():
+    for command in (*FIRST, *FURTHER):
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
@@ -45,3 +46,10 @@ def test_the_commands_lead_from_a_table_to_a_classifier(tmp_path: Path) -> None:
         assert label == answer["label"]
         assert float(probability) == pytest.approx(answer["probability"], abs=1e-4)
     assert (tmp_path / "folder" / "README.md").exists()
+    further = said[len(FIRST) :]
+    assert "of 300 rows with labels" in further[1]
+    assert len((tmp_path / "windows.jsonl").read_text().splitlines()) == 300
+    assert (tmp_path / "runs" / "balanced" / "confusion.png").exists()
+    assert "mean validation accuracy" in further[4]
+    assert "word perplexity" in further[6]
+    assert further[7].startswith("the film was")
