@@ -21,6 +21,7 @@ FILES = (
     "task.json",
     "assets/tokenizer/vocabulary.spm",
     "config.json",
+    "preprocessor.json",
     "preprocessor_config.json",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from flax import serialization, traverse_util
+
+from fourier_attn import pretrained
+from fourier_attn.data.text import load_tokenizer
+from fourier_attn.family import family
+from fourier_attn.pretrained import architecture, folder
 
 PARAMETERS = {  # of the encoder with its pooler, and with the heads of pre-training
     ("fnet", "base"): (82_861_056, 83_486_722),
@@ -20,6 +26,20 @@ PARAMETERS = {  # of the encoder with its pooler, and with the heads of pre-trai
     ("hybrid", "large"): (245_342_208, 246_427_906),
     ("linear", "large"): (268_402_688, 269_488_386),
     ("bert", "large"): (337_707_008, 338_792_706),
+}
+# What a folder with FNet holds instead of what is published, and whether transformers and Keras Hub load it.
+LOADS: dict[str, tuple[dict[str, Any], bool, bool]] = {
+    "published": ({}, True, True),
+    "exact GELU": ({"activation": "gelu_erf"}, True, False),
+    "ReLU": ({"activation": "relu"}, True, False),
+    "another epsilon": ({"norm_eps": 1e-5}, True, False),
+    "padding that is left out": ({"mixer": {"padding": "invariant"}}, False, False),
+    "scaled transform": ({"mixer": {"norm": "tokens"}}, False, False),
+    "pre-norm": ({"norm_position": "pre"}, False, False),
+    "sines as positions": ({"positions_kind": "sinusoidal"}, False, False),
+    "mean of the tokens": ({"pooling": "mean"}, False, False),
+    "no types": ({"types": 0}, False, False),
+    "narrow tables": ({"emb": 8}, False, False),
 }
 SIZES = {"v": 23, "s": 9, "t": 4, "e": 6, "d": 8, "f": 12, "h": 2, "c": 2}
 
@@ -119,6 +139,28 @@ def draw(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """Random weights of these shapes."""
     random = np.random.default_rng(0)
     return {key: random.standard_normal(shape).astype(np.float32) for key, shape in shapes.items()}
+
+
+def exported(
+    to: Path, tokenizer: Path, format: str = "huggingface", name: str = "fnet", **changes: Any
+) -> Path:
+    """A folder as fourier_attn.export writes it: a network on reviews with random weights, changed or not."""
+    c = family(name, "tiny", "reviews")
+    c.model.update({"depth": 2, "d": 16, "emb": 16, "mlp": 24, "positions": 32, "types": 4})
+    c.model.vocab = load_tokenizer(tokenizer).get_vocab_size()
+    c.data.update({"length": 32, "buckets": (), "tokenizer": str(tokenizer)})
+    if name == "fnet":
+        c.model.mixer.padding = "tokens"
+    if "length" in c.model.mixer:
+        c.model.mixer.length = 32
+    c.model.update(changes)
+    weights = draw(architecture.parameters(c.model))
+    params = traverse_util.unflatten_dict(jax.device_put(weights), sep="/")
+    to.mkdir()
+    name, kind = ("model.weights.h5", "h5") if format == "keras_hub" else ("model.safetensors", "safetensors")
+    style = pretrained.save(to / name, c.model, params, kind)
+    folder.describe(to, c, style, tokenizer, [])
+    return to
 
 
 def write_msgpack(path: Path, arrays: Mapping[str, np.ndarray], **others: Any) -> Path:

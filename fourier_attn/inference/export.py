@@ -2,6 +2,7 @@
 
 stablehlo: programs with the weights inside, for each padded length, and classify.py, which runs them without
 this package. safetensors: the weights and the tokenizer. huggingface: these with config.json and model card.
+keras_hub: a preset, with the same and the weights in model.weights.h5 and task.weights.h5.
 Each folder also gets SHA256SUMS, with which it is compared when it is loaded, all but the model card.
 """
 
@@ -32,7 +33,7 @@ from fourier_attn.train.init_from import is_run
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file, metrics_log
 
-FORMATS = ("stablehlo", "safetensors", "huggingface")
+FORMATS = ("stablehlo", "safetensors", "huggingface", "keras_hub")
 
 
 def answers(predictor: Predictor) -> Callable[..., jax.Array]:
@@ -122,12 +123,16 @@ def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequ
     shutil.copy(classify.__file__, to / "classify.py")
 
 
-def write_weights(predictor: Predictor, to: Path) -> str:
-    """Writes the weights, of several networks those of the first; returns the style of their names."""
+def write_weights(predictor: Predictor, to: Path, format: str) -> str:
+    """Writes the weights, of several networks those of the first; returns the style of their names.
+
+    Raises: ValueError for a network that Keras Hub does not have, in its format.
+    """
     params = predictor.params
     if predictor.config.train.seeds > 1:
         params = jax.tree.map(lambda p: p[0], params)
-    return pretrained.save(to / "model.safetensors", predictor.config.model, jax.device_get(params))
+    name, kind = ("model.weights.h5", "h5") if format == "keras_hub" else ("model.safetensors", "safetensors")
+    return pretrained.save(to / name, predictor.config.model, jax.device_get(params), kind)
 
 
 def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequence[str] = ("cpu",)) -> str:
@@ -142,7 +147,7 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
         if format == "stablehlo":
             write_programs(predictor, directory, part, platforms)
             return ""
-        style, tokenizer = write_weights(predictor, part), tokenizer_file(directory)
+        style, tokenizer = write_weights(predictor, part, format), tokenizer_file(directory)
         if format == "safetensors":
             if predictor.tokenizer is not None:
                 shutil.copy(tokenizer, part / tokenizer.name)
@@ -150,7 +155,7 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
         folder.describe(part, predictor.config, style, tokenizer, metrics_log.read_lines(directory))
         if not is_run(directory) and (directory / folder.CARD).is_file():
             shutil.copy(directory / folder.CARD, part / folder.CARD)  # with what was measured
-        return "" if style == "huggingface" else folder.unlike_theirs(predictor.config.model)
+        return folder.unlike_theirs(predictor.config.model) if style == "fourier_attn" else ""
 
 
 @contextlib.contextmanager
@@ -166,12 +171,16 @@ def _new(to: Path) -> Iterator[Path]:
         made = Path(part) / "made"
         made.mkdir()
         yield made
-        files = [path for path in sorted(made.iterdir()) if path.name != folder.CARD]
-        lines = [f"{classify.checksum(path)}  {path.name}\n" for path in files]
+        files = [path for path in _files(made) if path != made / folder.CARD]
+        lines = [f"{classify.checksum(path)}  {path.relative_to(made).as_posix()}\n" for path in files]
         (made / classify.SUMS).write_text("".join(lines))
         atomic.sync_tree(made)
         made.rename(to)
         atomic.sync(to.parent)
+
+
+def _files(to: Path) -> list[Path]:
+    return sorted(path for path in to.rglob("*") if path.is_file())
 
 
 def define_flags() -> None:
@@ -191,7 +200,7 @@ def main() -> None:
     if options.allow_code:
         config_file.allow_code(paths.given(options.workdir))
     note = export(paths.given(options.workdir), paths.given(options.to), options.format, options.platforms)
-    for path in sorted(paths.given(options.to).iterdir()):
+    for path in _files(paths.given(options.to)):
         print(f"written: {path} ({path.stat().st_size:,} bytes)")
     if note:
         print(f"note: {note}")

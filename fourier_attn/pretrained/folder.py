@@ -1,4 +1,4 @@
-"""A folder as Hugging Face's library and hub have them: config.json, weights, tokenizer, model card."""
+"""A folder as Hugging Face's library or Keras Hub has them: config.json, weights, tokenizer, model card."""
 
 import json
 import shutil
@@ -11,13 +11,14 @@ from tokenizers import Tokenizer, processors
 from fourier_attn import config as configuration
 from fourier_attn import data
 from fourier_attn.config import Config
-from fourier_attn.data.text import special, tokenizer_file
+from fourier_attn.data.text import KERAS_HUB, SENTENCEPIECE, special, tokenizer_file
 from fourier_attn.inference import classify
 from fourier_attn.model import ModelConfig
-from fourier_attn.pretrained import architecture, read
+from fourier_attn.pretrained import architecture, keras_hub, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
 OURS = "fourier_attn"  # the key of the data part in config.json
+LIBRARIES = {"huggingface": "transformers", "keras_hub": "keras-hub"}
 CARD = "README.md"  # which people complete by hand
 AUTO = {  # classes of Hugging Face's library, by head
     "classes": "AutoModelForSequenceClassification",
@@ -29,7 +30,7 @@ AUTO = {  # classes of Hugging Face's library, by head
 def describe(
     to: Path, config: Config, style: str, tokenizer: Path, measured: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Writes the files that accompany model.safetensors: config.json, tokenizer, README.md.
+    """Writes the files that accompany the weights: config.json, tokenizer, README.md, Keras Hub's task.json.
 
     Args:
       config: the run's configuration.
@@ -38,16 +39,25 @@ def describe(
     """
     task = data.task_of(config.data)
     labels = task.labels
-    facts: dict[str, Any] = theirs(config.model) if style == "huggingface" else {"model_type": OURS}
+    asset = style == "keras_hub" and task.fitted and tokenizer.suffix in SENTENCEPIECE
+    if style == "keras_hub":
+        described = keras_hub.describe(config.model, config.data.length if asset else 0)
+    else:
+        described = {"config.json": theirs(config.model) if style == "huggingface" else {"model_type": OURS}}
+    facts: dict[str, Any] = described["config.json"]
     if labels:
         facts["id2label"] = {str(i): label for i, label in enumerate(labels)}
         facts["label2id"] = {label: i for i, label in enumerate(labels)}
     if config.model.head == "score":
         facts |= {"num_labels": 1, "problem_type": "regression", "id2label": {"0": "score"}}
     facts[OURS] = _without_places(config.data.to_dict())
-    if task.fitted:
+    if asset:
+        (to / KERAS_HUB).parent.mkdir(parents=True)
+        shutil.copy(tokenizer, to / KERAS_HUB)
+    elif task.fitted:
         facts |= _tokenizer(to, tokenizer, config)
-    (to / "config.json").write_text(json.dumps(facts, indent=2) + "\n")
+    for name, values in described.items():
+        (to / name).write_text(json.dumps(values, indent=2) + "\n")
     (to / CARD).write_text(card(config, style, measured))
 
 
@@ -60,7 +70,7 @@ def _without_places(knobs: dict[str, Any]) -> dict[str, Any]:
 
 def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
     """Writes the tokenizer so that their library frames texts, too; returns what config.json says of it."""
-    if source.suffix == ".model":
+    if source.suffix in SENTENCEPIECE:
         shutil.copy(source, to / "spiece.model")
         return {}
     tokenizer = Tokenizer.from_file(str(source))
@@ -104,7 +114,12 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
         f"| {name} | {test[name]:.6g} |" for name in dict.fromkeys(names) if test.get(name) is not None
     ]
     table = ["| test | value |", "|---|---|", *numbers] if numbers else ["Not measured on test data."]
-    if style == "huggingface":
+    if style == "keras_hub":
+        use = (
+            "Loads in `keras_hub` (`FNetBackbone.from_preset`, `FNetTextClassifier.from_preset`; without a "
+            "SentencePiece tokenizer with `preprocessor=None`) and in `fourier_attn` (`Predictor.load`)."
+        )
+    elif style == "huggingface":
         use = (
             f"Loads in `transformers` (`{AUTO.get(c.head, AUTO['classes'])}`, `AutoTokenizer`). Padding is "
             f"mixed with the tokens, so {_padding(data.padded_lengths(config.data))}"
@@ -113,7 +128,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
         use = _use(config)
     lines = [
         "---",
-        "library_name: " + ("transformers" if style == "huggingface" else OURS),
+        f"library_name: {LIBRARIES.get(style, OURS)}",
         "---",
         f"# {c.mixer.name} on {Path(data.source(config.data)).name} ({config.data.task})",
         "",

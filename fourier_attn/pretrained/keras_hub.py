@@ -35,8 +35,9 @@ SIZES = {  # ours, theirs
 }
 HEADS = {"features": "FNetBackbone", "classes": "FNetTextClassifier", "score": "FNetTextClassifier"}
 ABSENT = (
-    "Keras Hub has no such network, only FNet as published (docs/fnet.md), without a head or with one for "
-    "classes; write it as safetensors"
+    "Keras Hub has no such network, only FNet as published: with padding as tokens "
+    "(--config.model.mixer.padding=tokens), without a head or with one for classes (docs/fnet.md); write it "
+    "as safetensors"
 )
 LAYER_NAMES = {  # Keras's path, the layer's own name
     "layers/reversible_embedding": "token_embedding",
@@ -135,25 +136,44 @@ def _task(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"head": head}
 
 
-def describe(config: ModelConfig) -> dict[str, dict[str, Any]]:
-    """Returns the files, by their names, from which Keras Hub's `from_preset` builds such a model."""
-    name, classes = "f_net_backbone", 1 if config.head == "score" else config.classes
-    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}}
+def describe(config: ModelConfig, length: int = 0) -> dict[str, dict[str, Any]]:
+    """Returns the files, by their names, from which Keras Hub's `from_preset` builds such a model.
+
+    Args: length: that texts are padded to, where the folder has a SentencePiece model; 0: it has none.
+    """
     sizes = {theirs: config[ours] for ours, theirs in SIZES.items()}
-    common = {"name": name, "trainable": True, "dtype": policy | {"registered_name": None}}
-    backbone = _serialised(name, HEADS["features"], common | sizes | {"dropout": config.dropout})
-    if config.head == "features":
-        return {"config.json": backbone}
-    name = "f_net_text_classifier"
-    given = {"backbone": backbone, "preprocessor": None, "name": name, "num_classes": classes}
-    task = _serialised(name, HEADS["classes"], given | {"dropout": config.dropout, "activation": "linear"})
-    return {"config.json": backbone, TASK_JSON: task}
+    backbone = _serialised(
+        "f_net_backbone", HEADS["features"], "float32", sizes | {"dropout": config.dropout}
+    )
+    described, preprocessor = {"config.json": backbone}, None
+    if length:
+        assets = {"proto": None, "sequence_length": None, "add_bos": False, "add_eos": False}
+        tokenizer = _serialised(
+            "f_net_tokenizer", "FNetTokenizer", "int32", {"config_file": "tokenizer.json"} | assets
+        )
+        packing = {"tokenizer": tokenizer, "config_file": "preprocessor.json", "sequence_length": length}
+        preprocessor = _serialised(
+            "f_net_text_classifier_preprocessor",
+            "FNetTextClassifierPreprocessor",
+            "float32",
+            packing | {"truncate": "round_robin"},
+        )
+        described |= {"tokenizer.json": tokenizer, "preprocessor.json": preprocessor}
+    if config.head != "features":
+        classes = 1 if config.head == "score" else config.classes
+        given = {"backbone": backbone, "preprocessor": preprocessor, "num_classes": classes}
+        given |= {"dropout": config.dropout, "activation": "linear"}
+        described[TASK_JSON] = _serialised("f_net_text_classifier", HEADS["classes"], "", given)
+    return described
 
 
-def _serialised(module: str, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _serialised(module: str, name: str, dtype: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object as Keras serialises it."""
+    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": dtype}}
+    typed = {"trainable": True, "dtype": policy | {"registered_name": None}} if dtype else {}
     return {
         "module": f"keras_hub.src.models.f_net.{module}",
         "class_name": name,
-        "config": dict(config),
+        "config": {"name": module, **typed, **config},
         "registered_name": f"keras_hub>{name}",
     }

@@ -17,6 +17,7 @@ from conftest import configuration as load
 
 from fourier_attn import hub, pretrained, train
 from fourier_attn.data.text import load_tokenizer
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import init_from
 
 constants = pytest.importorskip("huggingface_hub.constants")
@@ -57,8 +58,9 @@ class Handler(BaseHTTPRequestHandler):
         elif api:
             self.reply(200, json.dumps([entry(name, data) for name, data in files.items()]).encode(), send)
         else:
-            data = files[rest[0]]
-            self.reply(200, data, send, {"ETag": f'"{etag(rest[0], data)}"', "X-Repo-Commit": commit})
+            name = "/".join(rest)
+            headers = {"ETag": f'"{etag(name, files[name])}"', "X-Repo-Commit": commit}
+            self.reply(200, files[name], send, headers)
 
     def reply(self, code: int, body: bytes, send: bool, headers: dict[str, str] | None = None) -> None:
         self.send_response(code)
@@ -143,6 +145,30 @@ def test_weights_are_fetched_once_and_pinned(server: ThreadingHTTPServer, tmp_pa
     assert hub.fetch("hf:who/fnet") == (folder, prints)
     assert hub.fetch(f"hf:who/fnet@{COMMITS['old']}")[0].name == COMMITS["old"]
     assert len(Handler.asked) == asked
+
+
+@pytest.mark.parametrize("format", ["huggingface", "keras_hub"])
+def test_a_predictor_is_loaded_by_name(
+    format: str, server: ThreadingHTTPServer, sentencepiece_file: Path, tmp_path: Path
+) -> None:
+    """The answers are those of the folder itself, at a revision, too, and without the network afterwards."""
+    if format == "keras_hub":
+        pytest.importorskip("h5py")
+    folder = published.exported(tmp_path / "out", sentencepiece_file, format)
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
+    Handler.repositories[f"who/reviews@{COMMITS['main']}"] = files
+    Handler.repositories[f"who/reviews@{COMMITS['old']}"] = {"config.json": files["config.json"]}
+    texts = ["The cats saw one red dog.", "zzz"]
+    expected = Predictor.load(folder)(texts)
+    assert expected[0].keys() >= {"label", "probabilities"}
+    assert Predictor.load("hf:who/reviews")(texts) == expected
+    with pytest.raises(ValueError, match="hf:who/reviews@old has no model.safetensors"):
+        Predictor.load("hf:who/reviews@old")
+    with pytest.raises(ValueError, match="config.json does not say what the weights answer"):
+        Predictor.load("hf:who/fnet")  # published weights without a task
+    server.shutdown()
+    server.server_close()
+    assert Predictor.load("hf:who/reviews")(texts) == expected
 
 
 def test_a_run_starts_from_a_name(server: ThreadingHTTPServer, tmp_path: Path) -> None:

@@ -16,7 +16,10 @@ from flax import traverse_util
 
 from fourier_attn import pretrained
 from fourier_attn.data.text import copy_tokenizer, load_tokenizer
-from fourier_attn.pretrained import convert, files
+from fourier_attn.family import family
+from fourier_attn.inference import export
+from fourier_attn.inference.predictor import Predictor
+from fourier_attn.pretrained import architecture, convert, files
 from fourier_attn.pretrained.rewrite import rewrite
 from fourier_attn.train import init_from
 
@@ -150,6 +153,14 @@ def test_round_trips_are_bitwise(head: str, tmp_path: Path) -> None:
         task = json.loads((back / "task.json").read_text())
         assert (task["class_name"], task["config"]["num_classes"]) == (head, 3)
         assert task["config"]["backbone"] == written
+
+
+@pytest.mark.parametrize("head", ["tokens", "spans", "mlm", "nsp", "pretraining"])
+def test_heads_of_transformers_alone(head: str) -> None:
+    c = family("fnet", "tiny").model
+    c.head, c.mixer.padding = head, "tokens"
+    assert architecture.expressible(c, "huggingface")
+    assert not architecture.expressible(c, "keras_hub")
 
 
 def test_names_of_layers_are_written(tmp_path: Path) -> None:
@@ -296,6 +307,37 @@ def test_a_run_starts_from_a_preset(tmp_path: Path, sentencepiece_file: Path) ->
     assert load_tokenizer(asset).get_vocab_size() == initial.config.model.vocab == vocab
     copy_tokenizer(asset, tmp_path)
     assert (tmp_path / "tokenizer.model").read_bytes() == asset.read_bytes()
+
+
+def test_an_exported_preset_is_loaded_back(tmp_path: Path, sentencepiece_file: Path) -> None:
+    """With the labels and the tokenizer of the run, where Keras Hub's classes look for it."""
+    plain = published.exported(tmp_path / "plain", sentencepiece_file)
+    export.export(plain, tmp_path / "preset", "keras_hub")
+    names = {path.relative_to(tmp_path / "preset").as_posix() for path in (tmp_path / "preset").rglob("*.*")}
+    assert names == {
+        "README.md",
+        "assets/tokenizer/vocabulary.spm",
+        "config.json",
+        "model.weights.h5",
+        "preprocessor.json",
+        "task.json",
+        "task.weights.h5",
+        "tokenizer.json",
+    }
+    tokenizer = json.loads((tmp_path / "preset" / "tokenizer.json").read_text())
+    assert tokenizer["registered_name"] == "keras_hub>FNetTokenizer"
+    texts = ["The cats saw one red dog.", "zzz"]
+    assert Predictor.load(tmp_path / "preset")(texts) == Predictor.load(plain)(texts)
+    (tmp_path / "preset" / "assets" / "tokenizer" / "vocabulary.spm").write_bytes(b"other")
+    with pytest.raises(ValueError, match="vocabulary.spm is not as it was exported"):
+        Predictor.load(tmp_path / "preset")
+
+
+def test_a_network_that_keras_hub_lacks_is_not_exported(tmp_path: Path, sentencepiece_file: Path) -> None:
+    plain = published.exported(tmp_path / "plain", sentencepiece_file, mixer={"padding": "invariant"})
+    with pytest.raises(ValueError, match=r"with padding as tokens \(--config.model.mixer.padding=tokens\)"):
+        export.export(plain, tmp_path / "preset", "keras_hub")
+    assert [path.name for path in tmp_path.iterdir()] == ["plain"]
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import published
 import pytest
 
 from fourier_attn import model, pretrained
@@ -157,3 +158,19 @@ def test_dft_matrices_of_theirs_are_no_weights(tmp_path: Path) -> None:
     network.save_pretrained(tmp_path)
     given = draw(40, 3, 2, 12)
     same("FNetModel", ours(*pretrained.load(tmp_path), *given), theirs(network, *given))
+
+
+@pytest.mark.parametrize("row", [*published.LOADS, "bert", "hybrid", "linear", "random", "ff"])
+def test_which_exported_folders_load(row: str, tmp_path: Path, sentencepiece_file: Path) -> None:
+    """Those of docs/fnet.md; others say that they are not theirs, and are refused there."""
+    changes, loads, _ = published.LOADS.get(row, ({"mixer": {}}, False, False))
+    architecture = row if row not in published.LOADS else "fnet"
+    folder = published.exported(tmp_path / "out", sentencepiece_file, name=architecture, **changes)
+    if not loads:
+        with pytest.raises(ValueError, match="model type `fourier_attn`"):
+            transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+        return
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    settings, params = pretrained.load(folder)
+    given = draw(settings.vocab, 4, 2, 32)
+    same("FNetForSequenceClassification", ours(settings, params, *given), theirs(network, *given))

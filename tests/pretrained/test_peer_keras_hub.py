@@ -8,9 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import published
 import pytest
 
 from fourier_attn import model, pretrained
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.pretrained.rewrite import rewrite
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -119,3 +121,26 @@ def test_low_precision(dtype: str, tmp_path: Path) -> None:
     _, params = pretrained.load(tmp_path / "preset")
     table = np.asarray(backbone.token_embedding.embeddings.value)
     np.testing.assert_array_equal(params["encoder"]["tokens"]["embedding"], table.astype(np.float32))
+
+
+@pytest.mark.parametrize("row", published.LOADS)
+def test_which_exported_folders_load(row: str, tmp_path: Path, sentencepiece_file: Path) -> None:
+    """Those of docs/fnet.md: texts go in, and the answers are those of the predictor; others are refused."""
+    changes, _, loads = published.LOADS[row]
+    if not loads:
+        with pytest.raises(ValueError, match="Keras Hub has no such network"):
+            published.exported(tmp_path / "out", sentencepiece_file, "keras_hub", **changes)
+        return
+    folder = published.exported(tmp_path / "out", sentencepiece_file, "keras_hub", **changes)
+    texts = ["The cats saw one red dog.", "one and two"]
+    task = keras_hub.models.TextClassifier.from_preset(str(folder), activation="softmax")
+    answers = np.asarray(task(task.preprocessor(texts)))
+    expected = [list(answer["probabilities"].values()) for answer in Predictor.load(folder)(texts)]
+    np.testing.assert_allclose(answers, expected, **TOLERANCE)
+
+
+def test_folders_of_transformers_do_not_load(tmp_path: Path, sentencepiece_file: Path) -> None:
+    """Keras Hub reads other architectures of theirs, and not FNet."""
+    folder = published.exported(tmp_path / "out", sentencepiece_file)
+    with pytest.raises(ValueError, match="KerasHub has no converter for huggingface/transformers models"):
+        keras_hub.models.Backbone.from_preset(str(folder))

@@ -14,6 +14,8 @@ from fourier_attn.data.text.encoding import (
 )
 from fourier_attn.data.text.fitting import KINDS, WORDS, check_kind, fit, names_file
 from fourier_attn.data.text.tokenizer_files import (
+    KERAS_HUB,
+    SENTENCEPIECE,
     check_file,
     copy_tokenizer,
     load_tokenizer,
@@ -22,7 +24,9 @@ from fourier_attn.data.text.tokenizer_files import (
 )
 
 __all__ = [
+    "KERAS_HUB",
     "KINDS",
+    "SENTENCEPIECE",
     "WORDS",
     "Special",
     "check_file",
