@@ -116,8 +116,8 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     table = ["| test | value |", "|---|---|", *numbers] if numbers else ["Not measured on test data."]
     if style == "keras_hub":
         use = (
-            "Loads in `keras_hub` (`FNetBackbone.from_preset`, `FNetTextClassifier.from_preset`; without a "
-            "SentencePiece tokenizer with `preprocessor=None`) and in `fourier_attn` (`Predictor.load`)."
+            "Loads in `keras_hub` (`FNetBackbone.from_preset`, `FNetTextClassifier.from_preset`; with a "
+            "preprocessor if the tokenizer is a SentencePiece model) and in `fourier_attn` (`Predictor.load`)."
         )
     elif style == "huggingface":
         use = (
