@@ -117,7 +117,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
     if style == "keras_hub":
         use = (
             "Loads in `keras_hub` (`FNetBackbone.from_preset`, `FNetTextClassifier.from_preset`; with a "
-            "preprocessor if the tokenizer is a SentencePiece model) and in `fourier_attn` (`Predictor.load`)."
+            "preprocessor for a SentencePiece tokenizer) and in `fourier_attn` (`Predictor.load`)."
         )
     elif style == "huggingface":
         use = (
