@@ -2,12 +2,24 @@
 
 from fourier_attn.data import skills
 from fourier_attn.data.corpus import check_corpora
-from fourier_attn.data.knobs import KNOBS, OWN_KNOBS, DataConfig
+from fourier_attn.data.knobs import KNOBS, OWN_KNOBS, SPAN_KNOBS, DataConfig
 from fourier_attn.data.tasks import OWN, TASKS, find_task
 from fourier_attn.data.text import WORDS, check_kind
 from fourier_attn.knobs import check as check_knobs
 
-NEEDED = {"files": "FILE.csv", "tfds": "NAME", "image_files": "DIR", "tags": "FILE.conll"}
+# What says nothing about a task's own data.
+NO_COLUMNS = {
+    "image_files": ("text", "text_pair", "label"),
+    "tags": ("text_pair",),
+    "squad": ("text", "text_pair", "label", "labels"),
+}
+NEEDED = {
+    "files": "FILE.csv",
+    "tfds": "NAME",
+    "image_files": "DIR",
+    "tags": "FILE.conll",
+    "squad": "FILE.json",
+}
 
 
 def check(config: DataConfig) -> None:
@@ -70,10 +82,11 @@ def _check_effect(config: DataConfig) -> None:
     """Refuses knobs that the task does not use, or that would change what it asks. Raises: ValueError."""
     task = TASKS[config.task]
     augmentations = () if task.images else ("flip", "crop", "mix")
-    columns = {"image_files": ("text", "text_pair", "label"), "tags": ("text_pair",)}.get(config.task, ())
+    columns = NO_COLUMNS.get(config.task, ())
     of_texts = () if task.fitted or task.inputs == "tokens" else ("tokenizer", "vocab", "length", "buckets")
     used = (*skills.SKILLS[config.task].uses, "vocab", "length") if task.skill else ()
     others = ("tokenizer", "buckets", "holdout", "fit_examples") if task.skill else ()
+    others += () if task.head == "spans" else SPAN_KNOBS
     of_texts = tuple(name for name in (*of_texts, *others, *skills.OPTIONS) if name not in used)
     usual = {name: task.defaults.get(f"data.{name}", KNOBS[name].default) for name in of_texts}
     idle = [name for name in (*augmentations, *columns) if config[name]]

@@ -80,6 +80,12 @@ class DataConfig(Part, Protocol):
     )
     dataset: str = knob("", "the name of a TFDS data set, of the task `tfds`")
     image_size: int = knob(32, "pixels of a side to which images of `image_files` are scaled", at_least(4))
+    stride: int = knob(128, "tokens from one window of a long context to the next, of `squad`", at_least(1))
+    answer_tokens: int = knob(30, "most tokens of an answer, of `squad`", at_least(1))
+    unanswerable: bool = knob(
+        False,
+        "whether a question of `squad` may have no answer in its context; a run sets it",
+    )
     mask_rate: float = knob(0.15, "share of tokens that a masked language model has to find", share)
     masked: bool = knob(
         False, "learn to find masked tokens of the task's own inputs, and not what the task asks"
@@ -98,5 +104,7 @@ class DataConfig(Part, Protocol):
 
 
 KNOBS = knobs_of(DataConfig)
+# Options of the task `squad` alone.
+SPAN_KNOBS = ("stride", "answer_tokens", "unanswerable")
 # Options of custom data, which say what they are.
 OWN_KNOBS = ("train", "validation", "test", "text", "text_pair", "label", "labels", "dataset")

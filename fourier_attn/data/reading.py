@@ -10,7 +10,7 @@ from fourier_attn import paths
 from fourier_attn.data.checks import check_task
 from fourier_attn.data.examples import Examples, Pictures, hold_out
 from fourier_attn.data.knobs import DataConfig
-from fourier_attn.data.tables import image_folders, tagged, user_tables
+from fourier_attn.data.tables import image_folders, squad, tagged, user_tables
 from fourier_attn.data.tables.columns import find_columns
 from fourier_attn.data.tasks import TASKS, Task, task_of
 from fourier_attn.data.tfds import prepared, tfds_builder
@@ -111,6 +111,8 @@ def check_available(config: DataConfig) -> None:
     """Checks that custom data exist, without reading them. Raises: ValueError."""
     if config.task == "files":
         user_tables.check_available(config)
+    if config.task == "squad":
+        squad.check_available(config)
     if config.task == "tags":
         tagged.check_available(config)
     if config.task == "image_files":

@@ -163,8 +163,8 @@ ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
 WORD_METRICS = ("accuracy", "macro_f1")
 
 # Custom data, which alone say what they are.
-OWN = ("files", "tfds", "image_files", "tags")
-FILES = ("files", "image_files", "tags")  # those of them whose splits are files or folders
+OWN = ("files", "tfds", "image_files", "tags", "squad")
+FILES = ("files", "image_files", "tags", "squad")  # those of them whose splits are files or folders
 
 TASKS = {
     "reviews": Task(
@@ -214,6 +214,21 @@ TASKS = {
             "data.vocab": 20_000,
             "data.length": 128,
             "data.buckets": (32, 64),
+        },
+    ),
+    "squad": Task(
+        "",
+        (),
+        "spans",
+        texts=("question", "context"),
+        metrics=("answer_f1", "exact_match"),
+        defaults={
+            "data.tokenizer": "bpe",
+            "data.vocab": 20_000,
+            "data.length": 384,
+            "data.buckets": (192,),
+            "data.batch": 16,
+            "model.types": 2,
         },
     ),
     "image_files": _images("", (), (32, 32, 3)),
@@ -334,6 +349,8 @@ def task_of(config: DataConfig) -> Task:
     if config.task not in OWN:
         return task
     labels = tuple(config.labels)
+    if task.head == "spans":
+        return task
     if task.tagged:
         metrics = ENTITY_METRICS if marks_entities(labels) or not labels else WORD_METRICS
         return dataclasses.replace(task, labels=labels, metrics=metrics)

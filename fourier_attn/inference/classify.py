@@ -77,6 +77,66 @@ def entities(tags: Any) -> list[tuple[str, int, int]]:
     return found
 
 
+def context_windows(
+    question: list[int], context: list[int], length: int, stride: int, cls: Any, sep: Any
+) -> list[tuple[list[int], int, int]]:
+    """Returns rows of at most `length` tokens with a question and a window of its context.
+
+        [CLS] question [SEP] window [SEP]
+
+    Windows begin `stride` tokens apart, or closer if they would leave tokens out; the last one ends with the
+    context. Of a question that would fill more than half of a row the beginning is taken.
+
+    Returns: each row, the first token of the context in it, and how many of its tokens it has.
+    """
+    question = question[: (length - 3) // 2]
+    room = length - 3 - len(question)
+    last = max(len(context) - room, 0)
+    windows = []
+    for begin in (*range(0, last, min(stride, room)), last):
+        window = context[begin : begin + room]
+        windows.append(([cls, *question, sep, *window, sep], begin, len(window)))
+    return windows
+
+
+def span_probabilities(logits: np.ndarray) -> np.ndarray:
+    """Returns the probability (p, 2) of each place to be the first and the last one of an answer."""
+    logits = logits.astype(np.float64)
+    weights = np.exp(logits - logits.max(axis=0))
+    return weights / weights.sum(axis=0)
+
+
+def answer_of(
+    context: str, offsets: Any, windows: list[np.ndarray], begins: list[int], most: int, unanswerable: bool
+) -> dict[str, Any]:
+    """Returns the likeliest answer: its text, its characters `start` and `end`, and its probability.
+
+        p(i, j) = p_first(i) p_last(j),    i <= j < i + most,    the largest over all windows
+
+    With `unanswerable`, "" is the answer where p(0, 0), that of no answer, is larger in every window.
+
+    Args:
+      offsets: characters (begin, end) of each token of the context.
+      windows: of each window the probabilities (1 + tokens, 2); the first place stands for no answer.
+      begins: the first token of the context in each window.
+      most: tokens of an answer.
+    """
+    best, first, last = -1.0, 0, 0
+    for window, begin in zip(windows, begins, strict=True):
+        pairs = np.outer(window[1:, 0], window[1:, 1])
+        pairs = np.triu(pairs) - np.triu(pairs, most)
+        if pairs.size and pairs.max() > best:
+            best = float(pairs.max())
+            first, last = (begin + int(place) for place in np.unravel_index(pairs.argmax(), pairs.shape))
+    none = min(float(window[0].prod()) for window in windows)
+    if best < 0 or (unanswerable and none > best):
+        return {"text": "", "start": 0, "end": 0, "probability": none}
+    start, end = offsets[first][0], offsets[last][1]
+    text = context[start:end]
+    start, end = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
+    return {"text": context[start:end], "start": start, "end": end, "probability": best}
+
+
 class Classifier:
     """The programs in a folder, and what tokens they take.
 
@@ -103,7 +163,8 @@ class Classifier:
         """Probabilities (n, classes), or scores (n), of texts, or of images, bytes (n, rows, cols, 3).
 
         Of nothing they are an empty array. Where words have tags, they are a list with the probabilities
-        (words, classes) of each text; words that were cut have none.
+        (words, classes) of each text; words that were cut have none. Of questions and their contexts they are
+        a list of answers, see `answer_of`.
         """
         if isinstance(inputs, str | bytes):
             raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
@@ -121,6 +182,8 @@ class Classifier:
             )
         if self.facts.get("words"):
             return self.tagged([text.split() for text in inputs])
+        if self.facts.get("spans"):
+            return [self.found(*texts) for texts in zip(inputs, text_pairs or (), strict=True)]
         pairs = zip(inputs, text_pairs or [None] * len(inputs), strict=True)
         encoded = [self.row(*texts) for texts in pairs]
         rows, self.cut = [row for row, _ in encoded], tuple(share for _, share in encoded)
@@ -139,6 +202,19 @@ class Classifier:
             places.append(first[first < room] + framed)
         self.cut = tuple(1 - len(p) / len(words) for p, words in zip(places, sentences, strict=True))
         return [answer[place] for answer, place in zip(self.answers(rows), places, strict=True)]
+
+    def found(self, question: str, context: str) -> dict[str, Any]:
+        """Returns the answer to a question, a span of its context, see `answer_of`."""
+        asked, read = (self.tokenizer.encode(text, add_special_tokens=False) for text in (question, context))
+        cls, sep, length, options = (self.facts[name] for name in ("cls", "sep", "length", "spans"))
+        windows = context_windows(asked.ids, read.ids, length, options["stride"], cls, sep)
+        rows, begins = [row for row, *_ in windows], [begin for _, begin, _ in windows]
+        found = []
+        for answer, (row, _, count) in zip(self.answers(rows), windows, strict=True):
+            head = len(row) - 1 - count
+            found.append(answer[[0, *range(head, head + count)]])
+        most, unanswerable = options["answer_tokens"], options["unanswerable"]
+        return answer_of(context, read.offsets, found, begins, most, unanswerable)
 
     def answers(self, rows: list[list[int]]) -> list[np.ndarray]:
         """Returns the programs' answers to rows of tokens; answers of tokens include those of padding."""
@@ -199,6 +275,9 @@ def main(words: list[str]) -> None:
             for word, row in zip(line.split(), answer, strict=False):
                 print(f"{classifier.facts['labels'][int(row.argmax())]}\t{row.max():.4f}\t{word}")
             print()
+            continue
+        if classifier.facts.get("spans"):
+            print(f"{answer['text']}\t{answer['probability']:.4f}\t{line}")
             continue
         best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"
         print(f"{best}\t{answer.max():.4f}\t{line}")

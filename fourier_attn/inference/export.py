@@ -24,6 +24,7 @@ from absl import flags
 from fourier_attn import atomic, paths, pretrained
 from fourier_attn.choices import check_choices
 from fourier_attn.data import padded_lengths
+from fourier_attn.data.knobs import SPAN_KNOBS
 from fourier_attn.data.text import special, tokenizer_file
 from fourier_attn.inference import classify
 from fourier_attn.inference.predictor import Predictor
@@ -39,7 +40,8 @@ FORMATS = ("stablehlo", "safetensors", "huggingface", "keras_hub")
 def answers(predictor: Predictor) -> Callable[..., jax.Array]:
     """Returns the network with its weights as a function of tokens, mask and types, or of images.
 
-    It returns class probabilities (b, c), those of tokens (b, t, c), or scores (b), means over seeds.
+    It returns class probabilities (b, c), those of tokens (b, t, c) as classes or as the ends of answers, or
+    scores (b), means over seeds.
 
     Raises: ValueError for a language model or a run of pre-training.
     """
@@ -55,6 +57,8 @@ def answers(predictor: Predictor) -> Callable[..., jax.Array]:
         named = dict(zip(("mask", "types"), inputs[1:], strict=False))
         draws = {"noise": jax.random.key(0)}
         outputs = predictor.network.apply({"params": params}, inputs[0], **named, rngs=draws)
+        if task.head == "spans":
+            return _span_probabilities(outputs, inputs[0], inputs[2], special(predictor.tokenizer).sep)
         return OBJECTIVES[task.head].answers(outputs)
 
     def all_seeds(*inputs: jax.Array) -> jax.Array:
@@ -63,6 +67,16 @@ def answers(predictor: Predictor) -> Callable[..., jax.Array]:
         return jnp.mean(jax.vmap(lambda p: one(p, *inputs))(params), axis=0)
 
     return all_seeds
+
+
+def _span_probabilities(logits: Any, tokens: jax.Array, types: jax.Array, sep: int | None) -> jax.Array:
+    """Returns the probability of each token to be an answer's first and last one (b, t, 2).
+
+    Of all tokens but the first one and those of the context it is 0.
+    """
+    first = (jnp.arange(tokens.shape[1]) == 0)[None]
+    real = first | ((types == 1) & (tokens != sep))
+    return jax.nn.softmax(jnp.where(real[..., None], logits, -jnp.inf), axis=1)
 
 
 def programs(predictor: Predictor, platforms: Sequence[str]) -> tuple[dict[int, bytes], int | None]:
@@ -118,6 +132,8 @@ def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequ
         facts |= special(predictor.tokenizer)._asdict() | {"length": predictor.config.data.length}
         facts["pairs"] = len(predictor.task.texts) == 2
         facts["words"] = predictor.task.tagged
+        if predictor.task.head == "spans":
+            facts["spans"] = {name: predictor.config.data[name] for name in SPAN_KNOBS}
         shutil.copy(tokenizer_file(source), to / "tokenizer.json")
     (to / "manifest.json").write_text(json.dumps(facts, indent=2) + "\n")
     shutil.copy(classify.__file__, to / "classify.py")

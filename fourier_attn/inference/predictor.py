@@ -17,6 +17,7 @@ from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.images import ImageBatches
+from fourier_attn.data.spans import SpanBatches
 from fourier_attn.data.text import (
     check_known,
     encode_questions,
@@ -27,12 +28,12 @@ from fourier_attn.data.text import (
     tokenizer_file,
     unknown_share,
 )
-from fourier_attn.inference import tagging
+from fourier_attn.inference import span_answers, tagging
 from fourier_attn.inference.generate import Generator, Sampling
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics, report
-from fourier_attn.train.evaluate import chosen_of_all, class_report, compute_metrics, evaluate_split, reasons
+from fourier_attn.train.evaluate import chosen_of_all, class_report, evaluate_split, measure, reasons
 from fourier_attn.train.init_from import is_run, restore
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.monitor import CLASSES, monitored
@@ -56,7 +57,8 @@ class Predictor:
     Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
     of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
     on patches: `patches`, rows of dicts with the classes of each; of one on words: `words` and, where tags
-    mark entities, `entities`, see `fourier_attn.inference.tagging.answers`; of a next-token model its
+    mark entities, `entities`, see `fourier_attn.inference.tagging.answers`; of one on questions and their
+    contexts: `text`, `start`, `end` and `probability`, see `span_answers.answers`; of a next-token model its
     continuation, see `generate`. Of texts also `unknown`, the share of its tokens that the tokenizer does not
     know, and `cut`, the share of its tokens that were not read because the text is longer than `data.length`.
     With long="windows" such a text is read in windows of this length, each half a window after the one
@@ -158,6 +160,9 @@ class Predictor:
             return self._classify(self.image_batches(inputs, text_pairs))
         if self.task.tagged:
             return self._tag(inputs, text_pairs)
+        if self.task.head == "spans":
+            self._check_texts(inputs, text_pairs)
+            return self._find(list(zip(inputs, text_pairs or (), strict=True)))
         if self.long == "windows":
             return self._read_windows(inputs)
         batches, cut = self._encoded(inputs, text_pairs)
@@ -209,6 +214,14 @@ class Predictor:
         """Continues texts with this network."""
         sizes = {"positions": self.config.model.positions, "batch": self.batch}
         return Generator(self.network, self.params, self.tokenizer, **sizes, seeds=self.config.train.seeds)
+
+    def _find(self, texts: Sequence[tuple[str, str]]) -> list[Answer]:
+        """Returns the answer to each question about its context, see `span_answers.answers`."""
+
+        def evaluate(batches: SpanBatches) -> np.ndarray:
+            return evaluate_split(self.eval_step, self.params, batches)[1]
+
+        return span_answers.answers(self.config, self.tokenizer, texts, self.batch, evaluate)
 
     def _tag(self, sentences: Sequence[Any], text_pairs: Sequence[Any] | None) -> list[Answer]:
         """Returns the tags of the words of each sentence, see `tagging.answers`."""
@@ -470,7 +483,7 @@ def evaluate(
     for name, batches in splits.evals.items():
         if not data.hidden(batches.labels):
             total, answers = evaluate_split(eval_step, params, batches, title=name, say=_say)
-            values = compute_metrics(task, total, answers, batches.labels)
+            values = measure(config, task, total, answers, batches)
             results[name] = metrics.over_seeds(values) | reasons(task, values, answers, batches.labels)
             if reports:
                 chosen = chosen_of_all(task, answers, batches.labels)
@@ -550,6 +563,8 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
         print(f"{note}={predictor.config.data.length} tokens{cure}", file=sys.stderr)
     if "words" in answer:
         return tagging.lines(answer)
+    if "start" in answer:
+        return [(answer["text"] or "(no answer)", answer["probability"])]
     if "masks" in answer:
         return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
     return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]

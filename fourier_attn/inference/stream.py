@@ -18,11 +18,11 @@ from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
 from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of
 from fourier_attn.data.tables.sentence_inputs import read_sentences
-from fourier_attn.inference import tagging
+from fourier_attn.inference import span_answers, tagging
 from fourier_attn.inference.predictor import FILLED, WINDOWED, Predictor, check_text, report_folder
 from fourier_attn.inference.tag_scores import TagScores, type_table
 from fourier_attn.knobs import HUGE
-from fourier_attn.train import entity_scores, report, scores
+from fourier_attn.train import entity_scores, report, scores, span_scores
 from fourier_attn.train.evaluate import show
 from fourier_attn.train.rundir.metrics_log import strict_json
 
@@ -36,7 +36,7 @@ NAMED = 3  # rows without a usable label that a note names
 class Item(NamedTuple):
     """The inputs of a row and its label; None: it has none, or one that is not among the classes.
 
-    The label is the number of a class, a number, or the tags of the words.
+    The label is the number of a class, a number, the tags of the words, or the right answers to a question.
     """
 
     row: Input
@@ -137,6 +137,7 @@ class Tally:
         self.labels: list[float] = []
         self.answers: list[float] = []
         self.tags = TagScores(task.labels)  # of a task on words
+        self.spans: list[tuple[str, list[str]]] = []  # of answers in a text: each, and those that are right
 
     def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
         """Counts an answer; returns it with the place of its row and with the label."""
@@ -147,6 +148,9 @@ class Tally:
         names, true = self.task.labels, {}
         if item.label is not None and self.task.tagged:
             self.tags.add(item.label, answer)
+            true = {"true": item.label}
+        elif item.label is not None and self.task.head == "spans":
+            self.spans.append((answer["text"], item.label))
             true = {"true": item.label}
         elif item.label is not None:
             self.labels.append(item.label)
@@ -161,6 +165,9 @@ class Tally:
         """Returns the scores of the answers to rows with labels; {} where there are none."""
         if self.task.tagged:
             return self.tags.scores()
+        if self.task.head == "spans":
+            values = span_scores.scored(*zip(*self.spans, strict=True)) if self.spans else {}
+            return {"examples": len(self.spans), **values, "undefined": {}} if values else {}
         if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # as where it is hidden
             return {}
         if self.task.labels:
@@ -255,7 +262,9 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
     scored = task.head not in (*FILLED, "tokens", "lm")  # where one label says what the answer should be
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
-    if task.tagged:
+    if task.head == "spans" and span_answers.is_squad(source):
+        rows = span_answers.read_squad(source)
+    elif task.tagged:
         rows = read_sentences(source, tagged.columns_of(predictor.config.data), task.labels)
     else:
         rows = read_inputs(source, asked, optional=("label",))
@@ -290,8 +299,16 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
         predictor.check_mask(tokens, "its text")
     if predictor.task.head == "lm":
         predictor.generator.prompts([values["text"]], predictor.sampling.tokens)
+    if predictor.task.head == "spans":
+        return values, _right(row)
     label = _tags if predictor.task.tagged else _label
     return values, label(row, predictor.task.labels)
+
+
+def _right(row: Input) -> list[str] | None:
+    """Returns the answers that are right, as the file of the question has them; None where it has none."""
+    label = row.values.get("label")
+    return [label] if isinstance(label, str) else label
 
 
 def _tags(row: Input, names: tuple[str, ...]) -> list[str] | None:

@@ -9,9 +9,11 @@ import jax
 import numpy as np
 
 from fourier_attn import atomic
+from fourier_attn.config import Config
 from fourier_attn.data import Origin, Task
 from fourier_attn.data.batches import IGNORED, Batch, Split
-from fourier_attn.train import entity_scores, metrics
+from fourier_attn.data.spans import SpanBatches
+from fourier_attn.train import entity_scores, metrics, span_scores
 from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
@@ -79,6 +81,20 @@ def compute_metrics(
     return result
 
 
+def measure(
+    config: Config, task: Task, total: metrics.Sums, answers: np.ndarray, batches: Split
+) -> dict[str, np.ndarray]:
+    """Returns all metrics of a split; those of answers in a text depend on more than labels."""
+    if isinstance(batches, SpanBatches):
+        return metrics.each(total) | span_scores.measure(config, batches, answers)
+    return compute_metrics(task, total, answers, batches.labels)
+
+
+def examples(batches: Split) -> int:
+    """Returns the number of examples, of which each has an answer; questions may have several rows."""
+    return len(batches.asked) if isinstance(batches, SpanBatches) else len(batches.labels)
+
+
 def labelled(task: Task, answers: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the answers (seeds, n) of each seed, and the labels (n).
 
@@ -140,7 +156,15 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
         return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
     shown = [
         name
-        for name in (*PERPLEXITIES, *entity_scores.NAMES, *SCORES, "mlm_accuracy", "mlm_loss", "sop_accuracy")
+        for name in (
+            *PERPLEXITIES,
+            *entity_scores.NAMES,
+            *span_scores.NAMES,
+            *SCORES,
+            "mlm_accuracy",
+            "mlm_loss",
+            "sop_accuracy",
+        )
         if name in result
     ]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)

@@ -15,14 +15,16 @@ from fourier_attn import config as configuration
 from fourier_attn import data, model
 from fourier_attn.config import Config
 from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.train import class_loss, init_from, memory, metrics, monitor, report
+from fourier_attn.data.spans import SpanBatches
+from fourier_attn.train import class_loss, init_from, memory, metrics, monitor, report, span_scores
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
 from fourier_attn.train.evaluate import (
     accuracy_without,
     class_report,
-    compute_metrics,
     evaluate_split,
+    examples,
+    measure,
     reasons,
     show,
     summary,
@@ -436,7 +438,7 @@ class Run:
         total, answers = evaluate_split(
             self.eval_step, params, batches, self.poll, title, self.placement.shard_batch, tqdm.write
         )
-        return compute_metrics(self.task, total, answers, batches.labels), answers
+        return measure(self.config, self.task, total, answers, batches), answers
 
     def test(self) -> dict[str, Any]:
         """Evaluates the test splits once, with the best weights; writes their metrics and every answer.
@@ -445,13 +447,13 @@ class Run:
         """
         epoch, results = self.step / self.per_epoch, {}
         for name, batches in {**self.splits.extra_evals, "test": self.splits.test}.items():
-            tqdm.write(f"{name:<12}{len(batches.labels):,} examples, with the best weights ...")
+            tqdm.write(f"{name:<12}{examples(batches):,} examples, with the best weights ...")
             values, answers = self.evaluate(name, batches, self.state.best_params)
             results[name] = {}
             if not data.hidden(batches.labels):
                 why = reasons(self.task, values, answers, batches.labels)
                 results[name] = metrics.over_seeds(values) | why
-            results[name]["examples"] = len(batches.labels)
+            results[name]["examples"] = examples(batches)
             if name == "test" and self.splits.in_train.any() and "accuracy" in results[name]:
                 results[name] |= accuracy_without(self.splits.in_train, answers, batches.labels)
             self.write_answers(name, answers, batches)
@@ -472,6 +474,9 @@ class Run:
         if not (self.objective.written and self.primary):
             return
         file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
+        if isinstance(batches, SpanBatches):
+            span_scores.write(self.directory / file, self.config, batches, answers)
+            return
         origins = self.splits.origins.get(name)
         chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
         data.write_submission(self.config.data, self.splits, name, chosen, self.directory)

@@ -23,7 +23,7 @@ class Objective(NamedTuple):
       losses: name of each loss -> its weights in a batch; the sum of their means is minimised.
       sums: (outputs, batch) -> sums and counts, the losses among them.
       answers: outputs -> an answer for each example: class probabilities (b, c), those of its tokens
-        (b, t, c), or scores (b).
+        (b, t, c), logits of places (b, p, 2), or scores (b).
       written: whether a run writes the answers of each example.
     """
 
@@ -91,6 +91,18 @@ def _tokens(logits: Float[Array, "b p c"], batch: Batch) -> Sums:
     return dict(zip(("loss", "accuracy"), sums, strict=True))
 
 
+def _spans(logits: Float[Array, "b p 2"], batch: Batch) -> Sums:
+    """Sums loss and accuracy over the first and the last place of each answer, among the places there are."""
+    real = jnp.arange(logits.shape[1])[None] < batch["places"][:, None]
+    scores = jnp.where(real[:, None], jnp.swapaxes(logits, 1, 2), -1e9)
+    return dict(zip(BY_CLASS, class_sums(scores, batch["label"], _both(batch)), strict=True))
+
+
+def _both(batch: Batch) -> Float[Array, "b 2"]:
+    """Returns the weight of the first and of the last place of each answer."""
+    return jnp.broadcast_to(batch["weight"][:, None], batch["label"].shape)
+
+
 def _score(score: Float[Array, " b"], batch: Batch) -> Sums:
     return {"loss": sum_and_count((score - batch["label"]) ** 2, batch["weight"])}
 
@@ -123,6 +135,7 @@ OBJECTIVES: dict[str, Objective] = {
     "question": Objective(BY_CLASS, {"loss": EXAMPLES}, _classes, jax.nn.softmax),
     "tokens": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
     "autoencoder": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
+    "spans": Objective(BY_CLASS, {"loss": _both}, _spans, lambda logits: logits),
     "score": Objective(("loss",), {"loss": EXAMPLES}, _score, lambda score: score),
     "lm": Objective((*BY_CLASS, "word_loss"), {"loss": asked}, _next_tokens, _unanswered, written=False),
     "mlm": Objective(

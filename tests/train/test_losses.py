@@ -101,7 +101,7 @@ def test_the_tasks_own_metrics_choose_among_classes() -> None:
 
 
 def test_every_task_has_an_objective_and_known_metrics() -> None:
-    from fourier_attn.train import entity_scores
+    from fourier_attn.train import entity_scores, span_scores
     from fourier_attn.train.scores import SCORES
 
     for task in TASKS.values():
@@ -111,6 +111,7 @@ def test_every_task_has_an_objective_and_known_metrics() -> None:
             *SCORES,
             *PERPLEXITIES,
             *entity_scores.NAMES,
+            *span_scores.NAMES,
             *OBJECTIVES[task.head].names,
         }
         assert len(task.texts) in (1, 2)

@@ -41,8 +41,8 @@ def test_every_metric_that_a_task_offers_is_computed(task: str) -> None:
         chosen = monitor.monitored(known, name)
         assert chosen.metrics[0] == name
         assert set(chosen.metrics) == {*known.metrics, name}
-        if name in OBJECTIVES[known.head].names or not answered:
-            continue
+        if name in OBJECTIVES[known.head].names or not answered or known.head == "spans":
+            continue  # of spans: tests/train/test_spans.py
         labels = np.array([[0, 1, -100]] if known.head in ("tokens", "autoencoder") else [0, 1])
         right = np.eye(2)[np.maximum(labels, 0)] if known.labels else labels.astype(float)
         answers = np.stack([right, 1 - right])

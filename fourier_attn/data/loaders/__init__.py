@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fourier_attn.data.knobs import DataConfig
-from fourier_attn.data.loaders import corpora, images, pixels, skills, tables, tags, texts
+from fourier_attn.data.loaders import corpora, images, pixels, skills, squad, tables, tags, texts
 from fourier_attn.data.loaders.masked import masked
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tasks import TASKS
 from fourier_attn.data.text import copy_tokenizer, tokenizer_file
 
-OWN_LOADERS = {"files": tables.load, "tags": tags.load}
+OWN_LOADERS = {"files": tables.load, "tags": tags.load, "squad": squad.load}
 
 
 def load(

@@ -11,13 +11,23 @@ from typing import Any
 from fourier_attn import atomic, paths, plugins, provenance
 from fourier_attn.config import Config, field_source, from_dict, with_absolute_paths, with_values
 from fourier_attn.data.corpus import names_files
+from fourier_attn.data.knobs import SPAN_KNOBS
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
 from fourier_attn.train.monitor import metric_of
 
 # May differ on another machine.
 MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
 # Knobs of the data that decide what a network is given, and what its answers are called.
-ENCODING = ("task", "length", "buckets", "image_size", "text", "text_pair", "labels")
+ENCODING = (
+    "task",
+    "length",
+    "buckets",
+    "image_size",
+    "text",
+    "text_pair",
+    "labels",
+    *SPAN_KNOBS,
+)
 # The run sets these itself, as well as the fields of mixers that say so.
 SET_BY_RUN = (
     "model.vocab",
@@ -29,7 +39,13 @@ SET_BY_RUN = (
     "model.pixel_deviation",
     "optim.steps",
 )
-DETECTED = ("data.text", "data.text_pair", "data.label", "data.labels")  # where they are empty
+DETECTED = (
+    "data.text",
+    "data.text_pair",
+    "data.label",
+    "data.labels",
+    "data.unanswerable",
+)  # where they are empty
 FREE_KEYS = (*MACHINE, *SET_BY_RUN)  # may differ when a run is resumed
 PACKAGES = ("orbax-checkpoint", "safetensors", "tensorflow-datasets", "grain", "tokenizers")
 LARGEST = 10_000_000  # bytes of a config.json
