@@ -15,6 +15,7 @@ from ml_collections import config_flags
 
 from fourier_attn import command, config
 from fourier_attn.train import memory
+from fourier_attn.train.monitor import metric_of
 from launch.program import TRAINING, option
 
 CHOICES = ("config", "mixer", "recipe")  # options that are not knobs
@@ -101,9 +102,10 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
         raise ValueError("a sweep gives each run a directory: leave --workdir out, give --directory")
     names = [name(point) for point in chosen]
     if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(
-            "two points of the grid have the same directory; their values differ only by spaces or the kind "
-            "of brackets"
+            f"two points of the grid have the same directory, {twice}: their values differ only by spaces, "
+            "kinds of brackets, or folders of configurations; leave one out, or rename a configuration"
         )
     for knob in chosen[0]:
         if option(given, flag_of(knob)) is not None:
@@ -114,7 +116,13 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
         raise ValueError("a sweep needs a configuration after --: -- --config=configs/fnet.py")
     choices = {name: option(given, name) for name in CHOICES}
     own = [f"--{name}={value}" for name, value in choices.items() if value is not None]
-    return [check_point([*own, *overrides(given)], point) for point in chosen]
+    found = [check_point([*own, *overrides(given)], point) for point in chosen]
+    if len(kinds := sorted({f"{metric_of(each)} on {each.data.task}" for each in found})) > 1:
+        raise ValueError(
+            f"the points of the grid have {' and '.join(kinds)}, which one table cannot rank; sweep over "
+            "each by itself"
+        )
+    return found
 
 
 def overrides(options: Sequence[str]) -> list[str]:

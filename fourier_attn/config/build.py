@@ -21,6 +21,8 @@ from fourier_attn.optics.parts import GROUPS
 
 # What an engine's parameter can be set to where it is None, by its kind.
 EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
+# Fields that mean the same in all mixers.
+SHARED = ("heads", "causal", "initializer", "engine", "eval_engine", "prefer")
 # Of the model part: what a task or a training sets, whatever the weights come from.
 TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
 
@@ -82,8 +84,8 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
 def with_mixer(config: Config, mixer: str) -> Config:
     """Returns a copy with another mixer in place of `model.mixer`, in all blocks that have it.
 
-    Fields that both mixers have keep what the configuration sets, such as the number of heads or
-    causal=True; the others get the defaults of the new mixer. A mixer among `model.others` keeps its fields.
+    The fields `SHARED` keep their values, such as the number of heads or causal=True; the others get the
+    defaults of the new mixer. A mixer among `model.others` keeps its own fields.
 
     Raises: ValueError for a name that is unknown, and for a mixer that cannot use the engine of the other.
     """
@@ -91,14 +93,13 @@ def with_mixer(config: Config, mixer: str) -> Config:
     changed, old = copied(config), config.model.mixer
     if old.name == mixer:
         return changed
-    usual, new = _mixer(old.name), config.model.others.get(mixer)
+    new = config.model.others.get(mixer)
     if new is None:
         new = _mixer(mixer)
-        for field in set(new) & set(usual):
-            if old[field] != usual[field]:
-                with new.unlocked():
-                    del new[field]  # an engine may be a name, or parameters
-                    new[field] = old[field]
+        for field in SHARED:
+            if field in old and field in new:
+                del new[field]  # an engine may be a name, or parameters
+                new[field] = old[field]
     lost = [name for name in model.engine_fields(old.name) if old[name] is not None and name not in new]
     if lost:
         raise ValueError(
@@ -125,6 +126,7 @@ def masked(config: Config) -> Config:
     first = copied(config)
     first.data.masked = True
     first.train.update({"epochs": config.train.self_pretrain, "self_pretrain": 0, "patience": 0})
+    first.train.update({"monitor": "", "class_weights": "", "label_smoothing": 0.0})  # of the task
     return first
 
 
@@ -264,6 +266,11 @@ def check_self_pretraining(config: Config) -> None:
         raise ValueError(
             f"train.self_pretrain={config.train.self_pretrain} and init_from={config.init_from} exclude each "
             "other; leave one of them out"
+        )
+    if config.train.seeds > 1:
+        raise ValueError(
+            f"train.self_pretrain={config.train.self_pretrain} trains one network, not train.seeds="
+            f"{config.train.seeds}; start a run for each seed (launch.sweep --grid=seed=0,1,2)"
         )
     if config.data.masked:
         raise ValueError("data.masked=True is a masked language model already; leave train.self_pretrain out")

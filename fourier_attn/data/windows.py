@@ -103,7 +103,7 @@ class NextTokenBatches(Windows):
         check_length(documents, length)
         windows = -(-len(stream) // length)
         rows = np.full(windows * length + 1, pad, np.int32)
-        rows[: len(stream) + 1] = separator, *stream
+        rows[0], rows[1 : len(stream) + 1] = separator, stream
         labels = np.full(windows * length, IGNORED, np.int32)
         labels[: len(stream)] = stream
         counts = np.zeros(windows * length, np.int64)

@@ -15,6 +15,7 @@ from fourier_attn.data.windows import separator
 from fourier_attn.layers.cache import Cursor
 from fourier_attn.model import Model, with_remat
 
+HOTTEST = 1e4  # the temperature; there all tokens are almost equally likely
 SHORTEST = 8  # tokens that a prompt is padded to, at least; then to the next power of two
 
 
@@ -30,9 +31,10 @@ class Sampling(NamedTuple):
         """Checks all options. Raises: ValueError."""
         if self.tokens < 1:
             raise ValueError(f"tokens={self.tokens} must be at least 1")
-        if not 0 <= self.temperature < math.inf:
+        if not 0 <= self.temperature <= HOTTEST:
             raise ValueError(
-                f"temperature={self.temperature} must be 0, for the likeliest tokens, or a number above"
+                f"temperature={self.temperature} must be 0, for the likeliest tokens, or a number up to "
+                f"{HOTTEST:,.0f}"
             )
         if self.top_k < 0:
             raise ValueError(

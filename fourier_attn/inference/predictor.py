@@ -253,6 +253,11 @@ class Predictor:
             raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
         self._check_texts(texts, text_pairs)
         masks = self.task.head in FILLED
+        if masks and special(self.tokenizer).mask is None:
+            raise ValueError(
+                f"data.tokenizer={self.config.data.tokenizer!r} has no [MASK] in its vocabulary, so that a "
+                "text cannot ask for a token; use --mode=eval for the perplexity"
+            )
         rows, cut = encode_with_cut(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
         return self._batches(rows), cut
 

@@ -109,6 +109,11 @@ def evaluate_file(
     Raises: ValueError that names the row, for a file without labels, and for a run that cannot be used.
     """
     predictor = Predictor.load(directory, devices=devices, long=long)
+    if predictor.task.head in (*FILLED, "lm"):
+        raise ValueError(
+            f"--input={source} with --mode=eval scores labels, and task {predictor.config.data.task!r} has "
+            "none; without --input the perplexity of its test split is computed"
+        )
     folder, tally = report_folder(output, predictor.task), Tally(predictor.task, predictor.config.data.length)
     for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
         for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):

@@ -95,14 +95,17 @@ def shown(value: float | int | str | None) -> str:
 
 
 def grouped(runs: Sequence[Summary]) -> list[tuple[str, list[Summary]]]:
-    """Returns the runs that differ in their seeds alone together, with the knobs that distinguish them.
+    """Returns finished runs that differ in their seeds alone together, with the knobs that distinguish them.
 
-    A run without such a sibling has its own name.
+    A run without such a sibling has its own name, as have runs under way and repeated ones.
     """
     names = [name for name in differing(runs) if name not in SEEDS]
     groups: dict[tuple[str, ...], list[Summary]] = {}
     for run in runs:
-        groups.setdefault(tuple(str(run.knobs.get(name, "")) for name in names), []).append(run)
+        values = tuple(str(run.knobs.get(name, "")) for name in names)
+        seeds = [[other.knobs.get(seed) for seed in SEEDS] for other in groups.get(values, ())]
+        alone = run.state != "done" or not run.curve or [run.knobs.get(seed) for seed in SEEDS] in seeds
+        groups.setdefault((*values, run.run) if alone else values, []).append(run)
 
     mixers = [group[0].knobs.get("model.mixer.name") for group in groups.values()]
     shown_names = ["model.mixer.name"] if len(set(mixers)) == len(groups) > 1 else names
@@ -110,7 +113,7 @@ def grouped(runs: Sequence[Summary]) -> list[tuple[str, list[Summary]]]:
     def label(values: tuple[str, ...], group: list[Summary]) -> str:
         if len(group) == 1:
             return group[0].run
-        known = [f"{n}={v}" for n, v in zip(names, values, strict=True) if v and n in shown_names]
+        known = [f"{n}={v}" for n, v in zip(names, values, strict=False) if v and n in shown_names]
         return f"{', '.join(known) or 'mean'} ({len(group)} seeds)"
 
     return [(label(values, group), group) for values, group in groups.items()]

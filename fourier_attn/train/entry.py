@@ -45,8 +45,7 @@ def run(
     same = f"workdir={directory} and {_hash(config)}"  # with names as given: machines have their own folders
     config = configuration.with_absolute_paths(config)
     if config.train.self_pretrain and not (directory / "config.json").exists():
-        configuration.check(config)  # all of it, before hours of training
-        run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, tracker)
+        _self_pretrain(config, directory, allow_drift, tracker)
 
     def prepare() -> init_from.InitialWeights:
         trackers.check(tracker)
@@ -83,6 +82,29 @@ def run(
             if processes.is_primary():
                 workdir.undo(directory)
             raise
+
+
+def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], tracker: str) -> None:
+    """Trains the masked language model that a run begins with, in a folder of its directory.
+
+    What would stop the run itself is checked before. W&B gets the run alone: its own files lie next to a
+    directory, not within one.
+    """
+
+    def prepare() -> None:
+        trackers.check(tracker)
+        check(config)
+        workdir.check(directory, config)
+        data.check_available(config.data)
+
+    processes.barrier(prepare)
+    try:
+        inner = "none" if tracker == "wandb" else tracker
+        run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, inner)
+    except Interrupted:
+        if processes.is_primary():
+            tqdm.write(f"That was the self-pretraining: give the same command with --workdir={directory}.")
+        raise
 
 
 def check(config: Config) -> None:

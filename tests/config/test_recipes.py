@@ -63,6 +63,11 @@ def test_another_mixer_keeps_the_fields_that_both_have() -> None:
         for each in (c, found)
     ]
     assert rest[0] | {"model.layout": ("token_conv", "circular")} == rest[1]
+    for old, new in (("fnet", "lambda"), ("attention", "lambda"), ("fnet", "linear"), ("lambda", "fourier")):
+        changed = config.with_mixer(configuration(old, "imdb"), new)
+        config.check(changed)  # norm, padding and method mean other things in other mixers
+        assert changed.model.mixer.get("padding", "") != "tokens"
+    assert config.with_mixer(configuration("attention", "imdb"), "lambda").model.mixer.heads == 8
     both = config.with_mixer(c, "token_conv")
     assert (both.model.mixer.name, dict(both.model.others)) == ("token_conv", {})
     optical = configuration("optical_fnet", "reviews")

@@ -56,6 +56,11 @@ def test_sentences_are_read_back(tmp_path: Path, name: str, kind: str) -> None:
     assert [each.number for each in inputs] == lines
 
 
+def test_a_line_of_a_document_ends_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("EU B-ORG\n-DOCSTART- O\nBonn B-LOC\n")
+    assert [read.words for read in read_file(tmp_path / "a.conll", Columns())] == [("EU",), ("Bonn",)]
+
+
 def test_other_columns_and_plain_texts(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conll", "space")
     assert [read.tags for read in read_file(path, Columns(tags="2"))][2] == ("NN", "NN")

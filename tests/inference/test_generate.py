@@ -172,7 +172,11 @@ def test_one_program_for_each_length_and_number_of_tokens() -> None:
     ("options", "said"),
     [
         ({"tokens": 0}, "tokens=0 must be at least 1"),
-        ({"temperature": -0.5}, "temperature=-0.5 must be 0, for the likeliest tokens, or a number above"),
+        ({"temperature": 1e38}, "must be 0, for the likeliest tokens, or a number up to 10,000"),
+        (
+            {"temperature": -0.5},
+            "temperature=-0.5 must be 0, for the likeliest tokens, or a number up to 10,000",
+        ),
         ({"temperature": float("nan")}, "temperature=nan must be 0"),
         ({"top_k": -1}, "top_k=-1 must be 0, for all tokens, or the number of the likeliest ones"),
         ({"seed": -1}, "seed=-1 must lie in 0"),

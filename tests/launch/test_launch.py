@@ -56,6 +56,14 @@ def test_a_grid_of_mixers_and_configurations() -> None:
         grid.check(["--config=fnet"], grid.points(["mixer=huge", "seed=0"]), "fourier_attn.main")
 
 
+def test_a_grid_has_one_metric_and_one_directory_for_each_point() -> None:
+    points = grid.points(["train.monitor=accuracy,loss"])
+    with pytest.raises(ValueError, match=r"accuracy on reviews and loss on reviews, which one table cannot"):
+        grid.check(["--config=fnet:reviews"], points, "fourier_attn.main")
+    with pytest.raises(ValueError, match="same directory, config=fnet-reviews: .* rename a configuration"):
+        grid.check([], grid.points(["config=fnet:reviews,configs/fnet.py:reviews"]), "fourier_attn.main")
+
+
 def test_means_over_seeds() -> None:
     """By hand: 0.6 and 0.8 have mean 0.7 and deviation sqrt(0.02); an open run does not count."""
     scores = {("a", "0"): 0.6, ("a", "1"): 0.8, ("b", "0"): 0.75, ("b", "1"): None}

@@ -98,7 +98,7 @@ def test_deviations_over_seeds_are_kept(tmp_path: Path) -> None:
     assert [row[:3] for row in rows[1:]] == [["several", "0.9", "0.02"], ["one", "0.6", ""]]
 
 
-def test_runs_that_differ_in_their_seeds_have_a_mean(tmp_path: Path) -> None:
+def test_runs_that_differ_in_their_seeds_have_a_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean and deviation by hand: (0.7 + 0.9) / 2 and sqrt(2) / 10; one line with a band in the picture."""
     for name, mixer, seed, last in (
         ("a", "fourier", 0, 0.7),
@@ -111,6 +111,10 @@ def test_runs_that_differ_in_their_seeds_have_a_mean(tmp_path: Path) -> None:
         config_file.save(path, c)
         lines = (path / "metrics.jsonl").read_text().replace('"accuracy": 0.5}', f'"accuracy": {last}}}')
         (path / "metrics.jsonl").write_text(lines)
+    assert compare.mean_table([summary(tmp_path / name) for name in "abc"]) == []  # none is finished
+    monkeypatch.setattr("fourier_attn.train.summary.is_finished", lambda directory: True)
+    again = [summary(tmp_path / name) for name in "aab"]
+    assert [len(group) for _, group in compare.grouped(again)] == [2, 1]  # a repeated run is no further seed
     code, out, error = call(*(tmp_path / name for name in "abc"), f"--out={tmp_path / 'all'}")
     assert (code, error) == (0, "")
     [row] = csv.DictReader((tmp_path / "all-means.csv").open())

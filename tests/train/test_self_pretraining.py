@@ -12,6 +12,7 @@ from fourier_attn.data.batches import Batches
 from fourier_attn.data.loaders.masked import MaskedSplit
 from fourier_attn.data.masking import Masks
 from fourier_attn.data.skills import IGNORED
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import init_from
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -92,6 +93,8 @@ def test_the_task_begins_with_the_weights_of_its_masked_model(few_reviews: str, 
     jax.tree.map(np.testing.assert_array_equal, started.params["encoder"], first["encoder"])
     assert "head" not in started.params
     assert started.config.model.mixer.name == "fourier"
+    with pytest.raises(ValueError, match=r"data.tokenizer='words' has no \[MASK\] in its vocabulary"):
+        Predictor.load(new / "self_pretrained")(["a [MASK] film"])
 
 
 @pytest.mark.parametrize(
@@ -101,9 +104,29 @@ def test_the_task_begins_with_the_weights_of_its_masked_model(few_reviews: str, 
         ("mnist", {}, "not for 'mnist'; choose a task on texts, or 'pixels'"),
         ("reviews", {"init_from": "runs/a"}, "train.self_pretrain=1 and init_from=runs/a exclude each other"),
         ("reviews", {"data.masked": True}, "is a masked language model already"),
+        ("reviews", {"train.seeds": 2}, "trains one network, not train.seeds=2; start a run for each seed"),
     ],
 )
 def test_what_cannot_be_masked_is_refused(task: str, knobs: dict, message: str) -> None:
     c = config.with_values(config.default(task=task), {"train.self_pretrain": 1, **knobs})
     with pytest.raises(ValueError, match=message):
         config.check(c)
+
+
+def test_metric_and_weights_are_those_of_the_task() -> None:
+    knobs = {"train.monitor": "macro_f1", "train.class_weights": "balanced", "train.label_smoothing": 0.1}
+    c = config.with_values(config.default(task="reviews"), {"train.self_pretrain": 1, **knobs})
+    first = config.masked(c).train
+    assert (first.monitor, first.class_weights, first.label_smoothing) == ("", "", 0.0)
+
+
+def test_what_stops_the_task_is_found_before_its_self_pretraining(few_reviews: str, tmp_path: Path) -> None:
+    c = settings(few_reviews)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="holds files but no config.json"):
+        train.run(c, tmp_path / "run")
+    c.train.monitor = "perplexity"
+    with pytest.raises(ValueError, match="train.monitor='perplexity' is not a metric of this task"):
+        train.run(c, tmp_path / "new")
+    assert not list(tmp_path.rglob("self_pretrained"))

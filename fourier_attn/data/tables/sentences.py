@@ -79,9 +79,13 @@ def sentences(file: Any, name: str, columns: Columns, objects: bool) -> Iterator
 def _columns(lines: Iterable[tuple[int, str, str]], name: str, columns: Columns) -> Iterator[Sentence]:
     """Reads a word in each line; an empty line ends a sentence. All lines have as many columns."""
     width, word, tag = 0, 0, 0
-    for kept, group in itertools.groupby(lines, key=lambda line: bool(line[1].strip() or line[2])):
-        rows = [line for line in group if not line[1].startswith(DOCUMENT)]
-        if not kept or not rows:
+
+    def has_word(line: tuple[int, str, str]) -> bool:
+        return bool(line[2]) or (bool(line[1].strip()) and not line[1].startswith(DOCUMENT))
+
+    for kept, group in itertools.groupby(lines, key=has_word):
+        rows = list(group)
+        if not kept:
             continue
         where, cells, error = f"{name}, line {rows[0][0]}", list[list[str]](), ""
         for number, line, unread in rows:

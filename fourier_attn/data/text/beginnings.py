@@ -33,7 +33,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str], most: int = 0) -> tuple[list[li
     The number is estimated by the characters for a text of which only the beginning was encoded. A beginning
     without any white space is cut within its word.
     """
-    rows = [row for part in _parts(texts) for row in _encoded(tokenizer, part)] if not most else []
+    rows = [row for part in parts(texts) for row in _encoded(tokenizer, part)] if not most else []
     if not most:
         return rows, [len(row) for row in rows]
     size = max(SHORTEST, CHARACTERS * most)
@@ -43,7 +43,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str], most: int = 0) -> tuple[list[li
     heads, lefts = list(texts), _lefts(tokenizer) if long else ()
     for i in long:
         heads[i] = beginning(tokenizer, texts[i], size, lefts)
-    rows = [row for part in _parts(heads) for row in _encoded(tokenizer, part)]
+    rows = [row for part in parts(heads) for row in _encoded(tokenizer, part)]
     while long := [i for i in long if len(rows[i]) < most and len(heads[i]) < len(texts[i])]:
         size *= 4
         for i in long:
@@ -56,7 +56,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str], most: int = 0) -> tuple[list[li
     return rows, counts
 
 
-def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yields the texts in parts of at most `AT_ONCE` characters, or of one text."""
     begin, size = 0, 0
     for i, text in enumerate(texts):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fourier_attn import causes
+from fourier_attn.data.text.beginnings import parts
 from fourier_attn.data.text.encoding import special
 from fourier_attn.inference.classify import word_places
 
@@ -23,8 +24,11 @@ def located(tokenizer: Any, texts: Sequence[str]) -> list[Located]:
     Raises: ValueError where the library gives up on one.
     """
     with causes.named("the tokenizer cannot encode a text", "give another tokenizer, or shorten the text"):
-        read = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [Located(row.ids, row.offsets) for row in read]
+        return [
+            Located(row.ids, row.offsets)
+            for part in parts(texts)
+            for row in tokenizer.encode_batch(list(part), add_special_tokens=False)
+        ]
 
 
 def encode_words(
