@@ -68,10 +68,16 @@ def define_flags() -> None:
         ["cut", "windows"],
         "of texts longer than data.length read the beginning, or all in windows whose answers are averaged",
     )
-    flags.DEFINE_integer("tokens", None, "by how many a next-token model continues a text; default 50")
-    flags.DEFINE_float("temperature", None, "of its draws; 0: the likeliest token always; default 1")
+    flags.DEFINE_integer(
+        "tokens", None, "number of tokens by which a next-token model continues a text; default 50"
+    )
+    flags.DEFINE_float(
+        "temperature", None, "temperature of the generated text; 0: always the likeliest token; default 1"
+    )
     flags.DEFINE_integer("top_k", None, "draw among the likeliest tokens only; default 0: among all")
-    flags.DEFINE_integer("seed", None, "of the draws; default 0. That of a training is --config.seed")
+    flags.DEFINE_integer(
+        "seed", None, "seed of the generated text; default 0 (the seed of a training is --config.seed)"
+    )
     flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
     flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
     flags.DEFINE_boolean(
