@@ -76,7 +76,7 @@ def load(config: Config, directory: Path) -> InitialWeights:
         trained, params = _trained(source)
         params = sharding.to_host(params)
         task, part, notes = trained.data.task, trained.model, _differing_lengths(config, trained)
-        labels = tuple(trained.data.labels)
+        labels = () if trained.data.masked else tuple(trained.data.labels)  # which a masked model lacks
         if trained.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
             notes = (*notes, f"of its {trained.train.seeds} networks the first is taken")
@@ -188,8 +188,6 @@ def _with_head(
     A custom dataset asks the same question if `data.labels` names the classes of the weights.
     """
     head, classes = data.task_of(config.data).head, max(len(data.task_of(config.data).labels), 1)
-    if config.data.task in OWN and part.head != head:
-        labels = ()
     if config.data.task in OWN:
         if labels and tuple(config.data.labels) == labels:
             return params, "the head is kept: it answers the same classes"

@@ -130,3 +130,17 @@ def test_what_stops_the_task_is_found_before_its_self_pretraining(few_reviews: s
     with pytest.raises(ValueError, match="train.monitor='perplexity' is not a metric of this task"):
         train.run(c, tmp_path / "new")
     assert not list(tmp_path.rglob("self_pretrained"))
+
+
+def test_the_head_of_a_masked_model_is_not_that_of_classes(tmp_path: Path) -> None:
+    """Even where the classes of a table are named."""
+    rows = "".join(f"{'good' if i % 2 else 'bad'} film {i},{'xy'[i % 2]}\n" for i in range(60))
+    (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
+    c = shrink(config.default("fourier", "files"), "")
+    c.data.task, c.data.train, c.data.train_examples = "files", str(tmp_path / "a.csv"), 0
+    c.data.labels, c.data.tokenizer, c.data.vocab = ("x", "y"), "words", 100
+    c.train.update({"epochs": 1, "self_pretrain": 1})
+    train.run(c, tmp_path / "run")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "run" / "self_pretrained").rename(tmp_path / "new" / "self_pretrained")
+    assert "head" not in init_from.load(c, tmp_path / "new").params
