@@ -132,6 +132,7 @@ def test_what_stops_the_task_is_found_before_its_self_pretraining(few_reviews: s
     assert not list(tmp_path.rglob("self_pretrained"))
 
 
+@pytest.mark.usefixtures("standard_promotion")
 def test_the_head_of_a_masked_model_is_not_that_of_classes(tmp_path: Path) -> None:
     """Even where the classes of a table are named."""
     rows = "".join(f"{'good' if i % 2 else 'bad'} film {i},{'xy'[i % 2]}\n" for i in range(60))
