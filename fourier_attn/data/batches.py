@@ -38,12 +38,13 @@ class Batches:
     too. The last batch of a bucket is filled with copies of its first row at weight 0.
 
     A batch is a dict: inputs (b, t), the ids of the tokens; mask (b, t), True for real tokens; types (b, t),
-    1 from the first separator on, else 0; label (b) or (b, p); weight (b) 1 or 0; index (b) the example's
-    number; and the rows of `more`.
+    1 from the first separator on, else 0; label (b), (b, p) or (b, c); weight (b) 1 or 0; index (b) the
+    example's number; and the rows of `more`.
 
     Args:
       rows: token ids of each example.
-      labels: the class of each example, or a number; or the classes of p places.
+      labels: the class of each example, or a number; the classes of p places; or 0 or 1 of
+        each of c classes.
       buckets: padded lengths, rising; the last one holds the longest row.
       batch: examples b.
       seed: of the order; None keeps the order of the rows (evaluation).

@@ -150,7 +150,7 @@ def of_tfds(config: DataConfig) -> DataCache:
 
 def of_tables(config: DataConfig, files: Mapping[str, str]) -> DataCache:
     """Returns the cache of the user's own tables; only the user may read it, since texts may be private."""
-    knobs = [config[name] for name in (*DRAWN, *COLUMNS)]
+    knobs = [config[name] for name in (*DRAWN, *COLUMNS, "multi_label")]
     return DataCache(root(config), [files, knobs], config, mode=0o600)
 
 

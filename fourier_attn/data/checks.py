@@ -73,6 +73,11 @@ def check_task(config: DataConfig) -> None:
         raise ValueError(f"data.task={config.task!r} needs --config.data.{needed}={NEEDED[config.task]}")
     if len(config.labels) == 1 or len(set(config.labels)) < len(config.labels):
         raise ValueError(f"data.labels={config.labels!r} must hold two or more different names")
+    if config.multi_label and config.task != "files":
+        raise ValueError(
+            f"data.multi_label=True is for the task 'files', not {config.task!r}; leave it out, or write a "
+            "table"
+        )
     if config.dataset and config.task != "tfds":
         raise ValueError(f"data.dataset={config.dataset!r} is for the task 'tfds', not {config.task!r}")
     _check_effect(config)

@@ -78,6 +78,9 @@ class DataConfig(Part, Protocol):
     labels: tuple[str, ...] = knob(
         (), "the classes in the order of their numbers; (): those of train, kept by the run", texts
     )
+    multi_label: bool = knob(
+        False, 'whether an example has any number of the classes, between ";" or "|", of the task `files`'
+    )
     dataset: str = knob("", "the name of a TFDS data set, of the task `tfds`")
     image_size: int = knob(32, "pixels of a side to which images of `image_files` are scaled", at_least(4))
     stride: int = knob(128, "tokens from one window of a long context to the next, of `squad`", at_least(1))
@@ -107,4 +110,4 @@ KNOBS = knobs_of(DataConfig)
 # Options of the task `squad` alone.
 SPAN_KNOBS = ("stride", "answer_tokens", "unanswerable")
 # Options of custom data, which say what they are.
-OWN_KNOBS = ("train", "validation", "test", "text", "text_pair", "label", "labels", "dataset")
+OWN_KNOBS = ("train", "validation", "test", "text", "text_pair", "label", "labels", "multi_label", "dataset")

@@ -50,17 +50,19 @@ class PackedTokens(Sequence):
         return PackedTokens(tokens, lengths, None if self.cut is None else self.cut[index])
 
     def records(self, labels: np.ndarray) -> Iterator[bytes]:
-        """Yields length, tokens and label of each text as int32 (a float32 label by its bits)."""
-        last = labels.view(np.int32)
+        """Yields length, tokens and label (n) or (n, c) of each text as int32 (a float32 label by its bits)."""
+        last = labels.reshape(len(self), -1).view(np.int32)
+        width = last.shape[1]
         for i in range(0, len(self), CHUNK):
             part = self.ends[i : i + CHUNK + 1].astype(np.int64)
             sizes = np.diff(part)
-            heads = np.cumsum(sizes + 2) - sizes - 2
-            record = np.empty(part[-1] - part[0] + 2 * len(sizes), np.int32)
+            heads = np.cumsum(sizes + 1 + width) - sizes - 1 - width
+            record = np.empty(part[-1] - part[0] + (1 + width) * len(sizes), np.int32)
+            ends = (heads + sizes + 1)[:, None] + np.arange(width)
             inside = np.ones(len(record), bool)
-            inside[heads] = inside[heads + sizes + 1] = False
+            inside[heads] = inside[ends] = False
             record[inside] = self.tokens[part[0] : part[-1]]
-            record[heads], record[heads + sizes + 1] = sizes, last[i : i + CHUNK]
+            record[heads], record[ends] = sizes, last[i : i + CHUNK]
             yield record.astype("<i4").tobytes()
 
 

@@ -66,6 +66,11 @@ class Task:
         return self.head == "tokens" and not (self.images or self.skill)
 
     @property
+    def multi_label(self) -> bool:
+        """Returns whether an example has any number of classes: labels are 0 or 1 of each class (n, c)."""
+        return self.head == "labels"
+
+    @property
     def fitted(self) -> bool:
         """Returns whether a run of the task has a tokenizer."""
         return bool(self.question) or not (self.images or self.skill)
@@ -161,6 +166,7 @@ LANGUAGE = {
 # Of tags that mark entities, and of others; the accuracy is that of the tags of words.
 ENTITY_METRICS = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
 WORD_METRICS = ("accuracy", "macro_f1")
+MULTI_LABEL_METRICS = ("micro_f1", "macro_f1", "subset_accuracy")
 
 # Custom data, which alone say what they are.
 OWN = ("files", "tfds", "image_files", "tags", "squad")
@@ -359,6 +365,8 @@ def task_of(config: DataConfig) -> Task:
     head, metrics = (
         ("classes", ("accuracy",)) if labels else ("score", ("spearman", "pearson", "mae", "rmse"))
     )
+    if config.multi_label:
+        head, metrics = "labels", MULTI_LABEL_METRICS
     texts = tuple(filter(None, (config.text, config.text_pair))) or ("text",)
     return dataclasses.replace(task, labels=labels, head=head, metrics=metrics, texts=texts)
 

@@ -14,6 +14,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 SUMS = "SHA256SUMS"  # of an exported folder, in the form that `sha256sum --check` reads
+THRESHOLD = 0.5  # probability from which a text has a label, where it may have several
 MOST = 256  # rows of a call; more are computed in parts
 
 
@@ -279,7 +280,12 @@ def main(words: list[str]) -> None:
         if classifier.facts.get("spans"):
             print(f"{answer['text']}\t{answer['probability']:.4f}\t{line}")
             continue
-        best = classifier.facts["labels"][int(answer.argmax())] if classifier.facts["labels"] else "score"
+        names = classifier.facts["labels"]
+        if classifier.facts.get("multi_label"):
+            likely = [f"{name} {p:.4f}" for name, p in zip(names, answer, strict=True) if p >= THRESHOLD]
+            print(f"{', '.join(likely) or '-'}\t{line}")
+            continue
+        best = names[int(answer.argmax())] if names else "score"
         print(f"{best}\t{answer.max():.4f}\t{line}")
     if cut := sum(share > 0 for share in classifier.cut):
         limit = classifier.facts["length"]

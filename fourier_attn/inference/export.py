@@ -40,8 +40,8 @@ FORMATS = ("stablehlo", "safetensors", "huggingface", "keras_hub")
 def answers(predictor: Predictor) -> Callable[..., jax.Array]:
     """Returns the network with its weights as a function of tokens, mask and types, or of images.
 
-    It returns class probabilities (b, c), those of tokens (b, t, c) as classes or as the ends of answers, or
-    scores (b), means over seeds.
+    It returns probabilities of classes, or of labels, (b, c), those of tokens (b, t, c) as classes or as the
+    ends of answers, or scores (b), means over seeds.
 
     Raises: ValueError for a language model or a run of pre-training.
     """
@@ -134,6 +134,7 @@ def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequ
         facts["words"] = predictor.task.tagged
         if predictor.task.head == "spans":
             facts["spans"] = {name: predictor.config.data[name] for name in SPAN_KNOBS}
+        facts["multi_label"] = predictor.task.multi_label
         shutil.copy(tokenizer_file(source), to / "tokenizer.json")
     (to / "manifest.json").write_text(json.dumps(facts, indent=2) + "\n")
     shutil.copy(classify.__file__, to / "classify.py")

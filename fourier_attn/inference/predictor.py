@@ -33,8 +33,16 @@ from fourier_attn.inference.generate import Generator, Sampling
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
 from fourier_attn.train import metrics, report
-from fourier_attn.train.evaluate import chosen_of_all, class_report, evaluate_split, measure, reasons
+from fourier_attn.train.evaluate import (
+    chosen_of_all,
+    class_report,
+    evaluate_split,
+    measure,
+    over_networks,
+    reasons,
+)
 from fourier_attn.train.init_from import is_run, restore
+from fourier_attn.train.label_scores import THRESHOLD
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.monitor import CLASSES, monitored
 from fourier_attn.train.rundir import config_file, fingerprints
@@ -43,7 +51,7 @@ from fourier_attn.train.step import make_eval_step, make_forward
 PLACES = ("dir", "train", "validation", "test")  # of `data`: where they are, which a run does not insist on
 FILLED = ("pretraining", "mlm")  # heads that find the tokens under masks
 LONG = ("cut", "windows")  # what is read of a text that is too long
-WINDOWED = ("classes", "score")  # heads whose answers to windows have a mean
+WINDOWED = ("classes", "labels", "score")  # heads whose answers to windows have a mean
 BEST = 5  # tokens that are returned for a [MASK]
 Answer = dict[str, Any]
 
@@ -55,15 +63,16 @@ class Predictor:
         predictor(["a fine film", "a dull one"])[0]["label"]
 
     Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
-    of one on numbers: `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one
-    on patches: `patches`, rows of dicts with the classes of each; of one on words: `words` and, where tags
-    mark entities, `entities`, see `fourier_attn.inference.tagging.answers`; of one on questions and their
-    contexts: `text`, `start`, `end` and `probability`, see `span_answers.answers`; of a next-token model its
-    continuation, see `generate`. Of texts also `unknown`, the share of its tokens that the tokenizer does not
-    know, and `cut`, the share of its tokens that were not read because the text is longer than `data.length`.
-    With long="windows" such a text is read in windows of this length, each half a window after the one
-    before; its answer has the mean of their probabilities or scores, and `windows`, their number.
-    Probabilities are means over seeds. A program is compiled once for each padded length.
+    with several labels: `labels`, those of probability 0.5 or more, and `probabilities`; of one on numbers:
+    `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one on patches:
+    `patches`, rows of dicts with the classes of each; of one on words: `words` and, where tags mark entities,
+    `entities`, see `fourier_attn.inference.tagging.answers`; of one on questions and their contexts: `text`,
+    `start`, `end` and `probability`, see `span_answers.answers`; of a next-token model its continuation, see
+    `generate`. Of texts also `unknown`, the share of its tokens that the tokenizer does not know, and `cut`,
+    the share of its tokens that were not read because the text is longer than `data.length`. With
+    long="windows" such a text is read in windows of this length, each half a window after the one before; its
+    answer has the mean of their probabilities or scores, and `windows`, their number. Probabilities are means
+    over seeds. A program is compiled once for each padded length.
 
     Args:
       config: of the run.
@@ -263,7 +272,8 @@ class Predictor:
 
     def _batches(self, rows: Sequence[np.ndarray]) -> Batches:
         ids, lengths = special(self.tokenizer), data.padded_lengths(self.config.data)
-        labels, size = np.zeros(len(rows), np.int32), self.batch
+        shape = (len(rows), self.config.model.classes) if self.task.multi_label else len(rows)
+        labels, size = np.zeros(shape, np.int32), self.batch
         return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
 
     def _read_windows(self, texts: Sequence[Any]) -> list[Answer]:
@@ -331,11 +341,10 @@ class Predictor:
     def _classify(self, batches: Batches | ImageBatches, starts: np.ndarray | None = None) -> list[Answer]:
         """Returns the answers to rows, or to texts whose first rows are `starts`."""
         _, answers = evaluate_split(self.eval_step, self.params, batches)
-        shape = (self.config.model.classes,) if self.task.labels else ()
-        mean = answers.reshape(-1, *batches.labels.shape, *shape).mean(axis=0)
+        mean = over_networks(self.task, answers, batches.labels)
         if starts is not None:
             counts = np.diff(np.append(starts, len(mean)))
-            mean = np.add.reduceat(mean, starts) / counts.reshape(-1, *[1] * len(shape))
+            mean = np.add.reduceat(mean, starts) / counts.reshape(-1, *[1] * (mean.ndim - 1))
         if not self.task.labels:
             return [{"score": score} for score in mean.tolist()]
         classes = self.config.model.classes
@@ -347,6 +356,9 @@ class Predictor:
     def _named(self, row: np.ndarray) -> Answer:
         best, values = int(row.argmax()), row.tolist()
         probabilities = dict(zip(self.task.labels, values, strict=True))
+        if self.task.multi_label:
+            likely = [name for name, value in probabilities.items() if value >= THRESHOLD]
+            return {"labels": likely, "probabilities": probabilities}
         return {
             "label": self.task.labels[best],
             "probability": values[best],
@@ -501,7 +513,7 @@ def report_folder(output: str | Path | None, task: data.Task) -> Path | None:
     if output is None:
         return None
     path = paths.given(output)
-    if task.head not in CLASSES:
+    if task.head not in CLASSES and not task.multi_label:
         raise ValueError(f"--output={output} gets the report on classes, which this task lacks; leave it out")
     if path.exists() and not path.is_dir():
         raise ValueError(f"--output={output} is a file; name a folder for the report")
@@ -548,7 +560,8 @@ def note_unknown(answer: Answer) -> None:
 def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
     """Returns a run's answer to one text or pair of texts, with its probability.
 
-    For a task with classes the answer is a class; for one without, ("score", number); for pre-training, the
+    For a task with classes the answer is a class; with several labels, all of them, the likeliest first; for
+    one without, ("score", number); for pre-training, the
     five likeliest tokens for each "[MASK]"; for one on words, each word with its tag, then each entity.
 
     Args:
@@ -570,6 +583,8 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
         return tagging.lines(answer)
     if "start" in answer:
         return [(answer["text"] or "(no answer)", answer["probability"])]
+    if "labels" in answer:
+        return sorted(answer["probabilities"].items(), key=lambda item: -item[1])
     if "masks" in answer:
         return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
     return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]

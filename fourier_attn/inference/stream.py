@@ -16,13 +16,13 @@ from fourier_attn.data import Task
 from fourier_attn.data.tables import tagged
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
-from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of
+from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of, labels_of
 from fourier_attn.data.tables.sentence_inputs import read_sentences
 from fourier_attn.inference import span_answers, tagging
 from fourier_attn.inference.predictor import FILLED, WINDOWED, Predictor, check_text, report_folder
 from fourier_attn.inference.tag_scores import TagScores, type_table
 from fourier_attn.knobs import HUGE
-from fourier_attn.train import entity_scores, report, scores, span_scores
+from fourier_attn.train import entity_scores, label_scores, report, scores, span_scores
 from fourier_attn.train.evaluate import show
 from fourier_attn.train.rundir.metrics_log import strict_json
 
@@ -36,7 +36,8 @@ NAMED = 3  # rows without a usable label that a note names
 class Item(NamedTuple):
     """The inputs of a row and its label; None: it has none, or one that is not among the classes.
 
-    The label is the number of a class, a number, the tags of the words, or the right answers to a question.
+    The label is the number of a class, a number, the tags of the words, 0 or 1 of each class, or the right
+    answers to a question.
     """
 
     row: Input
@@ -139,8 +140,8 @@ class Tally:
         self.task, self.length = task, length
         self.predicted = self.skipped = self.unknown = self.cut = self.windowed = 0
         self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
-        self.labels: list[float] = []
-        self.answers: list[float] = []
+        self.labels: list[Any] = []
+        self.answers: list[Any] = []
         self.tags = TagScores(task.labels)  # of a task on words
         self.spans: list[tuple[str, list[str]]] = []  # of answers in a text: each, and those that are right
 
@@ -157,6 +158,10 @@ class Tally:
         elif item.label is not None and self.task.head == "spans":
             self.spans.append((answer["text"], item.label))
             true = {"true": item.label}
+        elif item.label is not None and self.task.multi_label:
+            self.labels.append(item.label)
+            self.answers.append([int(name in answer["labels"]) for name in names])
+            true = {"true": [name for name, there in zip(names, item.label, strict=True) if there]}
         elif item.label is not None:
             self.labels.append(item.label)
             self.answers.append(names.index(answer["label"]) if names else answer["score"])
@@ -175,9 +180,12 @@ class Tally:
             return {"examples": len(self.spans), **values, "undefined": {}} if values else {}
         if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # as where it is hidden
             return {}
+        if self.task.multi_label and not np.any(self.labels):  # as where they are hidden
+            return {}
         if self.task.labels:
             answers, labels = (np.array(each, np.int64) for each in (self.answers, self.labels))
-            return scores.per_class(answers, labels, self.task.labels)
+            of_classes = label_scores.per_label if self.task.multi_label else scores.per_class
+            return of_classes(answers, labels, self.task.labels)
         pair = (self.answers, self.labels)
         undefined = {name: scores.why_undefined(name, *pair) for name in scores.NUMBER_SCORES}
         values = {name: scores.SCORES[name](*pair) for name in scores.NUMBER_SCORES}
@@ -208,27 +216,29 @@ def _table(result: dict[str, Any]) -> Iterator[str]:
     """Yields the scores, line by line."""
     if not result:
         return
-    of_classes = ["accuracy", "macro_f1", "weighted_f1"]
-    shown = of_classes if "classes" in result else [n for n in result if n not in ("examples", "undefined")]
+    shown = [name for name in result if name not in ("examples", "undefined", "classes")]
+    shown = ["accuracy", "macro_f1", "weighted_f1"] if "confusion" in result else shown
     shown = [*entity_scores.NAMES, "accuracy"] if "types" in result else shown
     line = ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     yield f"{line} of {result['examples']:,} rows with labels"
     if "types" in result:
         yield from type_table(result)
         return
-    classes = result.get("classes", {})
+    classes, confusion = result.get("classes", {}), result.get("confusion", [])
     if not 0 < len(classes) <= MOST:
         return
     width = max(len("class"), *(len(name) for name in classes))
-    counts = [len(f"{count}") for row in result["confusion"] for count in row]
-    column = max(*counts, len(f"{len(classes)}"))
+    counts = [len(f"{count}") for row in confusion for count in row]
+    column = max(*counts, len(f"{len(classes)}")) if confusion else 0
     head = " ".join(f"{i:>{column}}" for i in range(1, len(classes) + 1))
-    yield f"   {'class':<{width}}  precision  recall      f1  rows  predicted as {head}"
+    head = f"  predicted as {head}" if confusion else ""
+    yield f"   {'class':<{width}}  precision  recall      f1  rows{head}"
     for i, (name, each) in enumerate(classes.items()):
         three = ["-" if each[key] is None else f"{each[key]:.4f}" for key in ("precision", "recall", "f1")]
         cells = "  ".join(f"{cell:>{size}}" for cell, size in zip(three, (9, 6, 6), strict=True))
-        counted = " ".join(f"{count:>{column}}" for count in result["confusion"][i])
-        yield f"{i + 1:>2} {name:<{width}}  {cells}  {each['examples']:>4}  {'':>12} {counted}"
+        counted = " ".join(f"{count:>{column}}" for count in confusion[i]) if confusion else ""
+        line = f"{i + 1:>2} {name:<{width}}  {cells}  {each['examples']:>4}"
+        yield f"{line}  {'':>12} {counted}" if confusion else line
 
 
 def _same(a: Path, b: Path) -> bool:
@@ -304,10 +314,11 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
         predictor.check_mask(tokens, "its text")
     if predictor.task.head == "lm":
         predictor.generator.prompts([values["text"]], predictor.sampling.tokens)
-    if predictor.task.head == "spans":
+    task = predictor.task
+    if task.head == "spans":
         return values, _right(row)
-    label = _tags if predictor.task.tagged else _label
-    return values, label(row, predictor.task.labels)
+    label = _tags if task.tagged else _several if task.multi_label else _label
+    return values, label(row, task.labels)
 
 
 def _right(row: Input) -> list[str] | None:
@@ -320,6 +331,15 @@ def _tags(row: Input, names: tuple[str, ...]) -> list[str] | None:
     """Returns the tags of a row's words; None where they are missing, or one is none of the classes."""
     tags = row.values.get("label")
     return tags if tags and set(tags) <= set(names) else None
+
+
+def _several(row: Input, names: tuple[str, ...]) -> list[int] | None:
+    """Returns 0 or 1 of each class; None where the labels are missing, or one is none of the classes."""
+    try:
+        labels = labels_of("", "label", row.values.get("label"))
+    except ValueError:
+        return None
+    return [int(name in labels) for name in names] if set(labels) <= set(names) else None
 
 
 def _label(row: Input, names: tuple[str, ...]) -> float | None:

@@ -271,6 +271,7 @@ class NextToken(nn.Module):
 # What makes each head; the model gives it those of its fields that are left open.
 HEADS: dict[str, Callable[..., nn.Module]] = {
     "classes": Head,  # of the sequence
+    "labels": Head,  # any number of classes of the sequence
     "score": partial(Head, outputs=0),  # one number, of the sequence or of each of several choices
     "tokens": partial(Head, of="tokens"),  # classes of each token
     "autoencoder": Autoencoder,  # classes of each token, all from the last one

@@ -30,6 +30,7 @@ ARCHITECTURES = {
     "FNetForTokenClassification": "tokens",
     "FNetForQuestionAnswering": "spans",
 }
+MULTI_LABEL = "multi_label_classification"  # what Hugging Face's config.json calls the head "labels"
 PUBLISHED_BY = {"safetensors": "huggingface", "msgpack": "f_net", "h5": "keras_hub"}  # format: style
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
 
@@ -266,6 +267,8 @@ def _config_json(file: Path) -> dict[str, Any]:
             knobs["activation"] = ACTIVATIONS[values["hidden_act"]]
         if values.get("architectures"):
             knobs["head"] = ARCHITECTURES[values["architectures"][0]]
+        if knobs.get("head") == "classes" and values.get("problem_type") == MULTI_LABEL:
+            knobs["head"] = "labels"
         return knobs
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(

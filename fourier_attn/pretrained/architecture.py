@@ -87,7 +87,7 @@ def expressible(config: Fields, style: str) -> bool:
     exact = config["activation"] == "gelu" and config["norm_eps"] == 1e-12
     if style == "keras_hub":
         return fits and whole and exact and config["head"] in ("features", "classes", "score")
-    return fits and exact and config["head"] not in ("tokens", "spans")
+    return fits and exact and config["head"] not in ("labels", "tokens", "spans")
 
 
 def tanh_form(activation: str, head: str) -> bool:
@@ -127,7 +127,7 @@ def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) 
         "mixer_dropout": 0.0,
         "head": head,
     }
-    if head in ("classes", "tokens"):
+    if head in ("classes", "labels", "tokens"):
         values["classes"] = _size(shapes, "head/output/kernel", 2)[1]
     config.update(values | dict(changes))
     for name, fields in ((main, config.mixer), *config.others.items()):

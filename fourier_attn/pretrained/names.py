@@ -137,7 +137,7 @@ HEADS = {  # what each head owns
     "pretraining": ("head/mlm_", "head/nsp/"),
     "mlm": ("head/mlm_",),
     "nsp": ("head/nsp/",),
-    **dict.fromkeys(("classes", "score", "tokens", "spans"), ("head/output/",)),
+    **dict.fromkeys(("classes", "labels", "score", "tokens", "spans"), ("head/output/",)),
     "features": (),
 }
 
@@ -182,7 +182,9 @@ def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
         return "classes", "score", "nsp"
     if has("qa_outputs."):
         return ("spans",)
-    if has("classifier.", "task/layers/dense/"):
+    if has("classifier."):
+        return "classes", "score", "tokens", "labels"
+    if has("task/layers/dense/"):
         return "classes", "score", "tokens"
     nsp = has("classification/", "cls.seq_relationship.")
     return ("pretraining" if mlm and nsp else "mlm" if mlm else "nsp" if nsp else "features",)

@@ -9,6 +9,7 @@ from fourier_attn.model import ModelConfig
 from fourier_attn.pretrained import (
     ACTIVATIONS,
     ARCHITECTURES,
+    MULTI_LABEL,
     architecture,
     files,
     keras_hub,
@@ -60,11 +61,14 @@ def _for_keras_hub(config: ModelConfig, params: Any) -> tuple[ModelConfig, Any]:
 
 def describe(config: ModelConfig) -> dict[str, Any]:
     """Returns the config.json from which Hugging Face's library builds such a model."""
-    classes = {"classes": config.classes, "tokens": config.classes, "score": 1}.get(config.head, 2)
-    head = "classes" if config.head == "score" else config.head
+    classes = {"classes": config.classes, "labels": config.classes, "tokens": config.classes, "score": 1}.get(
+        config.head, 2
+    )
+    head = "classes" if config.head in ("labels", "score") else config.head
     by_head = {ours: theirs for theirs, ours in ARCHITECTURES.items()}
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    return {
+    kind = {"problem_type": MULTI_LABEL} if config.head == "labels" else {}
+    return kind | {
         "architectures": [by_head[head]],
         "model_type": "fnet",
         "vocab_size": config.vocab,

@@ -81,8 +81,9 @@ def check(config: Config) -> None:
 
     Raises: ValueError.
     """
-    if config.data.task not in OWN or config.data.labels:
-        check_options(config.train, task_of(config.data))
+    task = task_of(config.data)
+    if config.data.task not in OWN or config.data.labels or task.multi_label:
+        check_options(config.train, task)
 
 
 def check_options(options: TrainConfig, task: Task) -> None:
@@ -92,6 +93,11 @@ def check_options(options: TrainConfig, task: Task) -> None:
     """
     given = {"class_weights": options.class_weights, "label_smoothing": options.label_smoothing}
     for name, value in given.items():
+        if value and task.multi_label:
+            raise ValueError(
+                f"train.{name}={value!r} is for examples of one class each, and data.multi_label=True allows "
+                "several; leave it out"
+            )
         if value and task.head not in CLASSES:
             raise ValueError(
                 f"train.{name}={value!r} is for tasks with classes, and this one has the head {task.head!r}; "

@@ -13,8 +13,9 @@ from fourier_attn.config import Config
 from fourier_attn.data import Origin, Task
 from fourier_attn.data.batches import IGNORED, Batch, Split
 from fourier_attn.data.spans import SpanBatches
-from fourier_attn.train import entity_scores, metrics, span_scores
+from fourier_attn.train import entity_scores, label_scores, metrics, span_scores
 from fourier_attn.train.distributed.sharding import to_host
+from fourier_attn.train.label_scores import LABEL_SCORES
 from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.scores import SCORES, per_class, why_undefined
@@ -77,7 +78,8 @@ def compute_metrics(
             result[name] = np.exp(result[PERPLEXITIES[name]])
         elif name not in result:
             rows, known = labelled(task, answers, labels)
-            result[name] = np.array([SCORES[name](row, known) if known.size else np.nan for row in rows])
+            score = (LABEL_SCORES if task.multi_label else SCORES)[name]
+            result[name] = np.array([score(row, known) if known.size else np.nan for row in rows])
     return result
 
 
@@ -95,13 +97,21 @@ def examples(batches: Split) -> int:
     return len(batches.asked) if isinstance(batches, SpanBatches) else len(batches.labels)
 
 
+def choose(task: Task, answers: np.ndarray) -> np.ndarray:
+    """Returns what answers (.., c) choose: a class (..), 0 or 1 of each class (.., c), or the scores (..)."""
+    if task.multi_label:
+        return label_scores.chosen(answers)
+    return answers.argmax(axis=-1) if task.labels else answers
+
+
 def labelled(task: Task, answers: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the answers (seeds, n) of each seed, and the labels (n).
+    """Returns the answers (seeds, n) or (seeds, n, c) of each seed, and the labels (n) or (n, c).
 
     Of classes, places that have no label, a negative one, are left out.
     """
-    rows = (answers.argmax(axis=-1) if task.labels else answers).reshape(-1, *labels.shape)
+    rows = choose(task, answers).reshape(-1, *labels.shape)
     known = labels >= 0 if task.labels else np.ones(labels.shape, bool)
+    known = known.all(axis=-1) if task.multi_label else known
     return rows[:, known], labels[known]
 
 
@@ -115,7 +125,9 @@ def reasons(
         seeds = f", in {len(failed)} of {len(each)} seeds" if len(each) > 1 else ""
         if name in entity_scores.NAMES and len(failed):
             undefined[name] = entity_scores.WHY[name] + seeds
-        if name in SCORES and len(failed):
+        if task.multi_label and len(failed):
+            undefined[name] = (label_scores.NONE if len(labels) else "there are no examples") + seeds
+        elif name in SCORES and len(failed):
             rows, known = labelled(task, answers, labels)
             why = (known.size and why_undefined(name, rows[failed[0]], known)) or "there are no examples"
             undefined[name] = why + seeds
@@ -154,19 +166,9 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
     """Returns the line with the result on a split."""
     if "loss" not in result and "mlm_loss" not in result:
         return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
-    shown = [
-        name
-        for name in (
-            *PERPLEXITIES,
-            *entity_scores.NAMES,
-            *span_scores.NAMES,
-            *SCORES,
-            "mlm_accuracy",
-            "mlm_loss",
-            "sop_accuracy",
-        )
-        if name in result
-    ]
+    names = (*PERPLEXITIES, *entity_scores.NAMES, *span_scores.NAMES, *SCORES, *LABEL_SCORES)
+    names = dict.fromkeys((*names, "mlm_accuracy", "mlm_loss", "sop_accuracy"))
+    shown = [name for name in names if name in result]
     line = f"{split} " + ", ".join(f"{name.replace('_', ' ')} {show(result, name)}" for name in shown)
     if "in_train" in result and "accuracy_without_in_train" not in result:
         line += " (all are also in train)"
@@ -179,20 +181,25 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
 def chosen_of_all(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Returns the answers in the shape of the labels; of several seeds those of their mean probabilities."""
     mean = over_networks(task, answers, labels)
-    return mean.argmax(axis=-1) if task.labels else mean.round(6)
+    return choose(task, mean) if task.labels else mean.round(6)
 
 
 def over_networks(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Returns the mean over seeds of probabilities or scores."""
-    classes = answers.shape[-1:] if task.labels else ()
+    classes = answers.shape[-1:] if task.labels and not task.multi_label else ()
     return answers.reshape(-1, *labels.shape, *classes).mean(axis=0)
 
 
 def class_report(task: Task, chosen: np.ndarray, labels: np.ndarray) -> dict[str, Any] | None:
-    """Returns the scores of each class, see `per_class`; None for numbers, and where no label is public."""
+    """Returns the scores of each class, see `per_class`; None for numbers, and where no label is public.
+
+    Where examples have several labels, see `label_scores.per_label`.
+    """
     known = labels >= 0
     if not task.labels or not known.any():
         return None
+    if task.multi_label:
+        return label_scores.per_label(chosen, labels, task.labels)
     return per_class(chosen[known], labels[known], task.labels)
 
 
@@ -202,7 +209,8 @@ def write_predictions(
     """Writes one line per example: its index in the split, label, answer and the probability of a class.
 
     Examples of a custom dataset also have their file and row (`origins`). Where tokens or words have classes,
-    label and answer are lists, of the places that are asked. With several seeds answers are their mean.
+    label and answer are lists, of the places that are asked. Where examples have several labels, they are
+    lists of their numbers, with the probabilities of all. With several seeds answers are their mean.
 
     Returns: the answers.
     """
@@ -213,7 +221,11 @@ def write_predictions(
             asked = label != IGNORED if label.ndim else ()
             label, answer = label[asked], chosen[index][asked]
             line = {"index": index, "label": label.tolist(), "prediction": answer.tolist()}
-            if task.labels and chosen.ndim == 1:
+            if task.multi_label:
+                numbers = [np.flatnonzero(each).tolist() for each in (label, answer)]
+                line |= {"label": numbers[0] if label.min() >= 0 else -1, "prediction": numbers[1]}
+                line["probabilities"] = mean[index].round(6).tolist()
+            elif task.labels and chosen.ndim == 1:
                 line["probability"] = round(float(mean[index, chosen[index]]), 6)
             if origins is not None:
                 line |= {key: value for key, value in origins[index]._asdict().items() if value is not None}

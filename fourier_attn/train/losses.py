@@ -103,6 +103,16 @@ def _both(batch: Batch) -> Float[Array, "b 2"]:
     return jnp.broadcast_to(batch["weight"][:, None], batch["label"].shape)
 
 
+def _labels(logits: Float[Array, "b c"], batch: Batch) -> Sums:
+    """Sums the binary cross-entropy, in nats, the mean over classes of each example.
+
+    l = -mean_c (y_c log sigmoid(x_c) + (1 - y_c) log (1 - sigmoid(x_c)))
+    """
+    known = batch["label"].astype(jnp.float32)
+    loss = optax.sigmoid_binary_cross_entropy(logits, known).mean(axis=-1)
+    return {"loss": sum_and_count(loss, batch["weight"])}
+
+
 def _score(score: Float[Array, " b"], batch: Batch) -> Sums:
     return {"loss": sum_and_count((score - batch["label"]) ** 2, batch["weight"])}
 
@@ -133,6 +143,7 @@ EXAMPLES, MASKED = itemgetter("weight"), itemgetter("mlm_weights")  # weights in
 OBJECTIVES: dict[str, Objective] = {
     "classes": Objective(BY_CLASS, {"loss": EXAMPLES}, _classes, jax.nn.softmax),
     "question": Objective(BY_CLASS, {"loss": EXAMPLES}, _classes, jax.nn.softmax),
+    "labels": Objective(("loss",), {"loss": EXAMPLES}, _labels, jax.nn.sigmoid),
     "tokens": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
     "autoencoder": Objective(BY_CLASS, {"loss": asked}, _tokens, jax.nn.softmax),
     "spans": Objective(BY_CLASS, {"loss": _both}, _spans, lambda logits: logits),

@@ -60,7 +60,7 @@ def check(config: Config) -> None:
     Raises: ValueError.
     """
     task, monitor = task_of(config.data), config.train.monitor
-    if config.data.task not in OWN:
+    if config.data.task not in OWN or task.multi_label:
         monitored(task, monitor)
     elif monitor and monitor not in (names := _of_own_data(TASKS[config.data.task])):
         raise ValueError(f"train.monitor={monitor!r} is unknown; choose one of {', '.join(names)}")

@@ -1,4 +1,7 @@
-"""The report on the classes of a split: report.json, confusion.csv and confusion.png."""
+"""The report on the classes of a split: report.json, confusion.csv and confusion.png.
+
+Where an example has several labels there is no confusion matrix, and so report.json alone.
+"""
 
 import csv
 import io
@@ -25,10 +28,12 @@ def write(directory: Path, found: dict[str, Any], split: str = "test") -> None:
     The files of another split than "test" end in its name, as report-NAME.json.
 
     Args:
-      found: from `scores.per_class`.
+      found: from `scores.per_class`, or `label_scores.per_label`, which has no matrix.
     """
     end, names = ("" if split == "test" else f"-{split}"), list(found["classes"])
     atomic.write(directory / f"report{end}.json", strict_json(found) + "\n")
+    if "confusion" not in found:
+        return
     table = io.StringIO(newline="")
     rows = ([name, *row] for name, row in zip(names, found["confusion"], strict=True))
     csv.writer(table).writerows([["label, predicted as", *names], *rows])

@@ -125,15 +125,7 @@ def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, An
     confusion = np.zeros((len(names), len(names)), np.int64)  # rows: labels; columns: predictions
     np.add.at(confusion, (np.asarray(label), np.asarray(prediction)), 1)
     right, predicted, true = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
-    classes = {
-        name: {
-            "precision": _ratio(right[i], predicted[i]),
-            "recall": _ratio(right[i], true[i]),
-            "f1": _ratio(2 * right[i], predicted[i] + true[i]),
-            "examples": int(true[i]),
-        }
-        for i, name in enumerate(names)
-    }
+    classes = of_counts(names, right, predicted, true)
     equal, weights = np.ones(len(names)), true
     return {
         "examples": int(confusion.sum()),
@@ -142,6 +134,25 @@ def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, An
         **{f"weighted_{score}": _mean(score, classes, weights) for score in OF_CLASS},
         "classes": classes,
         "confusion": confusion.tolist(),
+    }
+
+
+def of_counts(
+    names: Sequence[str], right: np.ndarray, predicted: np.ndarray, true: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """Returns precision, recall and F1 of each class; None for 0/0.
+
+    Args:
+      right, predicted, true: how often each class is both predicted and true, predicted, and true.
+    """
+    return {
+        name: {
+            "precision": _ratio(right[i], predicted[i]),
+            "recall": _ratio(right[i], true[i]),
+            "f1": _ratio(2 * right[i], predicted[i] + true[i]),
+            "examples": int(true[i]),
+        }
+        for i, name in enumerate(names)
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from fourier_attn.knobs import HUGE
 
 CLASSES = 10_000  # more are a sign of the wrong column
+SETS = 1_000  # classes where a row has any number of them: each row holds a number for each
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
 HIDDEN = ("", "-1", "-1.0", "?", "nan", "na", "n/a", "null", "none")  # labels where they are not public
@@ -40,6 +41,24 @@ def label_of(where: str, name: str, value: Any) -> str:
     return written
 
 
+SEVERAL = re.compile(r"[;|]")  # between the labels of a cell
+
+
+def labels_of(where: str, name: str, value: Any) -> tuple[str, ...]:
+    """Returns the different labels of a cell, as they are written, in their order; () for an empty one.
+
+    They are between ";" or "|", or the items of a list. Raises: ValueError for a cell that is missing.
+
+    >>> labels_of("", "topic", "bug; ui|bug;"), labels_of("", "topic", ["a;b", 3]), labels_of("", "topic", "")
+    (('bug', 'ui'), ('a;b', '3'), ())
+    """
+    if isinstance(value, list):
+        return (*dict.fromkeys(label_of(where, name, item) for item in value),)
+    if isinstance(value, str):
+        return (*dict.fromkeys(filter(None, map(str.strip, SEVERAL.split(value)))),)
+    return (label_of(where, name, value),)
+
+
 class Labels:
     """Collects the labels of a split as they are read: the number of each class, and its value as a number.
 
@@ -47,12 +66,18 @@ class Labels:
       names: the allowed classes; (): all that occur.
     """
 
+    is_hidden = staticmethod(is_hidden)
+
     def __init__(self, names: Collection[str] = ()):
         self.fixed = bool(names)
         self.ids, self.values = array("i"), array("f")
         self.numbers: dict[str, int] = {name: i for i, name in enumerate(names)}
         self.word = self.fraction = ""  # place of the first label that is not a number, or not a whole one
         self.last = ""
+
+    def read(self, where: str, column: str, value: Any) -> None:
+        """Adds the label in a cell. Raises: ValueError."""
+        self.add(where, label_of(where, column, value))
 
     def add(self, where: str, label: str) -> None:
         """Adds a label. Raises: ValueError for one that is none of the classes, or too large a number."""
@@ -77,6 +102,9 @@ class Labels:
             self.values.append(number)
         if not WHOLE.fullmatch(label):
             self.fraction = self.fraction or f"{where} has {label!r:.40}"
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     def names(self, file: object, column: str) -> tuple[str, ...]:
         """Returns the classes in the order of their numbers; () for labels that are fractional numbers.
@@ -124,6 +152,11 @@ class Labels:
                     "one spelling, or list all classes in data.labels to keep both"
                 )
 
+    @staticmethod
+    def hidden(count: int, names: tuple[str, ...]) -> np.ndarray:
+        """Returns labels that are not public, -1."""
+        return np.full(count, -1, np.int32 if names else np.float32)
+
     def labels(self, names: tuple[str, ...]) -> np.ndarray:
         """Returns the number of each label among `names`; without names, its value."""
         if not names:
@@ -131,3 +164,58 @@ class Labels:
         places = {name: i for i, name in enumerate(names)}
         order = np.array([places[name] for name in self.numbers], np.int32)
         return order[np.frombuffer(self.ids, np.int32)]
+
+
+class LabelSets:
+    """Collects the labels of a split where a row has any number of them.
+
+    Args:
+      names: the allowed classes; (): all that occur.
+    """
+
+    word = ""  # numbers are names of classes, too
+
+    def __init__(self, names: Collection[str] = ()):
+        self.each, self.sizes = Labels(names), array("i")
+        self.fixed = self.each.fixed
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def read(self, where: str, column: str, value: Any) -> None:
+        """Adds the labels in a cell. Raises: ValueError for one that is none of the classes."""
+        labels = labels_of(where, column, value)
+        for label in labels:
+            self.each.add(where, label)
+        self.sizes.append(len(labels))
+
+    def names(self, file: object, column: str) -> tuple[str, ...]:
+        """Returns the classes in the order of their numbers. Raises: ValueError as `Labels`; for too many."""
+        self.each.word = self.each.word or self.each.fraction
+        self.each.fraction = ""
+        names = self.each.names(file, column)
+        if len(names) > SETS:
+            raise ValueError(
+                f"{file}: {column} has {len(names):,} different labels, and data.multi_label=True takes at "
+                f"most {SETS:,}; is it the right column? Name it, data.label"
+            )
+        return names
+
+    @staticmethod
+    def is_hidden(value: Any) -> bool:
+        """Returns whether a cell of a test file is missing; an empty one says that there is no label."""
+        return value is None
+
+    @staticmethod
+    def hidden(count: int, names: tuple[str, ...]) -> np.ndarray:
+        """Returns labels that are not public, -1 for each class."""
+        return np.full((count, len(names)), -1, np.int32)
+
+    def labels(self, names: tuple[str, ...]) -> np.ndarray:
+        """Returns 1 where a row has a class, else 0 (n, c); where no row has a label, they are hidden."""
+        if not len(self.each):
+            return self.hidden(len(self), names)
+        found = np.zeros((len(self), len(names)), np.int32)
+        rows = np.repeat(np.arange(len(self)), np.frombuffer(self.sizes, np.int32))
+        found[rows, self.each.labels(names)] = 1
+        return found

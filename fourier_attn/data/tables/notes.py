@@ -23,7 +23,7 @@ def describe_columns(columns: Columns, names: Collection[str]) -> str:
 
 def describe_classes(names: Sequence[str], labels: np.ndarray) -> str:
     """Returns the classes of train with their counts, the most frequent ones if they are many, in words."""
-    counts = np.bincount(labels, minlength=len(names)).tolist()
+    counts = _counts(names, labels).tolist()
     order = range(len(names))
     if len(names) > SHOWN:
         order = sorted(sorted(order, key=lambda i: -counts[i])[:SHOWN])
@@ -31,19 +31,28 @@ def describe_classes(names: Sequence[str], labels: np.ndarray) -> str:
     return "classes " + ", ".join(f"{names[i]:.40} {counts[i]:,}" for i in order) + more
 
 
+def _counts(names: Sequence[str], labels: np.ndarray) -> np.ndarray:
+    """Returns the number of rows of each class, of numbers of classes (n) or 0 and 1 of each (n, c)."""
+    return labels.sum(axis=0) if labels.ndim > 1 else np.bincount(labels, minlength=len(names))
+
+
 def unseen_classes(names: Sequence[str], labels: np.ndarray) -> list[str]:
     """Returns a note for each class that train does not show."""
-    lost = sorted(set(range(len(names))) - set(np.unique(labels).tolist()))
+    lost = np.flatnonzero(_counts(names, labels) == 0).tolist() if names else []
     return [
         f"train has no rows of the class {names[i]!r}: they are all held out, or the data have none"
         for i in lost
     ]
 
 
-def class_notes(names: Sequence[str], column: str) -> list[str]:
-    """Returns notes on classes that may be scores, or several labels in one."""
+def class_notes(names: Sequence[str], column: str, several: bool = False) -> list[str]:
+    """Returns notes on classes that may be scores, or several labels in one.
+
+    Args:
+      several: whether a row has any number of labels.
+    """
     notes = []
-    if len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
+    if not several and len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
         notes.append(
             f"the whole numbers in {column} are used as {len(names)} classes; for regression, write them "
             "with a decimal point (3.0)"
@@ -54,9 +63,10 @@ def class_notes(names: Sequence[str], column: str) -> list[str]:
         name for name in names if len(parts[name]) > 1 and any(counts[part] > 1 for part in parts[name])
     ]
     if joined:
-        notes.append(
-            f"{joined[0]!r} in {column} is treated as one class: multi-label classification is not supported"
-        )
+        cure = 'write ";" or "|" between labels'
+        if not several:
+            cure += ", or lists, and set data.multi_label=True"
+        notes.append(f"{joined[0]!r} in {column} is treated as one class; for several labels, {cure}")
     return notes
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from fourier_attn.data.examples import Selection
 from fourier_attn.data.tables.columns import Columns, check_columns
 from fourier_attn.data.tables.files import letters
-from fourier_attn.data.tables.labels import HIDDEN, Labels, is_hidden, label_of
+from fourier_attn.data.tables.labels import HIDDEN, Labels, LabelSets
 from fourier_attn.data.tables.notes import unlabelled
 from fourier_attn.data.tables.rows import read_rows
 
@@ -26,7 +26,8 @@ class TableSplit(Selection):
     Args:
       file: the table.
       rows: their numbers in it, in the split's order.
-      labels: the class of each row as its number, or a number; -1 where the file has none.
+      labels: the class of each row as its number, or a number; with several labels 0 or 1 of each class
+        (n, c); -1 where the file has none.
       in_train: which of them are in train, too.
     """
 
@@ -53,15 +54,22 @@ class Table(NamedTuple):
 
 
 def read_table(
-    path: Path, split: str, columns: Columns, classes: tuple[str, ...], known: tuple[str, ...]
+    path: Path,
+    split: str,
+    columns: Columns,
+    classes: tuple[str, ...],
+    known: tuple[str, ...],
+    several: bool = False,
 ) -> Table:
     """Reads all rows of a file; a test file may lack the column of labels, or hide all of them.
 
     Args:
       classes: the allowed ones; (): those of the file, if it is train, or the labels are numbers.
       known: labels of train that would mark a hidden label otherwise.
+      several: whether a row has any number of labels.
     """
-    hashes, labels, hidden, wordless = array("q"), Labels(classes), "", 0
+    hashes, hidden, wordless = array("q"), "", 0
+    labels = LabelSets(classes) if several else Labels(classes)
     unsure = MINUS_ONE if split == "test" and not classes else ()  # all rows together decide what it means
     for number, row in enumerate(read_rows(path)):
         if not number:
@@ -71,11 +79,11 @@ def read_table(
         wordless += not same.strip(" |")
         hashes.append(_hash(same or " | ".join(texts)))
         value = row.values.get(columns.label)
-        if split == "test" and is_hidden(value) and str(value).strip() not in (*known, *unsure):
+        if split == "test" and labels.is_hidden(value) and str(value).strip() not in (*known, *unsure):
             hidden = hidden or row.where
         else:
-            labels.add(row.where, label_of(row.where, columns.label, value))
-        if hidden and len(labels.ids):
+            labels.read(row.where, columns.label, value)
+        if hidden and len(labels):
             raise ValueError(
                 f"{hidden}: the label {columns.label} is missing; add it, or remove the row "
                 "(a test file must have all labels or none)"
@@ -88,12 +96,11 @@ def read_table(
         notes.append(f"{split}: {wordless:,} of {count:,} texts have neither a letter nor a digit")
     classes, values = _settled(labels, path, split, columns.label)
     if hidden:
-        values = np.full(count, -1, np.int32 if classes else np.float32)
-    if (values == -1).all() and not known and split != "train":
-        if split == "validation":
-            raise ValueError(
-                f"data.validation={path} has hidden labels (-1 in all rows); give a file with labels"
-            )
+        values = labels.hidden(count, classes)
+    if (values == -1).all() and not known:
+        if split != "test":
+            none = "no row has one" if several else "-1 in all rows"
+            raise ValueError(f"data.{split}={path} has hidden labels ({none}); give a file with labels")
         notes.append(unlabelled(count, "texts"))
     rows = TableSplit(path, np.arange(count, dtype=np.int32), values, np.zeros(count, bool))
     return Table(rows, np.frombuffer(hashes, np.int64), classes, tuple(notes))
@@ -104,7 +111,9 @@ def _hash(text: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def _settled(labels: Labels, path: Path, split: str, column: str) -> tuple[tuple[str, ...], np.ndarray]:
+def _settled(
+    labels: Labels | LabelSets, path: Path, split: str, column: str
+) -> tuple[tuple[str, ...], np.ndarray]:
     """Returns the classes, () for numbers, and the label of each row. Raises: ValueError for words then."""
     classes = labels.names(path, column) if split == "train" or labels.fixed else ()
     if not classes and labels.word:

@@ -69,8 +69,9 @@ def read(config: DataConfig) -> Tables:
     notes = [describe_columns(columns, all_columns)]
     for split in SPLITS:
         if config[split]:
-            known = known_labels(classes, parts.get("train"))
-            table = read_table(paths.given(config[split]), split, columns, classes, known)
+            several = config.multi_label
+            known = () if several else known_labels(classes, parts.get("train"))
+            table = read_table(paths.given(config[split]), split, columns, classes, known, several)
             parts[split], hashes[split], classes = table.rows, table.hashes, table.classes
             notes += table.notes
     parts = hold_out(parts, SPLITS, config, ("rows", "files"))
@@ -93,7 +94,10 @@ def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
 
 def _label_notes(labels: np.ndarray, columns: Columns, classes: tuple[str, ...]) -> list[str]:
     if classes:
-        return [describe_classes(classes, labels), *class_notes(classes, columns.label)]
+        several = labels.ndim > 1
+        bare = int((labels.sum(axis=-1) == 0).sum()) if several else 0
+        notes = [f"train: {bare:,} of {len(labels):,} rows have no label"] if bare else []
+        return [describe_classes(classes, labels), *notes, *class_notes(classes, columns.label, several)]
     notes = [f"labels are numbers: mean {labels.mean():.4g}, deviation {labels.std():.4g}"]
     if (labels == np.rint(labels)).all():
         notes.append(
