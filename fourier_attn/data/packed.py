@@ -50,7 +50,7 @@ class PackedTokens(Sequence):
         return PackedTokens(tokens, lengths, None if self.cut is None else self.cut[index])
 
     def records(self, labels: np.ndarray) -> Iterator[bytes]:
-        """Yields length, tokens and label (n) or (n, c) of each text as int32 (a float32 label by its bits)."""
+        """Yields length, tokens and label (n) or (n, c) of each text as int32 (float32 by its bits)."""
         last = labels.reshape(len(self), -1).view(np.int32)
         width = last.shape[1]
         for i in range(0, len(self), CHUNK):

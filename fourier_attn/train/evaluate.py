@@ -224,7 +224,7 @@ def write_predictions(
             if task.multi_label:
                 numbers = [np.flatnonzero(each).tolist() for each in (label, answer)]
                 line |= {"label": numbers[0] if label.min() >= 0 else -1, "prediction": numbers[1]}
-                line["probabilities"] = mean[index].round(6).tolist()
+                line["probabilities"] = mean[index].astype(np.float64).round(6).tolist()
             elif task.labels and chosen.ndim == 1:
                 line["probability"] = round(float(mean[index, chosen[index]]), 6)
             if origins is not None:

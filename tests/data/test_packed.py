@@ -43,10 +43,11 @@ def test_some_in_another_order(index: list[int]) -> None:
     assert [row.tolist() for row in taken] == [LISTS[i].tolist() for i in index]
 
 
-@pytest.mark.parametrize("kind", [np.int32, np.float32])
-def test_records_are_those_of_single_rows(kind: type) -> None:
+@pytest.mark.parametrize(("kind", "classes"), [(np.int32, ()), (np.float32, ()), (np.int32, (3,))])
+def test_records_are_those_of_single_rows(kind: type, classes: tuple[int, ...]) -> None:
     """Fingerprints of runs hang on these bytes."""
-    labels = np.arange(len(LISTS)).astype(kind) - 2
+    shape = (len(LISTS), *classes)
+    labels = np.arange(np.prod(shape)).astype(kind).reshape(shape) - 2
     expected = b"".join(
         len(row).to_bytes(4, "little") + row.tobytes() + label.tobytes()
         for row, label in zip(LISTS, labels, strict=True)

@@ -30,6 +30,7 @@ def filled(network: model.Model, ids: jax.Array) -> dict:
 
 SHAPES = {
     "classes": (2, 3),
+    "labels": (2, 3),
     "score": (2,),
     "tokens": (2, 9, 3),
     "spans": (2, 9, 2),
@@ -149,7 +150,7 @@ def test_gradients_reach_the_tied_table_from_both_sides() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"head": "poem"}, "model.head='poem' is unknown; choose one of classes, score"),
+        ({"head": "poem"}, "model.head='poem' is unknown; choose one of classes, labels, score"),
         ({"pooling": "last"}, "model.pooling='last' is unknown"),
         ({"emb": -1}, "model.emb=-1 must not be negative"),
         ({"norm_eps": 0.0}, "model.norm_eps=0.0 must be positive"),
