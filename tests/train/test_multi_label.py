@@ -247,7 +247,7 @@ def test_a_run_answers_and_is_scored_on_a_new_file(run: Path, tmp_path: Path) ->
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [";".join(line["true"]) for line in lines[:-1]] == [label for _, label in rows[:-1]]
     assert "true" not in lines[-1]
-    assert "note: 1 rows have a label that is not one of bug, perf, ui" in said
+    assert "note: 1 rows have a label that is not one of bug, perf, ui" in error
     scored = json.loads((tmp_path / "out.metrics.json").read_text())
     table = [[[int(n in line[key]) for n in WORDS] for line in lines[:-1]] for key in ("true", "labels")]
     assert scored["micro_f1"] == pytest.approx(f1_score(*np.array(table), average="micro"))
