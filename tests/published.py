@@ -127,7 +127,7 @@ def huggingface(head: str, depth: int = 2, prefix: str = "fnet.", **sizes: int) 
         }
     if head in ("pretraining", "nsp"):
         shapes |= {"cls.seq_relationship.weight": (2, d), "cls.seq_relationship.bias": (2,)}
-    if head in ("classes", "tokens", "score"):
+    if head in ("classes", "labels", "tokens", "score"):
         outputs = 1 if head == "score" else c
         shapes |= {"classifier.weight": (outputs, d), "classifier.bias": (outputs,)}
     if head == "spans":

@@ -141,7 +141,7 @@ def test_keys_of_hugging_face(head: str, tmp_path: Path) -> None:
     prefix = "" if head == "features" else "fnet."
     arrays = published.draw(published.huggingface(head, prefix=prefix))
     path = published.write_safetensors(tmp_path / "model.safetensors", arrays)
-    c, params = pretrained.load(tmp_path, head="tokens" if head == "tokens" else None)
+    c, params = pretrained.load(tmp_path, head=head if head in ("labels", "tokens") else None)
     assert (c.head, c.mixer.name, c.depth, c.emb, c.types) == (head, "fourier", 2, 8, 4)
     assert pretrained.save(tmp_path / "x.safetensors", c, params) == "huggingface"
     assert_same(files.read(tmp_path / "x.safetensors").arrays, files.read(path).arrays)

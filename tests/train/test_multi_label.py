@@ -14,12 +14,13 @@ from conftest import normal, run_here
 from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
 from fourier_attn import config, data, main, train
+from fourier_attn.data.batches import Batches
 from fourier_attn.data.tables import user_tables
 from fourier_attn.data.tables.labels import SETS, labels_of
 from fourier_attn.inference import classify, export
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import class_loss, label_scores, monitor
-from fourier_attn.train.evaluate import compute_metrics, reasons
+from fourier_attn.train.evaluate import compute_metrics, reasons, write_predictions
 from fourier_attn.train.label_scores import LABEL_SCORES, macro_f1, micro_f1, per_label, subset_accuracy
 from fourier_attn.train.losses import OBJECTIVES
 
@@ -88,6 +89,18 @@ def test_a_label_has_at_least_half_a_probability() -> None:
     why = "no label is there or predicted"
     assert reasons(task, values, 0 * answers, nothing) == {"undefined": {"micro_f1": why, "macro_f1": why}}
     assert classify.THRESHOLD == label_scores.THRESHOLD
+
+
+def test_predictions_are_lists_of_classes(tmp_path: Path) -> None:
+    """Those of the mean over seeds; -1 where labels are hidden."""
+    task = data.task_of(options(labels=("a", "b", "c")))
+    rows = [np.zeros(3, np.int32)] * 2
+    batches = Batches(rows, np.array([[1, 0, 1], [-1, -1, -1]]), buckets=(4,), batch=2)
+    answers = np.array([[[0.9, 0.8, 0.1], [0.1, 0.1, 0.1]], [[0.7, 0.4, 0.3], [0.1, 0.1, 0.95]]])
+    write_predictions(tmp_path / "p.jsonl", task, answers, batches)
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [(line["label"], line["prediction"]) for line in lines] == [([0, 2], [0, 1]), (-1, [2])]
+    assert lines[0]["probabilities"] == pytest.approx([0.8, 0.6, 0.2])
 
 
 @pytest.mark.parametrize(
