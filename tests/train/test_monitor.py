@@ -100,7 +100,7 @@ def test_the_mean_over_seeds_is_ordered_by_the_metric() -> None:
         assert results.means(rows)[0].values == {"rate": first}
         knobs = [{"optim.learning_rate": rate, "seed": seed} for rate, seed in values]
         runs = [
-            Summary(str(i), "done", k, metric, validation=v)
+            Summary(str(i), "done", k, metric, [(1.0, v)], v)
             for i, (k, v) in enumerate(zip(knobs, values.values(), strict=True))
         ]
         assert compare.mean_table(runs)[1][-1] == first
