@@ -114,15 +114,15 @@ def write(directory: Path, rows: Sequence[Row]) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Returns the table as text, with the reason for each failure, then the means over seeds if any."""
+    """Returns the table as text, the means over seeds if any, and the reason for each failure."""
     metric = next((r.metric for r in rows if r.metric), "metric")
     knobs = list(rows[0].values)
     cells = [[f"validation {metric}", f"test {metric}", *knobs, "state"]]
     cells += [[show(r.validation), show(r.test), *r.values.values(), r.state] for r in ordered(rows)]
     lines = aligned(cells)
-    lines += [f"{r.state}: {r.run}: {r.error or 'see its output'}" for r in rows if r.state == "failed"]
     if averaged := means(rows):
         lines += ["", *mean_lines(averaged, metric)]
+    lines += [f"{r.state}: {r.run}: {r.error or 'see its output'}" for r in rows if r.state == "failed"]
     return "\n".join(lines)
 
 
