@@ -275,14 +275,14 @@ MODELS: dict[str, tuple[Model, ...]] = {
     ),
     "lm": tuple(
         Model(
-            mixer, core_hours, f"configs/lm.py:{mixer}-wikitext2", knobs=(("train.epochs", "1"),), task="lm"
+            mixer, core_hours, f"configs/lm.py:{mixer}-wikitext2", seeds, (("train.epochs", "1"),), task="lm"
         )
-        for mixer, core_hours in {
-            "identity": 0.1,
-            "long_conv": 0.15,
-            "lambda": 0.15,
-            "attention": 0.15,
-        }.items()
+        for mixer, core_hours, seeds in (
+            ("identity", 0.05, 1),
+            ("long_conv", 0.08, 3),
+            ("lambda", 0.08, 3),
+            ("attention", 0.08, 3),
+        )
     ),
     "pixels": models(
         "pixels", {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}, seeds=1, task="pixels"
