@@ -85,7 +85,7 @@ def test_what_an_extension_has_saved_stays(
         raise ValueError("a prediction is not finite")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "compute_metrics", fail)
+        patch.setattr(loop, "measure", fail)
         code, _, error = run_here(main, f"--workdir={run}", "--extend=1")
     assert (code, "is not finite" in error) == (2, True), error
     code, _, error = run_here(main, f"--workdir={run}")

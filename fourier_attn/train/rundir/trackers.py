@@ -3,16 +3,18 @@
 import importlib
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tensorboardX import SummaryWriter
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.summary import scalar
 
 from fourier_attn import atomic
 from fourier_attn.choices import check_choice
 
-FLUSH = 1  # seconds that events wait for the disk: what a kill takes; the library's default is two minutes
+PROTO: Any = importlib.import_module("tensorboardX.proto.event_pb2")  # generated, without static names
 ID = "wandb-id.txt"  # in the run's directory
 
 
@@ -27,25 +29,34 @@ class Tracker(Protocol):
 class TensorBoard:
     """Writes event files to `tensorboard` in the run's directory.
 
+    Events are written by this thread: the library's own writer has another one, for whose queue its `flush`
+    does not wait.
+
     Args:
       last: events of later steps are marked as void, since a resumed run writes them again.
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
         self.folder = workdir / "tensorboard"
-        options = {"purge_step": last + 1, "flush_secs": FLUSH, "write_to_disk": True}
-        self.board = SummaryWriter(str(self.folder), **options)
+        atomic.make_folder(self.folder)
+        self.file = EventsWriter(str(self.folder / "events"))
+        self._add(last + 1, file_version="brain.Event:2")
+        self._add(last + 1, session_log=PROTO.SessionLog(status=PROTO.SessionLog.START))
+
+    def _add(self, step: int, **what: Any) -> None:
+        self.file.write_event(PROTO.Event(wall_time=time.time(), step=step, **what))
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self.board.add_scalar(name, value, step)
+            self._add(step, summary=scalar(name, value))
+        self.file.flush()  # or a kill would take what waits
 
     def flush(self) -> None:
-        self.board.flush()
+        self.file.flush()
         atomic.sync_tree(self.folder)
 
     def close(self) -> None:
-        self.board.close()
+        self.file.close()
         atomic.sync_tree(self.folder)
 
 
