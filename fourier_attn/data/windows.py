@@ -1,6 +1,7 @@
 """Windows of the documents of a split, one after another: for language models and for pre-training."""
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from fourier_attn.data.skills import IGNORED
 from fourier_attn.data.text import Special
 
 
-class Windows:
+class Windows(ABC):
     """Orders the windows of a split: a batch's members are a function of (seed, step).
 
     Args:
@@ -41,8 +42,9 @@ class Windows:
     def __len__(self) -> int:
         return self.epochs * self.steps_per_epoch
 
+    @abstractmethod
     def __getitem__(self, index: int) -> Batch:
-        raise NotImplementedError
+        """Returns a batch."""
 
     def members(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the numbers of the windows of a batch (b), and their weights (b), 1 or 0."""
