@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fourier_attn import atomic
 from fourier_attn.columns import aligned
-from fourier_attn.train import metrics
+from fourier_attn.train.metrics import over_runs
 from fourier_attn.train.monitor import sign
 from fourier_attn.train.summary import is_finished, summary
 from launch.grid import Point
@@ -39,7 +37,7 @@ class Mean:
 
     values: dict[str, str]
     runs: int
-    validation: float
+    validation: float | None
     validation_sd: float | None
     test: float | None
     test_sd: float | None
@@ -90,19 +88,17 @@ def means(rows: Sequence[Row]) -> list[Mean]:
         return []
     done = {key: [r for r in group if r.state == "done" and scored(r)] for key, group in groups.items()}
     found = [
-        Mean(dict(key), len(group), *over_runs(group, "validation"), *over_runs(group, "test"))
+        Mean(
+            dict(key),
+            len(group),
+            *over_runs(r.validation for r in group),
+            *over_runs(r.test for r in group),
+        )
         for key, group in done.items()
         if group
     ]
     metric = next((r.metric for r in rows if r.metric), None)
-    return sorted(found, key=lambda mean: sign(metric) * mean.validation, reverse=True)
-
-
-def over_runs(rows: Sequence[Row], name: str) -> tuple[Any, Any]:
-    """Returns the mean of a score and its deviation; None where it is unknown."""
-    values = [value for row in rows if (value := getattr(row, name)) is not None]
-    found = metrics.over_seeds({name: np.array(values)}) if values else {}
-    return found.get(name), found.get(f"{name}_std")
+    return sorted(found, key=lambda mean: sign(metric) * (mean.validation or 0.0), reverse=True)
 
 
 def write(directory: Path, rows: Sequence[Row]) -> None:

@@ -34,7 +34,7 @@ NAMED = 40  # at most this many tokens are named at the axes
 
 @runtime_checkable
 class Network(Protocol):
-    """What is explained: a `fourier_attn.inference.predictor.Predictor`, as far as it is used here."""
+    """Describes the part of `fourier_attn.inference.predictor.Predictor` that is used here."""
 
     config: Config
     network: Any

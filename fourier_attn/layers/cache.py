@@ -1,4 +1,4 @@
-"""What mixers keep of the tokens before, so that a text can be continued token by token.
+"""Keeps the state of mixers between tokens, so that a text can be continued token by token.
 
 A network is called with a prompt first, and then with one token at a time. What a mixer keeps between these
 calls is in the collection "cache":

@@ -1,4 +1,4 @@
-"""One more token: what a causal op gives for it, from what is kept of the tokens before.
+"""Computes causal ops for one more token, from the state that is kept of the tokens before.
 
 `place` (b) is the number of tokens before the new one, n. What is kept of every token, (b, s, ..), has room
 for s of them, the new one among them; rows beyond n may hold any finite numbers. A window (b, r, ..) holds

@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 from fourier_attn import atomic, command, paths, style
 from fourier_attn.columns import aligned
 from fourier_attn.studies.runs import labels
-from fourier_attn.train import metrics
+from fourier_attn.train.metrics import over_runs
 from fourier_attn.train.monitor import sign
 from fourier_attn.train.summary import Summary, differing, summary
 
@@ -137,13 +137,6 @@ def _mean_validation(group: Sequence[Summary]) -> float:
     """Returns the mean score, the higher the better."""
     mean, _ = over_runs([run.validation for run in group])
     return -math.inf if mean is None else sign(group[0].metric) * mean
-
-
-def over_runs(values: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Returns mean and deviation (n - 1) of the values that are known."""
-    known = [value for value in values if value is not None]
-    found = metrics.over_seeds({"": np.array(known)}) if known else {}
-    return found.get(""), found.get("_std")
 
 
 @style.styled()

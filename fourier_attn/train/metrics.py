@@ -1,6 +1,6 @@
 """Metrics: sums over examples and their means."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -42,3 +42,14 @@ def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def mean(total: Sums) -> dict[str, Any]:
     """Divides sums by their counts; with several seeds also each seed's and the deviation."""
     return over_seeds(each(total))
+
+
+def over_runs(values: Iterable[float | None]) -> tuple[float | None, float | None]:
+    """Returns mean and deviation (n - 1) of the values that are known; None where there are too few.
+
+    >>> over_runs([1.0, None, 3.0]), over_runs([1.0]), over_runs([])
+    ((2.0, 1.4142135623730951), (1.0, None), (None, None))
+    """
+    known = [value for value in values if value is not None]
+    found = over_seeds({"": np.array(known)}) if known else {}
+    return found.get(""), found.get("_std")
