@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -47,7 +48,7 @@ def curves(groups: Groups) -> Figure:
             if other != name:
                 axes.plot(places, 100 * np.mean(numbers, axis=1), color=style.PALE, linewidth=0.6)
         plot_band(axes, epochs, values, color=style.BLUE, marker="o")
-        axes.set_title(f"{name} ({len(groups[name])})", fontsize=style.SMALL)
+        axes.set_title(textwrap.fill(f"{name} ({len(groups[name])})", 24), fontsize=style.SMALL)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     every = [100 * value for _, values in by_model.values() for each in values for value in each]
     panels[0].set_ylim(*limits(every))  # of all, which share it
