@@ -18,6 +18,7 @@ extensions = [
     "docstrings",
     "heads",
     "mathematics",
+    "mixer_pages",
     "pages",
 ]
 root_doc = "docs/index"
