@@ -225,16 +225,16 @@ def extended(directory: Path, epochs: int) -> Any:
 def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
     """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
     from fourier_attn import config as configuration
-    from fourier_attn.inference import predictor as predict
+    from fourier_attn.inference import evaluation
     from fourier_attn.train.evaluate import show
 
     check_choices("--allow_drift", flags.FLAGS.allow_drift, ("data",))
     data = configuration.with_absolute_paths(config).data if config else {}
     corpora = [name for name in ("corpora", "exclude") if config and f"data.{name}" in overridden()]
-    places = {name: data[name] for name in (*predict.PLACES, *corpora)} if config else {}
+    places = {name: data[name] for name in (*evaluation.PLACES, *corpora)} if config else {}
     allowed = bool(flags.FLAGS.allow_drift)
     output = flags.FLAGS.output
-    found = predict.evaluate(directory, None, places, allowed, devices, output)
+    found = evaluation.evaluate(directory, None, places, allowed, devices, output)
     for split, values in found.items():
         names = sorted(values, key=lambda name: ("loss" not in name, name))
         means = [name for name in names if not name.endswith(("_seeds", "_std", "undefined"))]
@@ -284,7 +284,7 @@ def check_overrides(directory: Path, config: Any) -> None:
     Raises: ValueError that names what is not.
     """
     from fourier_attn.config import with_architecture
-    from fourier_attn.inference import predictor as predict
+    from fourier_attn.inference.evaluation import PLACES
     from fourier_attn.train.rundir import config_file
 
     if config.init_from:
@@ -294,7 +294,7 @@ def check_overrides(directory: Path, config: Any) -> None:
         if any(knob == name or knob.startswith(f"{name}.") for name in names):
             raise ValueError(
                 f"{knob}={now!r} differs from {there!r}, with which workdir={directory} was trained; remove "
-                f"it, or --config (a trained run can only change data.{', data.'.join(predict.PLACES)}, and "
+                f"it, or --config (a trained run can only change data.{', data.'.join(PLACES)}, and "
                 "the names of files with the same contents)"
             )
 

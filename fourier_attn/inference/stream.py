@@ -19,7 +19,8 @@ from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
 from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of, labels_of
 from fourier_attn.data.tables.sentence_inputs import read_sentences
 from fourier_attn.inference import span_answers, tagging
-from fourier_attn.inference.predictor import FILLED, WINDOWED, Predictor, check_text, report_folder
+from fourier_attn.inference.evaluation import report_folder
+from fourier_attn.inference.predictor import FILLED, WINDOWED, Predictor, check_text
 from fourier_attn.inference.tag_scores import TagScores, type_table
 from fourier_attn.knobs import HUGE
 from fourier_attn.train import entity_scores, label_scores, report, scores, span_scores

@@ -14,7 +14,8 @@ from fourier_attn import config
 from fourier_attn.data import load, skills
 from fourier_attn.data.loaders.skills import QuestionBatches
 from fourier_attn.data.skills import BLANK, IGNORED, MARK, Knobs, Questions
-from fourier_attn.inference.predictor import Predictor, evaluate
+from fourier_attn.inference.evaluation import evaluate
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.layers.heads import Autoencoder, Head
 from fourier_attn.train import metrics, run
 from fourier_attn.train.losses import OBJECTIVES

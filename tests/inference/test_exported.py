@@ -14,8 +14,7 @@ from conftest import run_here
 from fourier_attn import config, data, pretrained, train
 from fourier_attn.data.text import encode_with_cut, fit, special
 from fourier_attn.family import family
-from fourier_attn.inference import classify, export
-from fourier_attn.inference import predictor as predict
+from fourier_attn.inference import classify, evaluation, export
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.pretrained import folder
 from fourier_attn.pretrained.folder import card, describe
@@ -165,7 +164,7 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"an exported folder without .* use --mode=predict --input=FILE.csv"
     ):
-        predict.evaluate(tmp_path / "out")
+        evaluation.evaluate(tmp_path / "out")
     export.export(tmp_path / "out", tmp_path / "deep" / "er" / "again", "huggingface")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     for name in names:

@@ -16,13 +16,14 @@ from conftest import ROOT, drawn, normal, shrink
 from optical import QUICK, frames_sent, made
 
 from fourier_attn import config, model, train
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
 from fourier_attn.layers.lambdas import LambdaLayer
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_dft2, optical_position_lambda, plan
 from fourier_attn.optics.presets import preset, scaled
+from fourier_attn.train import init_from
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
 
@@ -184,10 +185,10 @@ def test_a_run_on_an_engine_trains_and_is_evaluated_and_swept(few_reviews: str, 
     c.model.mixer.engine.shape, c.train.epochs = (8, 8), 1
     result = train.run(c, tmp_path / "run")
     assert np.isfinite(result["loss"])
-    test = predictor.evaluate(tmp_path / "run")["test"]
+    test = evaluation.evaluate(tmp_path / "run")["test"]
     assert test["loss"] == result["loss"]  # a fixed key: the same noise
-    _, network, params = predictor.restore(tmp_path / "run")
-    batch = predictor.load(c, tmp_path / "run", None).test[0]
+    _, network, params = init_from.restore(tmp_path / "run")
+    batch = evaluation.load_splits(c, tmp_path / "run", None).test[0]
     again, first, other = (
         make_eval_step(network, OBJECTIVES["classes"], noise=seed)(params, batch)[1] for seed in (0, 0, 1)
     )

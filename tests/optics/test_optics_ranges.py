@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 from optical import KEY, QUICK, dft, exact, made, snr, waves
 
 from fourier_attn import config, model, train
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation
 from fourier_attn.optics import Engine
 from fourier_attn.optics.ranges import BINS, EDGES, clipped, full_scale, watched
 from fourier_attn.train.ranges import Watcher, calibrate_ranges
@@ -125,7 +125,7 @@ def test_a_run_stores_ranges_with_its_weights(seeds: int, few_reviews: str, tmp_
     rates = [line["adc_clip_rate"] for line in read_lines(tmp_path) if "adc_clip_rate" in line]
     assert len(rates) == 2
     assert all(0 <= rate < 0.05 for rate in rates)
-    accuracy = predictor.evaluate(tmp_path)["test"]["accuracy"]
+    accuracy = evaluation.evaluate(tmp_path)["test"]["accuracy"]
     assert abs(accuracy - read_lines(tmp_path)[-1]["accuracy"]) < 1e-6
 
 

@@ -14,8 +14,8 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from fourier_attn import config, model, pretrained, train
-from fourier_attn.inference import predictor
 from fourier_attn.pretrained import vit
+from fourier_attn.train import init_from
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 SIZES |= {"image_size": 12, "patch_size": 4}
@@ -193,6 +193,6 @@ def test_a_run_begins_with_a_folder(tmp_path: Path) -> None:
     c.data.update({"dir": "", "batch": 8, "image_size": 16})
     c.data.update({name: str(tmp_path / name) for name in ("train", "test")})
     train.run(c, tmp_path / "run")
-    made, _, params = predictor.restore(tmp_path / "run")
+    made, _, params = init_from.restore(tmp_path / "run")
     assert (tuple(made.model.image), made.model.patch, made.model.classes) == ((16, 16, 3), 4, 2)
     assert params["encoder"]["positions"].shape == (17, 16)

@@ -10,7 +10,7 @@ from conftest import configuration, run_here, small_family
 
 from fourier_attn import config, train
 from fourier_attn.data.prepare import prepare
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation
 from fourier_attn.optics import Engine
 from fourier_attn.optics.parts import Receiver
 from fourier_attn.studies.engine import evaluator as judged
@@ -88,7 +88,7 @@ def test_a_pair_of_texts_keeps_its_segment_types(pair_run: Path) -> None:
     np.testing.assert_array_equal(part[0]["types"][:5], whole[0]["types"][:5])
     np.testing.assert_array_equal(part[0]["inputs"][:5], whole[0]["inputs"][:5])
     exact, ideal = robustness_sweep.accuracies(evaluator, Engine(shape=(4, 4)), [24], [0.0], 1)
-    assert exact["accuracy"] == predictor.evaluate(pair_run)["validation"]["accuracy"]
+    assert exact["accuracy"] == evaluation.evaluate(pair_run)["validation"]["accuracy"]
     assert ideal["accuracy"] == exact["accuracy"]
     assert (ideal["bits"], ideal["noise"], ideal["device"]) == (24, 0.0, 0)
 

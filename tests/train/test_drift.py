@@ -13,7 +13,7 @@ from test_checkpoint import data_files
 
 import fourier_attn
 from fourier_attn import config, train
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import init_from, loop
 from fourier_attn.train.distributed import signals
@@ -241,7 +241,7 @@ def test_what_a_run_is_used_with_is_what_it_was_trained_with(
     damage: Callable[[Path], object], message: str, copied: Path
 ) -> None:
     damage(copied)
-    for use in (Predictor.load, init_from.restore, predictor.evaluate):
+    for use in (Predictor.load, init_from.restore, evaluation.evaluate):
         with pytest.raises(ValueError, match=message):
             use(copied)
 

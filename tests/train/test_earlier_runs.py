@@ -11,7 +11,7 @@ import pytest
 from conftest import final_state
 
 from fourier_attn import config, train
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation
 from fourier_attn.model import MIXERS
 from fourier_attn.train import init_from
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
@@ -32,7 +32,7 @@ def test_an_earlier_run_is_read(toy: config.Config, tmp_path: Path) -> None:
     del facts["fingerprints"]
     (tmp_path / "config.json").write_text(json.dumps(facts))
 
-    assert predictor.evaluate(tmp_path)["test"]["accuracy"] == result["accuracy"]
+    assert evaluation.evaluate(tmp_path)["test"]["accuracy"] == result["accuracy"]
     again = init_from.restore_state(tmp_path)[3]
     jax.tree.map(np.testing.assert_array_equal, again, state)
     assert train.run(toy, tmp_path)["accuracy"] == result["accuracy"]  # finished

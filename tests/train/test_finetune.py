@@ -16,7 +16,7 @@ from conftest import small_family as small
 from fourier_attn import config, pretrained, train
 from fourier_attn.data.text import load_tokenizer
 from fourier_attn.family import family
-from fourier_attn.inference import predictor, stream
+from fourier_attn.inference import evaluation, predictor, stream
 from fourier_attn.train import init_from, loop, metrics
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.optimizer import build_optimizer
@@ -61,7 +61,7 @@ def test_pretraining_learns_and_reports_held_out_text(pretrained_run: Path) -> N
     files = {path.name for path in pretrained_run.iterdir()}
     assert {"curves.png", "tokenizer.json"} <= files
     assert "predictions.jsonl" not in files
-    found = predictor.evaluate(pretrained_run)
+    found = evaluation.evaluate(pretrained_run)
     assert found["test"]["mlm_loss"] == pytest.approx(lines[-1]["mlm_loss"])
 
 

@@ -9,7 +9,7 @@ from conftest import small_family as small
 
 from fourier_attn import train
 from fourier_attn.data.prepare import prepare
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation, predictor
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -60,8 +60,8 @@ def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_pa
     rows = [line.split("\t") for line in file.read_text().splitlines()]
     assert rows[0] == ["index", "prediction"]
     assert [row[0] for row in rows[1:]] == [str(i) for i in range(24)]
-    assert "validation" in predictor.evaluate(tmp_path / "run")
-    assert "test" not in predictor.evaluate(tmp_path / "run")
+    assert "validation" in evaluation.evaluate(tmp_path / "run")
+    assert "test" not in evaluation.evaluate(tmp_path / "run")
     if task == "stsb":
         [(name, score)] = predictor.predict(tmp_path / "run", "the cat", "a dog")
         assert name == "score"
@@ -97,4 +97,4 @@ def test_mnli_has_two_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         answers = [line.split("\t")[1] for line in (tmp_path / "run" / file).read_text().splitlines()[1:]]
         assert len(answers) == 5
         assert set(answers) <= set(names)
-    assert predictor.evaluate(tmp_path / "run").keys() == {"validation", "validation_mismatched"}
+    assert evaluation.evaluate(tmp_path / "run").keys() == {"validation", "validation_mismatched"}

@@ -20,6 +20,7 @@ from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.images import statistics
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import idx
+from fourier_attn.inference import evaluation
 from fourier_attn.inference import predictor as predict
 from fourier_attn.ops import positions
 from fourier_attn.train import init_from
@@ -86,7 +87,7 @@ def test_images_in_bfloat16(clothes: str) -> None:
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_run_is_evaluated_and_judges_a_file(run: Path, clothes: str, tmp_path: Path) -> None:
     last = [eval(line, {"null": None}) for line in (run / "metrics.jsonl").read_text().splitlines()][-1]
-    assert predict.evaluate(run)["test"]["accuracy"] == last["accuracy"]
+    assert evaluation.evaluate(run)["test"]["accuracy"] == last["accuracy"]
     image, path = drawn(1, 28, 28)[0][0], tmp_path / "boot.png"
     Image.fromarray(image).save(path)
     answers = predict.predict_image(run, path)
@@ -128,7 +129,7 @@ def test_weights_at_another_resolution(tmp_path: Path) -> None:
     train.run(c, tmp_path / "second")
     predictor = predict.Predictor.load(tmp_path / "second")
     assert tuple(predictor.config.model.image) == (42, 42, 3)
-    (then, _, began), (now, _, trained) = (predict.restore(tmp_path / name) for name in ("first", "second"))
+    (then, _, began), (now, _, trained) = (init_from.restore(tmp_path / name) for name in ("first", "second"))
     start = init_from.at_resolution(began, then.model, now.model)["encoder"]["positions"]
     table = jnp.asarray(began["encoder"]["positions"])
     np.testing.assert_array_equal(start, positions.interpolate(table, (4, 4), (6, 6)))

@@ -14,7 +14,7 @@ from configs import lm, mlm
 from fourier_attn import config, data, main, model, train
 from fourier_attn.data.skills import IGNORED
 from fourier_attn.data.text import load_tokenizer, special, tokenizer_file
-from fourier_attn.inference import export, predictor
+from fourier_attn.inference import evaluation, export, predictor
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.summary import finished
 
@@ -140,7 +140,7 @@ def test_a_next_token_model_learns_and_reports_perplexities(toy_lm: Path) -> Non
     assert lines[-1]["split"] == "test"
     assert not (toy_lm / "predictions.jsonl").exists()
     assert finished(toy_lm) is not None
-    found = predictor.evaluate(toy_lm)
+    found = evaluation.evaluate(toy_lm)
     assert found["test"]["word_perplexity"] == pytest.approx(lines[-1]["word_perplexity"])
 
 

@@ -20,6 +20,7 @@ from fourier_attn.inference import predictor as predict
 from fourier_attn.layers.heads import Question
 from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies.inside import attended
+from fourier_attn.train import init_from
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -62,7 +63,7 @@ def test_a_look_inside_takes_image_and_question(asked: Path, shapes_picture: str
     assert document["question"] == "what colour is the circle?"
     found = dict(predict.predict_image(asked, shapes_picture, "what colour is the circle?"))
     assert document["answer"]["probabilities"] == pytest.approx(found, abs=1e-6)
-    _, network, params = predict.restore(asked)
+    _, network, params = init_from.restore(asked)
     tokenizer = data.text.load_tokenizer(asked / "tokenizer.json")
     question = data.text.encode_questions(tokenizer, ["what colour is the circle?"], 8)
     image = read_image(Path(shapes_picture), (40, 40, 3))[None]
@@ -139,14 +140,14 @@ def test_a_run_answers_questions(asked: Path, shapes_picture: str) -> None:
     found = dict(line.rsplit(" ", 1) for line in out.splitlines())
     assert set(found) == set(shapes.ANSWERS)
     assert sum(map(float, found.values())) == pytest.approx(1, abs=1e-3)
-    assert predict.restore(asked)[0].model.head == "question"
+    assert init_from.restore(asked)[0].model.head == "question"
 
 
 def test_an_answer_with_its_map_as_a_picture(
     asked: Path, shapes_picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where --output says; without it nothing is written. The run is read once for both."""
-    restore, restored = predict.restore, []
+    restore, restored = init_from.restore, []
     monkeypatch.setattr(
         predict, "restore", lambda directory, *more: restored.append(directory) or restore(directory, *more)
     )
@@ -230,7 +231,7 @@ def test_questions_are_no_program(asked: Path, tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
     export.export(asked, tmp_path / "out", "safetensors")
     _, params = pretrained.load(tmp_path / "out" / "model.safetensors")
-    jax.tree.map(np.testing.assert_array_equal, params, jax.device_get(predict.restore(asked)[2]))
+    jax.tree.map(np.testing.assert_array_equal, params, jax.device_get(init_from.restore(asked)[2]))
 
 
 def test_a_folder_is_loaded_back(asked: Path, shapes_picture: str, tmp_path: Path) -> None:

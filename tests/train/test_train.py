@@ -11,7 +11,7 @@ from conftest import ROOT, final_state, shrink
 from configs import mixer, skills
 from fourier_attn import config, model, train
 from fourier_attn.data.skills import SKILLS
-from fourier_attn.inference import predictor
+from fourier_attn.inference import evaluation, predictor
 from fourier_attn.train import init_from, loop
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.evaluate import accuracy_without, summary
@@ -219,7 +219,7 @@ def test_a_finished_run_is_not_run_again(toy: config.Config, toy_run: Path) -> N
 
 
 def test_a_saved_run_answers(toy_run: Path) -> None:
-    again = predictor.evaluate(toy_run)
+    again = evaluation.evaluate(toy_run)
     assert again["test"]["accuracy"] == read_lines(toy_run)[-1]["accuracy"]
     [(label, probability)] = predictor.predict(toy_run, "The film was not dull.")
     assert label in ("negative", "positive")

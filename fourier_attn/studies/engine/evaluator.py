@@ -13,7 +13,7 @@ import numpy as np
 from fourier_attn import data, model
 from fourier_attn.config import Config, with_values
 from fourier_attn.data.batches import Batch, Split
-from fourier_attn.inference import predictor
+from fourier_attn.inference.evaluation import load_splits
 from fourier_attn.layers.fields import on_engines
 from fourier_attn.optics import Engine
 from fourier_attn.optics.drift import timed
@@ -21,6 +21,7 @@ from fourier_attn.studies.collect import plain
 from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import evaluate_split
+from fourier_attn.train.init_from import restore
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
 
@@ -49,7 +50,7 @@ class EngineEvaluator:
     """
 
     def __init__(self, directory: Path, data_dir: str | None = None, examples: int = 0, name: str = ""):
-        config, _, self.params = predictor.restore(directory)
+        config, _, self.params = restore(directory)
         moved = {} if data_dir is None else {"data.dir": data_dir}
         sizes = {"data.eval_examples": examples, "data.test_examples": examples}
         self.config = with_values(config, moved | sizes)
@@ -125,5 +126,5 @@ class EngineEvaluator:
 
 
 def _splits(config: Config, directory: Path, data_dir: str | None) -> dict[str, Split]:
-    splits = predictor.load(config, directory, data_dir)
+    splits = load_splits(config, directory, data_dir)
     return {"validation": splits.validation, "test": splits.test}

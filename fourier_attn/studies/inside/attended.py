@@ -22,10 +22,11 @@ from fourier_attn.data.reading import read_images
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import prepared
 from fourier_attn.data.tfds_splits import read_pictures
-from fourier_attn.inference import predictor
+from fourier_attn.inference.evaluation import load_splits
 from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies import runs
 from fourier_attn.train.evaluate import evaluate_split
+from fourier_attn.train.init_from import restore
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.step import make_eval_step, model_inputs
@@ -53,7 +54,7 @@ def look(directory: Path, name: str) -> list[dict[str, Any]]:
 
     Raises: ValueError for a run on another task, or with other tokens than the cells of the images.
     """
-    config, network, params = predictor.restore(directory)
+    config, network, params = restore(directory)
     task = data.TASKS[config.data.task]
     if config.data.task != "shapes":
         raise ValueError(f"workdir={directory} is a run on {config.data.task!r}; name one on shapes")
@@ -61,7 +62,7 @@ def look(directory: Path, name: str) -> list[dict[str, Any]]:
         raise ValueError(
             f"workdir={directory} has other tokens than the {shapes.GRID} x {shapes.GRID} cells of shapes"
         )
-    splits = predictor.load(config, directory, flags.FLAGS.data_dir)
+    splits = load_splits(config, directory, flags.FLAGS.data_dir)
     test, seeds = splits.test, config.train.seeds
     eval_step = make_eval_step(network, OBJECTIVES[task.head], seeds)
     _, answers = evaluate_split(eval_step, params, test)

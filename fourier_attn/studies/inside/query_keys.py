@@ -19,10 +19,10 @@ import numpy as np
 from absl import flags
 
 from fourier_attn import command, paths, provenance
-from fourier_attn.inference import predictor
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.studies import runs
 from fourier_attn.studies.runs import weights_digest
+from fourier_attn.train.init_from import restore
 
 FACTS = ("parameters", "freedom", "effective_rank")
 FREE = 1e-5  # of the largest singular value, above which a direction of change counts
@@ -35,7 +35,7 @@ def define_flags() -> None:
 
 def main() -> None:
     [directory] = runs.directories()
-    config, _, params = predictor.restore(directory)
+    config, _, params = restore(directory)
     mixer, d = config.model.mixer.to_dict(), config.model.d
     if mixer["name"] not in HEADS or config.model.layout or config.train.seeds > 1:
         raise ValueError(
