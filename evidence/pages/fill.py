@@ -1,4 +1,4 @@
-"""Tables of README.md, docs/*.md and results/evidence/*/findings.md, from the files in results.
+"""Fills the tables of README.md, docs and results/evidence/*/findings.md from the files in results.
 
     python -m evidence.pages.fill [--check]
 
@@ -43,7 +43,7 @@ BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /ta
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
 VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->(?P<body>[^<\n]*)<!-- /value -->")
 
-PAGES = ("README.md", "docs/*.md", "results/evidence/*/findings.md")
+PAGES = ("README.md", "docs/*.md", "docs/optics/*.md", "results/evidence/*/findings.md")
 
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="benchmarks/reviews-cpu", task="reviews"),

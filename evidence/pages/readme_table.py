@@ -32,12 +32,12 @@ def readme_table(results: Results) -> str:
         [
             "convolutional attention, emulated 5 x 5 engine, 4 bit: accuracy, %; a review's transforms, J",
             _light(results),
-            "[file](results/studies/pareto-circular.json), [page](docs/optics.md)",
+            "[file](results/studies/pareto-circular.json), [page](docs/optics/findings.md)",
         ],
         [
             "the same computed exactly: accuracy, %; a review's transforms on this processor, J",
             _electronic(results),
-            "[file](results/studies/pareto-circular.json), [page](docs/optics.md)",
+            "[file](results/studies/pareto-circular.json), [page](docs/optics/findings.md)",
         ],
     ]
     return table(["measured", "", "more"], lines)

@@ -62,7 +62,7 @@ def optical_dft2(
       modulus) and "intensity" (its square). An aperture of zeros gives noise around zero, one with a number
       that is not finite gives such numbers, and no other aperture is affected.
     Raises: ValueError for a shape that is not the aperture's, or a missing key.
-    Source: the forward model and its parameters are those of docs/optics.md.
+    Source: the forward model and its parameters are those of docs/optics/physics.md.
     """
     if x.ndim < 2 or x.shape[-2:] != engine.shape:
         raise ValueError(

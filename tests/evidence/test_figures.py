@@ -159,7 +159,8 @@ def test_every_picture_has_its_file() -> None:
     """Those in results, and those that pages name."""
     there = {path.relative_to(ROOT / "results") for path in (ROOT / "results").rglob("*.png")}
     assert {path.with_suffix("").as_posix() for path in there} == set(PICTURES)
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    globs = ("README.md", "docs/*.md", "docs/optics/*.md", "notebooks/*.ipynb")
+    pages = [page for glob in globs for page in ROOT.glob(glob)]
     named = {name for page in pages for name in re.findall(r"results/([\w/-]+)\.png", page.read_text())}
     assert named <= set(PICTURES)
 

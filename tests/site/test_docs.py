@@ -24,17 +24,17 @@ from fourier_attn.optics.presets import PRESETS
 from fourier_attn.train.rundir import config_file
 
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "optics").glob("*.md"))]
 PACKAGE = ROOT / "fourier_attn"
 EXTENDING = (ROOT / "docs" / "extending.md").read_text()
 SHOWN = [  # pages with programs; those of docs/extending.md are files, of which tests are below
-    f"docs/{page.name}"
+    page.relative_to(ROOT).as_posix()
     for page in PAGES[1:]
     if "\n```python\n" in page.read_text() and page.name != "extending.md"
 ]
 NEW = {"configs/decay.py", "model.mixer.rate"}  # made by what docs/extending.md says
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: f"{p.parent.name}-{p.name}")
 ALL = [*PAGES, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "results").rglob("*.md"))]
 
 
@@ -106,9 +106,11 @@ def known(knob: str) -> bool:
 def test_every_page_is_in_the_contents() -> None:
     """What the site would warn of, found before the site is built; pages that are made list themselves."""
     index = ROOT / "docs" / "index.md"
-    contents = re.findall(r"^```\{toctree\}\n([^`]*)```$", index.read_text(), flags=re.MULTILINE)
-    listed = {(index.parent / line).resolve() for block in contents for line in block.split()}
-    written = [*ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("results/**/*.md")]
+    listed = set()
+    for page in (index, ROOT / "docs" / "optics" / "index.md"):
+        contents = re.findall(r"^```\{toctree\}\n([^`]*)```$", page.read_text(), flags=re.MULTILINE)
+        listed |= {(page.parent / line).resolve() for block in contents for line in block.split()}
+    written = [*PAGES[1:], *ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("results/**/*.md")]
     assert {page.with_suffix("") for page in written} <= listed | {index.with_suffix("")}
 
 
@@ -146,7 +148,7 @@ def test_knobs_have_their_defaults() -> None:
 
 
 def test_provenance_of_the_presets() -> None:
-    listed = rows((ROOT / "docs" / "optics.md").read_text(), "| preset | published |")
+    listed = rows((ROOT / "docs" / "optics" / "parameters.md").read_text(), "| preset | published |")
     found = {name: (published, derived) for name, published, derived, *_ in listed}
     assert found == {name: (", ".join(p.published), ", ".join(p.derived)) for name, p in PRESETS.items()}
 
@@ -265,7 +267,7 @@ ANSWERS = {  # what stands on a page that each question leads to
     "How do I train on my own CSV?": ("tutorial.md", "--config.data.train="),
     "How do I use a layer in my own model?": ("start.md", "layer.apply(params, x)"),
     "How do two devices, or eight, train one network?": ("../notebooks/devices.ipynb", "sharding"),
-    "What does the noise of light do to a network?": ("optics.md", "<!-- table: photons -->"),
+    "What does the noise of light do to a network?": ("optics/findings.md", "<!-- table: photons -->"),
     "How do I cite it, and whom else?": ("faq.md", "CITATION.cff"),
 }
 

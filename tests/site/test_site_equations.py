@@ -169,7 +169,7 @@ def equations(mathematics: ModuleType) -> Iterator[tuple[str, str, str]]:
                 text = "\n".join(docstrings.to_rst(text.splitlines()))
                 for block in re.findall(r"::\n\n((?: +.*\n|\n)+)", f"{text}\n"):
                     yield from lines(mathematics, path.name, block)
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/optics/*.md"))):
         for block in re.findall(r"\n\n((?:    .*\n|\n)+)", path.read_text()):
             yield from lines(mathematics, path.name, block)
 
