@@ -6,7 +6,7 @@ reviews:
 `python -m fourier_attn.main --config=configs/fnet.py --workdir=runs/exact
 --config.model.mixer.padding=zero --config.data.length=64 --config.model.positions=64`, then
 `python -m fourier_attn.main --config=configs/optical_insitu.py:reviews --config.init_from=runs/exact`. On
-IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (its command is in docs/optics/findings.md).
+IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (command: docs/optics/findings.md).
 `--config.model.mixer.engine.laser.power_w=1.5e-7 --config.model.mixer.engine.receiver.tia_noise=0
 --config.model.mixer.engine.receiver.dark_current=0` is thirty photons a pixel, with their shot noise alone.
 
