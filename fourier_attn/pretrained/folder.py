@@ -102,7 +102,7 @@ def unlike_theirs(config: ModelConfig) -> str:
                 f"{reason}: its FNet treats padding as tokens; to get a folder that both can load, train "
                 "with --config.model.mixer.padding=tokens"
             )
-    return f"{reason}: the network is not one of theirs (docs/fnet.md)"
+    return f"{reason}: the network is not one of theirs (docs/export.md)"
 
 
 def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> str:

@@ -36,7 +36,7 @@ SIZES = {  # ours, theirs
 HEADS = {"features": "FNetBackbone", "classes": "FNetTextClassifier", "score": "FNetTextClassifier"}
 ABSENT = (
     "Keras Hub has no such network, only FNet as published: with padding as tokens "
-    "(--config.model.mixer.padding=tokens), without a head or with one for classes (docs/fnet.md); write it "
+    "(--config.model.mixer.padding=tokens), without a head or with one for classes (docs/export.md); write it "
     "as safetensors"
 )
 LAYER_NAMES = {  # Keras's path, the layer's own name

@@ -53,7 +53,7 @@ def _for_keras_hub(config: ModelConfig, params: Any) -> tuple[ModelConfig, Any]:
     """Returns a network without a head that Keras Hub does not have, and prints what was left out."""
     if config.head in keras_hub.HEADS or config.head not in names.HEADS:
         return config, params
-    print(f"left out: head {config.head}, which Keras Hub's FNet does not have in this form (docs/fnet.md)")
+    print(f"left out: head {config.head}, which Keras Hub's FNet does not have in this form (docs/export.md)")
     config = config.copy_and_resolve_references()
     config.head = "features"
     return config, {name: tree for name, tree in params.items() if name != "head"}

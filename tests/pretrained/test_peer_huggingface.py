@@ -162,7 +162,7 @@ def test_dft_matrices_of_theirs_are_no_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", [*published.LOADS, "bert", "hybrid", "linear", "random", "ff"])
 def test_which_exported_folders_load(row: str, tmp_path: Path, sentencepiece_file: Path) -> None:
-    """Those of docs/fnet.md; others say that they are not theirs, and are refused there."""
+    """Those of docs/export.md; others say that they are not theirs, and are refused there."""
     changes, loads, _ = published.LOADS.get(row, ({"mixer": {}}, False, False))
     architecture = row if row not in published.LOADS else "fnet"
     folder = published.exported(tmp_path / "out", sentencepiece_file, name=architecture, **changes)
