@@ -17,11 +17,12 @@ number that says something else than the results do is an error.
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from absl import flags
 
+from evidence.pages import layout
 from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled_mixers, compiled_training
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, plan_table, tuning_table
@@ -119,6 +120,20 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "properties": partial(property_table, name="studies/matrices"),
 }
 
+REPORTS = {  # of tables of cells: where all seeds are
+    **dict.fromkeys(("evidence", "twins", "starts", "claims"), "results/evidence/imdb/report.md"),
+    "articles": "results/evidence/imdb/report.md",
+    **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills", "lm")},
+    **{
+        f"images-{name}": f"results/evidence/{name}/report.md"
+        for name in ("fashion_mnist", "cifar10", "shapes", "pixels")
+    },
+}
+LISTS: dict[str, Callable[[Mapping[str, Callable[[Results], str]], Results], str]] = {
+    "provenance": layout.provenance,
+    "open-questions": layout.open_questions,
+}
+
 
 def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
     """Fills a page's blocks; returns the page, and the names of the blocks that changed.
@@ -134,8 +149,8 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
 
     def replace(match: re.Match[str]) -> str:
         name = match["name"]
-        check_choice(f"{where}: table", name, TABLES)
-        body = TABLES[name](results)
+        check_choice(f"{where}: table", name, (*TABLES, *LISTS))
+        body = make(name, results, where)
         if body != match["body"]:
             changed.append(name)
         return f"<!-- table: {name} -->\n{body}<!-- /table -->"
@@ -151,6 +166,19 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
     if text.count("<!-- value: ") != len(VALUE.findall(text)):
         raise ValueError(f"{where} has a value that is not closed; write <!-- value: NAME --><!-- /value -->")
     return VALUE.sub(number, BLOCK.sub(replace, text)), changed
+
+
+def make(name: str, results: Results, where: str) -> str:
+    """Returns the body of a block.
+
+    Args:
+      name: key of `TABLES` or `LISTS`.
+      results: the files of results.
+      where: path of the page from the root.
+    """
+    if name in LISTS:
+        return LISTS[name](TABLES, results)
+    return layout.arrange(name, TABLES[name](results), where, REPORTS.get(name))
 
 
 def define_flags() -> None:

@@ -39,7 +39,7 @@ def frames(results: Results, name: str) -> str:
 
 
 def parts(_: Results) -> str:
-    """Tabulates the component library, with notes from the sources in small print."""
+    """Tabulates the component library, followed by notes from the sources."""
     head = ["component", "what", "low", "typical", "high", "unit", "source"]
     lines = []
     for name, part in library().items():
@@ -49,7 +49,7 @@ def parts(_: Results) -> str:
         ]
         lines.append([f"`{name}`", part.what, *values, part.unit, part.source])
     said = "; ".join(f"`{name}`: {part.note}" for name, part in library().items() if part.note)
-    return f"{table(head, lines)}\n<sub>{said}</sub>\n"
+    return f"{table(head, lines)}\n{said}\n"
 
 
 def _preset(row: Row, batch: int) -> list[str]:

@@ -1,0 +1,222 @@
+"""Arranges the tables of pages: a few rows in view, the whole table folded, one link to its provenance.
+
+`TABLES` (in fill.py) makes whole tables. `arrange` decides which rows a reader sees first. Rows without a result
+are listed once, by `open_questions`, and the sources of all tables are listed once, by `provenance`.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from evidence.pages.markdown import NOT_RUN, Results
+
+IN_VIEW = 6  # rows of a longer table that are not folded
+WHOLE = ("claims", "engine-parameters", "engine-kinds", "engine-presets", "skills")  # never folded
+PROVENANCE = "docs/provenance.md"
+SOURCE = re.compile(r"^<sub>(.*)</sub>$", re.MULTILINE)
+
+# The rows in view, by how their line begins after "| ". A table without an entry shows its first rows.
+ROWS: dict[str, tuple[str, ...]] = {
+    "evidence": ("`fnet`", "`circular-1d`", "`linear`", "`attention`", "`lambda`", "`identity`"),
+    "starts": ("`fnet`", "`attention`", "`circular-1d`", "`circular-3x3`", "`lambda`", "`identity`"),
+    "matrices": ("`attention`", "`circular`", "`lambda`", "`fourier`", "`global_filter`", "`identity`"),
+    "properties": ("`attention`", "`circular`", "`lambda`", "`fourier`", "`global_filter`", "`token_conv`"),
+    "images-fashion_mnist": (
+        *("`global_filter`", "`lambda-3`", "`token_conv`"),
+        *("`identity`", "`attention`", "`fourier`"),
+    ),
+    "images-cifar10": (
+        *("`global_filter`", "`lambda-3`", "`token_conv`"),
+        *("`identity`", "`attention`", "`fourier`"),
+    ),
+    "reviews": (
+        *("`configs/attention.py`", "`configs/circular.py:reviews-1d`", "`configs/fnet.py`"),
+        *("`configs/lambda.py`", "`configs/mixer.py:global_filter-reviews`"),
+        "`configs/mixer.py:identity-reviews`",
+    ),
+    "speed-fourier": (
+        "ours / fftn().real | b8 t512 d768 | forward |",
+        "ours / fftn().real | b8 t512 d768 | forward + backward |",
+        "ours / published complex matrices | b8 t512 d768 | forward |",
+        "rfft / matmul | b8 t512 d768 float32 |",
+        "rfft / monarch | b8 t512 d768 float32 |",
+        "chirps / plain | b8 t512 d768 |",
+    ),
+    "speed-mixers": (
+        "attention: fused / literal | b4 t256 d128 h8, full heads | forward + backward |",
+        "convolutional attention / articles' form | b4 t256 d128 h8 | forward + backward |",
+        "convolutional attention / our dense attention | b4 t256 d128 h8 | forward + backward |",
+        "lambda / grouped convolution | b4 n1024 d128 k16 r23 | forward + backward |",
+        "lambda: causal / not causal | b4 n1024 d128 k16 r23 | forward + backward |",
+        "dense layer / Flax's | MLP in, (32, 256, 128) -> 512 |",
+    ),
+    "speed-ops": (
+        "attention / scaled_dot_product_attention | b4 t512 h12 k64 | forward |",
+        "attention / scaled_dot_product_attention | b4 t512 h12 k64 | forward + backward |",
+        "attention, dropout 0.1 / scaled_dot_product_attention |",
+        "Fourier mixing / fft.fft2().real | b8 t512 d768 | forward |",
+        "Fourier mixing / fft.fft2().real | b8 t512 d768 | forward + backward |",
+        "Fourier mixing / fft.fft2().real | b32 t256 d128 | forward + backward |",
+    ),
+    "speed-torch": (
+        "attention / PyTorch |",
+        "convolutional attention 1-D / PyTorch |",
+        "convolutional attention 16 x 8 / PyTorch |",
+        "lambda n1024 r3 / PyTorch |",
+        "lambda 32 x 32 r3 x 3 / PyTorch |",
+        "fourier / PyTorch |",
+    ),
+    "growth": (
+        "attention | ms |",
+        "circular | ms |",
+        "lambda, context 3 | ms |",
+        "fourier | ms |",
+        "attention | MB |",
+        "fourier | MB |",
+    ),
+    "speed-encoder": (
+        "fnet / bert | 12 layers, d768 b2 t512 |",
+        "hybrid / bert | 12 layers, d768 b2 t512 |",
+        "linear / bert | 12 layers, d768 b2 t512 |",
+        "fnet / bert with attention dropout | 12 layers, d768 b2 t512 |",
+        "fnet / bert | 4 layers, d256 b1 t4096 |",
+        "fnet / bert with attention dropout | 4 layers, d256 b1 t4096 |",
+    ),
+    "speed-images": (
+        "patches by a product / by a convolution | (8, 224, 224, 3), patch 16 -> 768 | forward + backward |",
+        "lambda of 3 x 3 / of 23 x 23 patches | b8 8 x 8 d128 | forward + backward |",
+        "lambda of 3 x 3 / of 23 x 23 patches | b8 32 x 32 d128 | forward |",
+        "lambda of 3 x 3 / of 23 x 23 patches | b8 32 x 32 d128 | forward + backward |",
+        "lambda's matrix: table skewed / scores skewed | b8 32 x 32 d128 h4, 23 x 23 taps | forward |",
+        "lambda's matrix: table skewed / scores skewed | b8 512 d128 h4, 1023 taps | forward |",
+    ),
+    "speed-loop": (
+        "loop over bare step",
+        "share of the loop's time spent waiting for data",
+        "a checkpoint holds up the loop",
+        "an epoch in buckets",
+        "command to first step on IMDb, first start, wall",
+        "command to first step on IMDb, second start, wall",
+    ),
+    "speed-optics": (
+        "optical_fourier_mix / fourier_mix, 4 x 64 x 64 on 64 x 64 | ideal engine | forward + backward |",
+        "chip_11x11 / floor with our draws |",
+        "chip_11x11 / floor with jax.random.normal |",
+        "256 apertures at once / in a Python loop |",
+        "static device of 11 x 11, 1,024: one matrix / its stages |",
+        "optical training step / exact, 11 x 11 circular classifier |",
+    ),
+    "pareto-fnet": ("1 |", "3 |", "7 |", "10 |", "12 |", " | exact transform"),
+    "calibration": (
+        "0.3 rad, 0.1 | hybrid90 | 10,000 |",
+        "0.3 rad, 0.1 | psi4 | 10,000 |",
+        "0.3 rad, 0.1 | linear3 | 10,000 |",
+        "0.02 rad, 0.01 | hybrid90 | 10,000 |",
+        "0.02 rad, 0.01 | psi4 | 10,000 |",
+        "0.02 rad, 0.01 | linear3 | 10,000 |",
+    ),
+}
+
+
+class Parts(NamedTuple):
+    """Holds the parts of a table's text.
+
+    Args:
+      head: the line of names and the line below it.
+      rows: the lines with results.
+      missing: the lines of what is not yet run.
+      sources: where the numbers come from, one text for each origin.
+      remark: what else follows the table.
+    """
+
+    head: list[str]
+    rows: list[str]
+    missing: list[str]
+    sources: list[str]
+    remark: str
+
+
+def parts(text: str) -> Parts:
+    """Splits the text of a table, as the functions in `TABLES` return it."""
+    lines = text.splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    rows = [line for line in table[2:] if not is_missing(line)]
+    missing = [line for line in table[2:] if is_missing(line)]
+    rest = "\n".join(line for line in lines if not line.startswith("|"))
+    return Parts(table[:2], rows, missing, SOURCE.findall(rest), SOURCE.sub("", rest).strip())
+
+
+def is_missing(row: str) -> bool:
+    """Returns whether a row says nothing but "not yet run"."""
+    *_, last = [cell for cell in row.strip("|").split("|") if cell.strip()]
+    return last.strip() == NOT_RUN and row.count(NOT_RUN) == 1
+
+
+def arrange(name: str, text: str, where: str, report: str | None = None) -> str:
+    """Returns a table as its page shows it.
+
+    Args:
+      name: key of the table in `TABLES`.
+      text: the whole table, with its sources in small print.
+      where: path of the page, from which links lead.
+      report: path of the report that has all seeds and the provenance; None if the text has the sources.
+    Raises: ValueError if a row in `ROWS` is not in the table.
+    """
+    head, rows, _, sources, remark = parts(text)
+    if not rows:
+        return f"Not yet run: see [open questions]({link('docs/evidence.md', where)}#open-questions).\n"
+    blocks = ["\n".join([*head, *in_view(name, rows)])]
+    if len(rows) > IN_VIEW and name not in WHOLE:
+        blocks += [f"<details>\n<summary>All {len(rows)} rows</summary>", "\n".join([*head, *rows])]
+        blocks += [remark] * bool(remark) + ["</details>"]
+    elif remark:
+        blocks.append(remark)
+    if sources:
+        blocks.append(f"[Provenance]({link(PROVENANCE, where)}#{name})")
+    elif report:
+        blocks.append(f"[All seeds and provenance]({link(report, where)})")
+    return "\n\n".join(blocks) + "\n"
+
+
+def in_view(name: str, rows: list[str]) -> list[str]:
+    """Returns the rows of a table that are not folded.
+
+    Args:
+      name: key of the table.
+      rows: its lines, without the head.
+    Raises: ValueError if one of the rows in `ROWS` is not there.
+    """
+    if len(rows) <= IN_VIEW or name in WHOLE:
+        return rows
+    chosen = []
+    for start in ROWS.get(name, ()):
+        found = next((row for row in rows if row.startswith(f"| {start}")), None)
+        if found is None:
+            raise ValueError(f"table={name} has no row that begins with {start!r}; change layout.ROWS")
+        chosen.append(found)
+    return chosen or rows[:IN_VIEW]
+
+
+def link(to: str, where: str) -> str:
+    """Returns the relative path of a file `to` from the page `where`; both are relative to the root."""
+    return posixpath.relpath(to, posixpath.dirname(where) or ".")
+
+
+def provenance(tables: Mapping[str, Callable[[Results], str]], results: Results) -> str:
+    """Lists command, machine, versions, commit and date of each table that has them, under its name."""
+    text = ""
+    for name, make in tables.items():
+        if sources := parts(make(results)).sources:
+            text += f"## {name}\n\n" + "".join(f"- {source}\n" for source in sources) + "\n"
+    return text
+
+
+def open_questions(tables: Mapping[str, Callable[[Results], str]], results: Results) -> str:
+    """Lists the rows of all tables that are not yet run."""
+    text = ""
+    for name, make in tables.items():
+        if missing := parts(make(results)).missing:
+            rows = [row.strip("| ").split(" | ")[0] for row in missing]
+            text += f"- Table `{name}`: {', '.join(rows)}\n"
+    return text

@@ -1,0 +1,69 @@
+"""Tables on pages: rows in view, folded rows, one link to the provenance, one list of what is not yet run."""
+
+from pathlib import Path
+
+import pytest
+
+from evidence.pages import layout
+from evidence.pages.fill import LISTS, TABLES
+from evidence.pages.markdown import Results
+
+HEAD = "| model | test, % |  |\n| --- | --- | --- |\n"
+SOURCE = "\n<sub>`python x` (results/x.json): a machine</sub>\n"
+
+
+def rows(count: int) -> str:
+    return "".join(f"| `m{i}` | {i} |  |\n" for i in range(count))
+
+
+def test_a_long_table_is_folded_and_its_sources_are_a_link() -> None:
+    text = layout.arrange("lm", HEAD + rows(8) + "| `late` | not yet run |  |\n" + SOURCE, "docs/a.md")
+    shown, _, folded = text.partition("<details>\n<summary>All 8 rows</summary>\n\n")
+    assert shown == HEAD + rows(6) + "\n"
+    assert folded.startswith(HEAD + rows(8) + "\n</details>\n")
+    assert folded.endswith("\n\n[Provenance](provenance.md#lm)\n")
+    assert "late" not in text
+    assert "<sub>" not in text
+
+
+def test_a_short_table_is_not_folded() -> None:
+    report = "results/evidence/lm/report.md"
+    text = layout.arrange("lm", HEAD + rows(6) + "\nA remark.\n", "results/evidence/lm/findings.md", report)
+    assert text == HEAD + rows(6) + "\nA remark.\n\n[All seeds and provenance](report.md)\n"
+    assert "<details>" not in layout.arrange("claims", HEAD + rows(8), "docs/a.md")
+
+
+def test_rows_in_view_are_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(layout.ROWS, "lm", ("`m7` |", "`m1` |"))
+    lines = rows(8).splitlines()
+    assert layout.in_view("lm", lines) == [lines[7], lines[1]]
+    monkeypatch.setitem(layout.ROWS, "lm", ("`m9` |",))
+    with pytest.raises(ValueError, match="table=lm has no row that begins with '`m9`"):
+        layout.in_view("lm", lines)
+
+
+def test_a_row_with_a_result_is_not_missing() -> None:
+    assert layout.is_missing("| `a` | not yet run |  |  |")
+    assert layout.is_missing("| 1 | claim | hypothesis | not yet run |  |")
+    assert not layout.is_missing("| `a` | 3 | not yet run | 4 |")
+    assert not layout.is_missing("| `a` | not yet run | not yet run |")
+    assert not layout.is_missing("| `a` | 3 |  |")
+
+
+def test_lists_of_sources_and_of_what_is_not_yet_run() -> None:
+    tables = {
+        "one": lambda _: HEAD + rows(2) + "| `late` | not yet run |  |\n" + SOURCE,
+        "two": lambda _: HEAD + "| `never` | not yet run |  |\n",
+    }
+    results = Results(Path())
+    assert layout.provenance(tables, results) == "## one\n\n- `python x` (results/x.json): a machine\n\n"
+    assert layout.open_questions(tables, results) == "- Table `one`: `late`\n- Table `two`: `never`\n"
+    assert layout.arrange("two", tables["two"](results), "results/a/b.md").startswith(
+        "Not yet run: see [open"
+    )
+
+
+def test_options_belong_to_tables() -> None:
+    assert {*layout.ROWS, *layout.WHOLE} <= TABLES.keys()
+    assert not LISTS.keys() & TABLES.keys()
+    assert all(len(shown) <= layout.IN_VIEW for shown in layout.ROWS.values())
