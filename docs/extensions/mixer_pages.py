@@ -88,7 +88,8 @@ def measured(name: str) -> str:
     for page in (ROOT / "docs").glob("*.md"):
         for table, body in TABLE.findall(page.read_text()):
             lines = [line for line in body.splitlines() if line.startswith("|")]
-            rows = [line for line in lines[2:] if mixer_of(line) == name]
+            # A row in view is also among the folded ones.
+            rows = list(dict.fromkeys(line for line in lines[2:] if mixer_of(line) == name))
             if rows:
                 title = f"From [{page.stem}](../{page.name}), table {table}:"
                 found.append("\n".join([title, "", *lines[:2], *rows]))

@@ -57,10 +57,9 @@ def test_lists_of_sources_and_of_what_is_not_yet_run() -> None:
     }
     results = Results(Path())
     assert layout.provenance(tables, results) == "## one\n\n- `python x` (results/x.json): a machine\n\n"
-    assert layout.open_questions(tables, results) == "- Table `one`: `late`\n- Table `two`: `never`\n"
-    assert layout.arrange("two", tables["two"](results), "results/a/b.md").startswith(
-        "Not yet run: see [open"
-    )
+    assert layout.open_questions(tables, results) == "- one: `late`\n- two: `never`\n"
+    text = layout.arrange("two", tables["two"](results), "results/a/b.md")
+    assert text == "Not yet run: see [open questions](../../docs/evidence.md#open-questions).\n"
 
 
 def test_options_belong_to_tables() -> None:
