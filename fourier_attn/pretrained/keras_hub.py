@@ -36,8 +36,8 @@ SIZES = {  # ours, theirs
 HEADS = {"features": "FNetBackbone", "classes": "FNetTextClassifier", "score": "FNetTextClassifier"}
 ABSENT = (
     "Keras Hub has no such network, only FNet as published: with padding as tokens "
-    "(--config.model.mixer.padding=tokens), without a head or with one for classes (docs/export.md); write it "
-    "as safetensors"
+    "(--config.model.mixer.padding=tokens), without a head or with one for classes (docs/export.md); "
+    "write it as safetensors"
 )
 LAYER_NAMES = {  # Keras's path, the layer's own name
     "layers/reversible_embedding": "token_embedding",

@@ -125,7 +125,7 @@ def test_low_precision(dtype: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", published.LOADS)
 def test_which_exported_folders_load(row: str, tmp_path: Path, sentencepiece_file: Path) -> None:
-    """Those of docs/export.md: texts go in, and the answers are those of the predictor; others are refused."""
+    """Folders of docs/export.md give the answers of the predictor; others are refused."""
     changes, _, loads = published.LOADS[row]
     if not loads:
         with pytest.raises(ValueError, match="Keras Hub has no such network"):
