@@ -1,4 +1,4 @@
-"""Writes files atomically: after an interruption, even a power cut, the old or the new version exists."""
+"""Writes files atomically: after an interruption or a power cut, either the old or the new version exists."""
 
 import contextlib
 import errno
@@ -10,14 +10,19 @@ from typing import BinaryIO
 
 
 def write(path: Path, contents: str | bytes) -> None:
-    """Writes a file at once, and onto the disk; a link in its place is replaced, not followed."""
+    """Writes a file atomically and syncs it to the disk. A symbolic link is replaced, not followed."""
     with writing(path) as file:
         file.write(contents.encode() if isinstance(contents, str) else contents)
 
 
 @contextmanager
 def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """Writes like `write`, but incrementally: the file exists after the context, and not after an error."""
+    """Opens a file to write incrementally; it exists only after the context ends without an error.
+
+    Args:
+      path: the file to write.
+      mode: its permissions, default rw-r--r--.
+    """
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
@@ -30,11 +35,11 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync(path.parent)  # the new name, too
+    sync(path.parent)  # the directory entry
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder, and those above it that do not exist, and brings their names onto the disk."""
+    """Makes a folder and its missing parents, and syncs their directory entries to the disk."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for made in missing:
@@ -42,7 +47,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Brings a file, or the names in a folder, onto the disk."""
+    """Syncs a file, or the entries of a folder, to the disk."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -50,15 +55,15 @@ def sync(path: Path) -> None:
         finally:
             os.close(number)
     except OSError as error:
-        # A folder may be closed to readers, and some network file systems sync the names in it by themselves.
+        # A folder may be unreadable, and some network file systems do not let folders be synced.
         if error.errno not in (errno.EACCES, errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
             raise
 
 
 def sync_tree(path: Path) -> None:
-    """Brings a folder with all that is in it, and its own name, onto the disk: libraries do not do so.
+    """Syncs a folder, all its contents and its own entry to the disk, which libraries do not do.
 
-    What another process removes in the meantime is left out.
+    Files that another process removes meanwhile are skipped.
     """
     for folder, _, names in os.walk(path, topdown=False):
         for name in (*names, ""):

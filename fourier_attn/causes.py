@@ -6,26 +6,27 @@ import os
 from collections.abc import Iterator
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-# What a machine, its file system or the network does by itself, and may not do again.
+# Errors of the machine, its file system or the network, which may not occur again.
 BUSY = (
     *(errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.EAGAIN, errno.ENOLCK),
     *(errno.ETIMEDOUT, errno.EREMOTEIO, errno.ECONNRESET, errno.ENOTCONN, errno.EHOSTDOWN, errno.EINTR),
     errno.EUCLEAN,
 )
-# The same, or the place that a user named: the project says which by a ValueError from an OSError.
+# Errors of the system, or of a path that the user named. In the second case the project raises a ValueError
+# from the OSError.
 PLACE = (errno.EROFS, errno.ENXIO, errno.ENODEV, errno.EBUSY)
 RIGHTS = (errno.EACCES, errno.EPERM)
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and those that led to it."""
+    """Yields an error and the errors that caused it."""
     while error is not None:
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def disk_full(error: BaseException) -> bool:
-    """Returns whether an error of the chain says that the disk was full."""
+    """Returns whether a full disk caused an error."""
     return _has_code(error, FULL)
 
 
@@ -42,7 +43,10 @@ def of_the_place(error: BaseException) -> bool:
 
 
 def _has_code(error: BaseException, codes: tuple[int, ...]) -> bool:
-    """Returns whether an error of the chain has such a code, or its words: C++ libraries have no code."""
+    """Returns whether an error of the chain has such a code.
+
+    C++ libraries give no code, so that the message is searched for the system's words, too.
+    """
     words = [os.strerror(code) for code in codes]
     return any(
         getattr(each, "errno", None) in codes or any(word in str(each) for word in words)
@@ -52,7 +56,12 @@ def _has_code(error: BaseException, codes: tuple[int, ...]) -> bool:
 
 @contextlib.contextmanager
 def named(what: str, cure: str) -> Iterator[None]:
-    """Turns a panic of a library in Rust, which is not an Exception, into a ValueError of one line."""
+    """Turns a panic of a Rust library, which is not an Exception, into a ValueError of one line.
+
+    Args:
+      what: beginning of the message.
+      cure: advice at its end.
+    """
     try:
         yield
     except BaseException as error:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], right: bool = False) -> list[str]:
-    """Returns a line for each row, in columns as wide as their widest cell.
+    """Returns one line per row, with columns as wide as their widest cell.
 
-    Rows with fewer cells than the longest do not count for the widths.
+    Rows with fewer cells than the longest row do not affect the widths.
 
     Args:
-      right: whether all columns but the first are aligned to the right, as numbers are.
+      rows: cells of each row.
+      right: whether to align all columns but the first to the right, for numbers.
     """
     most = max(map(len, rows), default=0)
     widths = [max(len(row[i]) for row in rows if len(row) == most) for i in range(most)]

@@ -1,7 +1,7 @@
-"""What every command line shares: flags, one message for an error, exit codes.
+"""Runs a command: parses its flags, prints one line for an error, and returns an exit code.
 
-0: done; 2: something given cannot be used; 1: something failed on the way; 128 + n: stopped by signal
-n. With --verbosity=1 an error also shows where it came from.
+Exit codes: 0 done; 1 the system failed; 2 invalid input; 128 + n stopped by signal n. --verbosity=1 also
+prints the traceback of an error.
 """
 
 import ast
@@ -25,7 +25,7 @@ from fourier_attn.allocator import keep_memory
 
 ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.(eval_)?engine")
 optional: dict[str, str] = {}  # overrides of this command line for `config.give_optional`
-# Configuration files of earlier versions, and what to give to configs/mixer.py instead: mixer and task.
+# Configuration files of earlier versions, and the mixer and task to give to configs/mixer.py instead.
 MOVED = {
     **{
         name: (name, "reviews")
@@ -38,19 +38,22 @@ HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
 
 
 def run(main: Callable[..., int | None], arguments: bool = False) -> int:
-    """Parses the flags, calls `main` and returns the exit code, which is 0 where `main` returns None.
+    """Parses the flags, calls `main` and returns the exit code.
 
-    With `arguments`, `main` gets what is no flag; otherwise that is an error.
+    Args:
+      main: returns the exit code, or None for 0.
+      arguments: whether `main` gets the words that are not flags; by default they are an error.
     """
     keep_memory()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a label or a name that the terminal cannot show is escaped
+        if isinstance(stream, io.TextIOWrapper):
+            # escape labels and names that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     app.define_help_flags()
     try:
         return _called(main, arguments)
     except KeyboardInterrupt as stop:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is to end
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the exit is left to do
         if not hasattr(stop, "signum"):  # signals.Interrupted knows its signal, and has been announced
             print("error: stopped by Ctrl-C", file=sys.stderr)
         return 128 + getattr(stop, "signum", signal.SIGINT)
@@ -61,7 +64,7 @@ def run(main: Callable[..., int | None], arguments: bool = False) -> int:
 
 
 def _called(main: Callable[..., int | None], arguments: bool) -> int:
-    # What the threads of libraries log, or print, comes to this one as an exception, too.
+    # Libraries' threads log errors that this thread also gets as exceptions.
     logging.set_verbosity(logging.FATAL)
     sys.excepthook = sys.unraisablehook = threading.excepthook = _quiet
     with plugins.installed_only():
@@ -70,7 +73,7 @@ def _called(main: Callable[..., int | None], arguments: bool) -> int:
         except SystemExit:  # --help has been answered
             return 0
         if rest and not arguments:
-            raise ValueError(f"argument {rest[0]!r} is not understood; options begin with --")
+            raise ValueError(f"unknown argument {rest[0]!r}; flags begin with --")
         code = main(*rest) or 0
     sys.stdout.flush()
     return code
@@ -87,49 +90,49 @@ def _ended(error: BaseException) -> int:
 
 
 def exit_code(error: BaseException) -> int:
-    """Returns 2 for something given that cannot be used, else 1, so that a launcher tries again.
+    """Returns 2 for invalid input and 1 for other errors, after which a launcher tries again.
 
-    An error of the system is 1 whatever its kind: libraries in C++ report a failing disk as ValueError.
+    Errors of the system are 1 whatever their type: C++ libraries report a failing disk as ValueError.
     """
     if causes.of_the_system(error):
         return 1
     if isinstance(error, ValueError | flags.Error) or getattr(error, "errno", None) == errno.ENAMETOOLONG:
         return 2
-    # a configuration without a part that it must have
+    # the configuration lacks a required part
     return 2 if isinstance(error, AttributeError) and "config_dict" in traceback.format_exc() else 1
 
 
 def _reader_left() -> bool:
-    """Returns whether nobody reads the output any more, as after `| head`; then stops printing."""
+    """Returns whether the reader of a pipe has closed it, as `| head` does; then stops printing."""
     try:
         sys.stdout.flush()
         return False
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         return True
 
 
 def _quiet(*details: object) -> None:
-    """Prints nothing; replaces the function that prints a traceback."""
+    """Prints nothing. It replaces the function that prints a traceback."""
 
 
 def _leave(signum: int, frame: object) -> None:
-    """Ends the process: while libraries are imported, some would turn an exception into another one."""
+    """Exits at once on a signal, because some libraries replace exceptions while they are imported."""
     os.write(2, b"\nerror: stopped by Ctrl-C\n")
     os._exit(128 + signum)
 
 
 def _parse() -> list[str]:
-    """Returns the remaining words of the command line. Runs a configuration file, which may fail in any way.
+    """Parses the flags, which runs the configuration file, and returns the remaining words.
 
-    Raises: SystemExit after an answer to --help; ValueError or flags.Error.
+    Raises: SystemExit after --help; ValueError or flags.Error for any other failure.
     """
     previous = signal.signal(signal.SIGINT, _leave)
     try:
         # config_flags looks for overrides in sys.argv, too
         sys.argv, found = without_optional(with_run(with_paths(sys.argv)))
         if found and "config" not in flags.FLAGS:
-            raise ValueError(f"--config.{next(iter(found))} needs a command that takes --config")
+            raise ValueError(f"--config.{next(iter(found))} is not a flag of this command; leave it out")
         optional.clear()
         optional.update(found)
         with imports_of_config(sys.argv):
@@ -138,11 +141,13 @@ def _parse() -> list[str]:
         if any(word.lstrip("-") in HELP for word in sys.argv[1:]):
             raise
         raise ValueError(
-            "the configuration file ends the program; a config has a function get_config"
+            "the configuration file exits the program; define a function get_config in it"
         ) from None
     except flags.UnrecognizedFlagError as error:
         if error.flagname.startswith("config."):
-            raise ValueError(f"--{error.flagname} needs --config=NAME; a run has its own knobs") from error
+            raise ValueError(
+                f"--{error.flagname} needs --config=NAME, or --workdir=DIR of an existing run"
+            ) from error
         raise ValueError(f"{str(error).rstrip(' .?')}; --help lists all flags") from error
     except (flags.Error, ValueError):
         raise
@@ -155,7 +160,7 @@ def _parse() -> list[str]:
 
 
 def with_run(words: Sequence[str]) -> list[str]:
-    """Returns a command line in which overrides without --config belong to the run of --workdir."""
+    """Returns a command line in which overrides without --config apply to the run in --workdir."""
     options = [word.partition("=")[0].lstrip("-") for word in words if word.startswith("-")]
     given = {"config", "workdir"} <= set(flags.FLAGS) and "config" not in options
     if not given or not any(option.startswith("config.") for option in options):
@@ -170,10 +175,10 @@ def with_run(words: Sequence[str]) -> list[str]:
 
 
 def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Returns a command line without the overrides that config_flags cannot parse, and these by their knobs.
+    """Returns the command line without overrides that config_flags cannot parse, and these by option.
 
-    It knows no None for a knob that has a value, and no name of an engine for one with parameters. What comes
-    last holds.
+    config_flags cannot set an option with a value to None, or an engine with parameters to a preset's name.
+    If an option occurs twice, the last value counts.
     """
     rest, found, skip = [], {}, False
     for word, following in zip(words, (*words[1:], "--"), strict=True):
@@ -193,29 +198,29 @@ def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def no_knob(error: Exception, words: Sequence[str]) -> str:
-    """Returns the message for `words` that set an option which does not exist; "" for another error."""
+    """Returns the message for a command line that sets an unknown option; "" for any other error."""
     text = str(error)
     lacks = re.search(r"[\w.]+", text.rpartition("lookup: ")[2])
     for word in words if isinstance(error, AttributeError | KeyError) else ():
         knob = word.partition("=")[0].partition("config.")[2]
         if lacks and f".{lacks[0]}." in f".{knob}.":
             meant = re.search(r'Did you mean "\w+"', text)
-            known = "`python -m fourier_attn.config` prints all knobs"
+            known = "`python -m fourier_attn.config` prints all options"
             if lacks[0] == "causal" and (model := sys.modules.get("fourier_attn.model")):
                 known = f"This mixer has no option causal; {model.can_be_causal()}"
-            return f"there is no knob {knob}. {f'{meant[0]}? {known}' if meant else known}"
+            return f"{knob} is not an option. {f'{meant[0]}? {known}' if meant else known}"
     return ""
 
 
 def configs() -> Path:
-    """Returns the folder of the configurations: in the package if it is installed, else next to it."""
+    """Returns the folder of the configuration files: inside an installed package, else next to it."""
     package = Path(__file__).resolve().parent
     inside = package / "configs"
     return inside if inside.is_dir() else package.parent / "configs"
 
 
 def with_paths(words: Sequence[str]) -> list[str]:
-    """Returns the command line with --config=fnet:imdb replaced by the path of that file."""
+    """Returns the command line with the path of a configuration file instead of its name."""
     result, before = [], ""
     for word in words:
         option, equals, value = word.partition("=")
@@ -229,20 +234,27 @@ def with_paths(words: Sequence[str]) -> list[str]:
 
 
 def imports_of_config(words: Sequence[str]) -> contextlib.AbstractContextManager[None]:
-    """Lets a configuration file of the user import its neighbours; the package's own have none."""
+    """Lets a user's configuration file import modules from its own folder.
+
+    The configuration files of the package import none.
+    """
     for word, following in zip(words, (*words[1:], ""), strict=True):
         option, equals, value = word.partition("=")
         if option in ("--config", "-config"):
             file = Path((value if equals else following).partition(":")[0]).resolve()
             if file.parent not in (configs().resolve(), Path(__file__).resolve().parent):
-                # The libraries that the project needs must not be found among the neighbours.
+                # Import the project's libraries first, so that no file of that folder can replace them.
                 importlib.import_module("fourier_attn.config")
                 return plugins.with_neighbours()
     return contextlib.nullcontext()
 
 
 def moved(config: str) -> str:
-    """Returns today's name of a configuration, as configs/mixer.py:linear-imdb of configs/linear.py:imdb."""
+    """Returns the current name of a configuration that was renamed; other names are returned unchanged.
+
+    >>> moved("configs/linear.py:imdb")
+    'configs/mixer.py:linear-imdb'
+    """
     name, _, task = config.partition(":")
     file = Path(name)
     ours = (str(file.parent), file.suffix) in (("configs", ".py"), (".", ""))
@@ -253,13 +265,13 @@ def moved(config: str) -> str:
 
 
 def _path(config: str) -> str:
-    """Returns the path of a configuration that is given by its name; others stay as they are.
+    """Returns the path of a configuration that is given by its name; paths are returned unchanged.
 
-    Raises: ValueError for a file of the package that has another name today.
+    Raises: ValueError for a renamed configuration.
     """
     name, colon, argument = config.partition(":")
     if (now := moved(config)) != config and not Path(name).is_file():
-        raise ValueError(f"--config={config} has moved; give --config={now}")
+        raise ValueError(f"--config={config} was renamed; give --config={now}")
     if not name.isidentifier() or not (configs() / f"{name}.py").is_file():
         return config
     return f"{configs() / name}.py{colon}{argument}"
@@ -270,7 +282,7 @@ def _verbose() -> bool:
 
 
 def _place(error: BaseException) -> str:
-    """Returns what to say about an error that has no words."""
+    """Returns a message for an error that has none."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     if last and "xla_bridge" in last.filename:
@@ -293,6 +305,6 @@ def _fail(error: BaseException, code: int) -> int:
     for prefix in ("ValueError: ", "KeyError: "):
         text = text.removeprefix(prefix)
     if causes.disk_full(error):
-        text = f"the disk is full ({text[:200]}); make room, and give --workdir again to go on"
+        text = f"the disk is full ({text[:200]}); free some space, and resume with the same --workdir"
     print("error:", text, file=sys.stderr)
     return code

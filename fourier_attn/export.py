@@ -1,6 +1,6 @@
 """Exports a trained run: python -m fourier_attn.export --workdir=DIR --to=DIR [--format=...].
 
-The formats are explained in `fourier_attn.inference.export`.
+`fourier_attn.inference.export` describes the formats.
 """
 
 import sys

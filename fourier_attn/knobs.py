@@ -1,10 +1,10 @@
-"""Declares options of the configuration: their types, defaults, meanings, and which values they take.
+"""Declares options of the configuration: their types, defaults, descriptions and valid values.
 
     class TrainConfig(Part, Protocol):
         epochs: int = knob(3, "passes over train", at_least(1))
 
-A part of the configuration is declared as such a class, which type checkers and `knobs_of` read. At run time
-it is a ConfigDict, which has the same fields.
+Each part of the configuration is declared as such a class, which type checkers and `knobs_of` read. At run
+time it is a ConfigDict with the same fields.
 """
 
 import math
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from fourier_attn.choices import choice_problem
 
-TINIEST, HUGE = 1e-30, 1e30  # of other numbers, but for 0: what float32 holds, with a margin
-LARGEST = 2**31 - 1  # of whole numbers: what an array's index and a seed hold
+TINIEST, HUGE = 1e-30, 1e30  # range of floats other than 0: that of float32, with a margin
+LARGEST = 2**31 - 1  # largest integer: that of an array's index and of a seed
 T = TypeVar("T")
 P = TypeVar("P", bound="Part")
 
@@ -24,9 +24,9 @@ class Knob(NamedTuple):
     """Describes an option of the configuration.
 
     Args:
-      default: its value, whose type is the knob's.
-      help: its meaning and unit, for people.
-      validate: says what is wrong with a value, "must be positive", or returns None.
+      default: the default value; its type is the type of the option.
+      help: description with unit, for the reference and `python -m fourier_attn.config`.
+      validate: returns a message for an invalid value, for example "must be positive"; None: valid.
     """
 
     default: Any
@@ -35,13 +35,23 @@ class Knob(NamedTuple):
 
 
 def knob(default: T, help: str, validate: Callable[[Any], str | None] = lambda value: None) -> T:
-    """Declares one option in the class of a part; see `Knob` for the arguments."""
+    """Declares one option in the class of a part, and has the type of its default for type checkers.
+
+    Args:
+      default, help, validate: see `Knob`.
+    """
     return cast(T, Knob(default, help, validate))
 
 
 @runtime_checkable
 class Part(Protocol):
-    """Declares what every part of a configuration can do: of a ConfigDict's methods, those used here."""
+    """Declares the methods of ConfigDict that this project uses.
+
+    Args:
+      key: name of an option of this part.
+      default: returned by `get` for an option that the part lacks.
+      values: new values by option, for `update`; by dotted path for `update_from_flattened_dict`.
+    """
 
     def __getitem__(self, key: str) -> Any: ...
     def __setitem__(self, key: str, value: Any) -> None: ...
@@ -59,25 +69,31 @@ class Part(Protocol):
 
 
 def copied(part: P) -> P:
-    """Returns a copy of a part that can be changed, also of a frozen one."""
-    thawed = getattr(part, "as_configdict", None)  # a method of frozen ones alone
+    """Returns a mutable copy of a part, even if the part is frozen."""
+    thawed = getattr(part, "as_configdict", None)  # only frozen parts have this method
     return thawed() if thawed else part.copy_and_resolve_references()
 
 
 def with_values(part: P, values: Mapping[str, Any]) -> P:
-    """Returns a copy with other values of some options, by their full names, as "optim.steps"."""
+    """Returns a copy with new values of some options, by their dotted paths, for example "optim.steps"."""
     changed = copied(part)
     changed.update_from_flattened_dict(values)
     return changed
 
 
 def knobs_of(part: type) -> dict[str, Knob]:
-    """Returns the options that the class of a part declares, by their names."""
+    """Returns the options that the class of a part declares, by name."""
     return {name: value for name, value in vars(part).items() if isinstance(value, Knob)}
 
 
 def at_least(least: int, zero: str = "", most: int = LARGEST) -> Callable[[Any], str | None]:
-    """Accepts whole numbers from `least` to `most`; `zero` says what 0 means."""
+    """Returns a check for integers from `least` to `most`.
+
+    Args:
+      least: smallest valid value.
+      zero: the meaning of 0, for the message; "": 0 has no special meaning.
+      most: largest valid value.
+    """
 
     def wrong(value: Any) -> str | None:
         if value > most:
@@ -90,64 +106,64 @@ def at_least(least: int, zero: str = "", most: int = LARGEST) -> Callable[[Any],
 
 
 def positive(value: Any) -> str | None:
-    """Numbers above 0."""
+    """Accepts numbers above 0."""
     return None if value > 0 else "must be positive"
 
 
 def not_negative(value: Any) -> str | None:
-    """Numbers from 0 on."""
+    """Accepts 0 and numbers above it."""
     return None if value >= 0 else "must not be negative"
 
 
 def at_most(most: float, also: Callable[[Any], str | None]) -> Callable[[Any], str | None]:
-    """Numbers up to `most` that are right otherwise, too."""
+    """Returns a check for numbers up to `most` that also pass the check `also`."""
     return lambda value: also(value) or (f"must be at most {most:g}" if value > most else None)
 
 
 def between(least: float, most: float) -> Callable[[Any], str | None]:
-    """Numbers from `least` to `most`."""
+    """Returns a check for numbers from `least` to `most`."""
     return lambda value: None if least <= value <= most else f"must lie between {least:g} and {most:g}"
 
 
 def rate(value: Any) -> str | None:
-    """Shares from 0 to below 1."""
+    """Accepts shares from 0 (included) to 1 (excluded)."""
     return None if 0 <= value < 1 else "must lie in [0, 1)"
 
 
 def share(value: Any) -> str | None:
-    """Shares between 0 and 1, neither of them."""
+    """Accepts shares between 0 and 1 (both excluded)."""
     return None if 0 < value < 1 else "must lie between 0 and 1"
 
 
 def one_of(*choices: str) -> Callable[[Any], str | None]:
-    """One of some words."""
+    """Returns a check for one of several words."""
     return lambda value: choice_problem(value, choices)
 
 
 def rising(value: Any) -> str | None:
-    """Whole positive numbers, each larger than the one before; or none."""
+    """Accepts positive integers in increasing order, or an empty sequence."""
     numbers = all(type(item) is int and 0 < item <= LARGEST for item in value)
     return None if numbers and list(value) == sorted(set(value)) else "must be positive and rise"
 
 
 def sizes(value: Any) -> str | None:
-    """Whole positive numbers; or none."""
+    """Accepts positive integers, or an empty sequence."""
     whole = all(type(item) is int and 0 < item <= LARGEST for item in value)
     return None if whole else "must hold whole positive numbers"
 
 
 def numbers(value: Any) -> str | None:
-    """Finite numbers from 0 to 1; or none."""
+    """Accepts numbers from 0 to 1, or an empty sequence."""
     return None if all(type(n) in (int, float) and 0 <= n <= 1 for n in value) else "must lie between 0 and 1"
 
 
 def texts(value: Any) -> str | None:
-    """Some texts; or none."""
+    """Accepts texts, or an empty sequence."""
     return None if all(isinstance(item, str) for item in value) else "must hold names in quotes"
 
 
 def unusable(value: Any) -> str | None:
-    """Says why no field of a mixer takes a value: a number that is not finite or too large; else None."""
+    """Returns why a mixer's field cannot have a value, for example because it is infinite; None if it can."""
     if isinstance(value, float) and not math.isfinite(value):
         return "must be a finite number"
     if isinstance(value, int) and abs(value) > LARGEST:
@@ -158,9 +174,13 @@ def unusable(value: Any) -> str | None:
 
 
 def check(part: str, knobs: Mapping[str, Knob], values: Any) -> None:
-    """Checks that every knob of a part, a ConfigDict or a dict, has a value of its type within its range.
+    """Checks that every option of a part has a valid value of its type.
 
-    Raises: ValueError that names the knob, its value and the cure.
+    Args:
+      part: prefix of the options' names in messages, for example "optim.".
+      knobs: the options of this part.
+      values: the part, a ConfigDict or a dict.
+    Raises: ValueError that names the option, its value and the cure.
     """
     if missing := [f"{part}{name}" for name in knobs if name not in values]:
         raise ValueError(f"{', '.join(missing)} is missing; start from config.default()")

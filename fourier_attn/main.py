@@ -1,8 +1,9 @@
-"""The command: python -m fourier_attn.main --config=NAME[:task] [--workdir=DIR] [--mode=...] [--text=...].
+"""Trains, evaluates and uses networks: fourier-attn --config=NAME[:TASK] [--workdir=DIR] [--mode=MODE].
 
-With --mode=predict a text (--text=...) or an image (--image=FILE) is judged by a trained run, or a question
-about an image answered (both), with --output=NAME and a picture of where the run looked in the image. With
---mode=explain one sees what the run did with a text or an image.
+--mode=train trains a new run, or resumes the run in --workdir. --mode=eval prints the metrics of a trained
+run. --mode=predict predicts the answer to a text (--text=...), an image (--image=FILE), a question about an
+image (both), or every line of a file (--input=FILE). --mode=explain shows attention maps and filters for one
+input.
 """
 
 import os
@@ -19,8 +20,8 @@ from ml_collections import ConfigDict, config_flags
 from fourier_attn import __version__, command, paths
 from fourier_attn.choices import check_choices
 
-SAMPLING = ("tokens", "temperature", "top_k", "seed")  # of a text that is continued
-MODES = {  # in which a flag has a meaning
+SAMPLING = ("tokens", "temperature", "top_k", "seed")  # flags of text generation
+MODES = {  # the modes that use a flag; flags that are not listed apply to all
     **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
     "output": ("predict", "explain", "eval"),
     **dict.fromkeys(("input", "skip_bad", "long"), ("predict", "eval")),
@@ -31,21 +32,35 @@ MODES = {  # in which a flag has a meaning
 
 
 def define_flags() -> None:
+    """Defines the flags of this command."""
     config_flags.DEFINE_config_file(
         "config",
-        help_string="configuration, for example fnet:imdb, or a file like configs/fnet.py:imdb; "
-        "`python -m fourier_attn.config` prints every knob",
+        help_string="configuration: NAME:TASK, for example fnet:imdb, or a file, for example "
+        "configs/fnet.py:imdb; `python -m fourier_attn.config` prints every option",
     )
-    flags.DEFINE_string("recipe", None, "train all of this configuration but its mixer by a shared recipe")
-    flags.DEFINE_string("mixer", None, "train this configuration with another mixer, such as lambda")
-    flags.DEFINE_string("workdir", None, "directory of the run; default runs/<config>-<task>-<time>")
-    flags.DEFINE_integer("extend", None, "further epochs for a finished run, --workdir", lower_bound=1)
-    flags.DEFINE_enum("mode", "train", ["train", "eval", "predict", "explain"], "what to do")
     flags.DEFINE_string(
-        "tracker", "tensorboard", "what shows the metrics of a training: tensorboard, wandb or none"
+        "recipe",
+        None,
+        "replace everything but the mixer and the layout by the task's defaults and this recipe",
     )
-    flags.DEFINE_string("text", None, "the text to judge or to look at, or the question about --image")
-    flags.DEFINE_string("text_pair", None, "the second text, of a task about two")
+    flags.DEFINE_string("mixer", None, "train this configuration with another mixer, for example lambda")
+    flags.DEFINE_string(
+        "workdir",
+        None,
+        "directory of the run; a directory with a run resumes it; default runs/<config>-<task>-<time>",
+    )
+    flags.DEFINE_integer("extend", None, "train the finished run in --workdir for more epochs", lower_bound=1)
+    flags.DEFINE_enum(
+        "mode",
+        "train",
+        ["train", "eval", "predict", "explain"],
+        "train a run, evaluate it, predict with it, or show its attention maps and filters for one input",
+    )
+    flags.DEFINE_string(
+        "tracker", "tensorboard", "where to log metrics during training: tensorboard, wandb or none"
+    )
+    flags.DEFINE_string("text", None, "text to predict or explain, or the question about --image")
+    flags.DEFINE_string("text_pair", None, "second text, for tasks on pairs of texts")
     flags.DEFINE_string(
         "input",
         None,
@@ -66,35 +81,41 @@ def define_flags() -> None:
         "long",
         "cut",
         ["cut", "windows"],
-        "of texts longer than data.length read the beginning, or all in windows whose answers are averaged",
+        "how to read texts longer than data.length: cut reads the beginning, windows reads the whole text in "
+        "overlapping windows and averages their answers",
     )
-    flags.DEFINE_integer(
-        "tokens", None, "number of tokens by which a next-token model continues a text; default 50"
-    )
+    flags.DEFINE_integer("tokens", None, "number of tokens to generate with a next-token model; default 50")
     flags.DEFINE_float(
-        "temperature", None, "temperature of the generated text; 0: always the likeliest token; default 1"
+        "temperature",
+        None,
+        "sampling temperature of generated text; 0: always the likeliest token; default 1",
     )
-    flags.DEFINE_integer("top_k", None, "draw among the likeliest tokens only; default 0: among all")
+    flags.DEFINE_integer("top_k", None, "sample only among the k likeliest tokens; default 0: among all")
     flags.DEFINE_integer(
-        "seed", None, "seed of the generated text; default 0 (the seed of a training is --config.seed)"
+        "seed", None, "random seed of generated text; default 0 (the seed of training is --config.seed)"
     )
-    flags.DEFINE_bool("skip_bad", False, "leave out lines of --input that cannot be judged")
-    flags.DEFINE_string("image", None, "the image file to judge or to look at, of a task about images")
+    flags.DEFINE_bool("skip_bad", False, "skip invalid lines of --input instead of stopping at the first")
+    flags.DEFINE_string("image", None, "image file to predict or explain, for tasks on images")
     flags.DEFINE_boolean(
-        "allow_code", False, "run the Python files that registered a run's own mixer, task or optimizer"
+        "allow_code",
+        False,
+        "allow importing the Python file that registered a run's custom mixer, task or optimizer",
     )
-    flags.DEFINE_string("coordinator", None, "host:port of process 0, where several train one network")
-    flags.DEFINE_integer("num_processes", None, "how many they are; SLURM and TPU slices say it themselves")
-    flags.DEFINE_integer("process_id", None, "which of them this is")
+    flags.DEFINE_string("coordinator", None, "host:port of process 0, if several processes train one network")
+    flags.DEFINE_integer("num_processes", None, "number of processes; detected on SLURM and TPU slices")
+    flags.DEFINE_integer(
+        "process_id", None, "index of this process, from 0; detected on SLURM and TPU slices"
+    )
     flags.DEFINE_list(
         "allow_drift",
         [],
-        "fingerprints that may have changed when a run is resumed: data, tokenizer, device, code, settings; "
+        "which fingerprints may have changed when a run is resumed: data, tokenizer, device, code, settings; "
         "with --mode=eval: data",
     )
 
 
 def main() -> None:
+    """Runs the command that the flags describe. Raises: ValueError."""
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
     check_modes()
@@ -123,7 +144,7 @@ def main() -> None:
 
 
 def check_modes() -> None:
-    """Checks that no flag is given that another mode, or another flag, is for. Raises: ValueError."""
+    """Checks that each given flag applies to the mode and to the other flags. Raises: ValueError."""
     for name, modes in MODES.items():
         if flags.FLAGS[name].present and flags.FLAGS.mode not in modes:
             raise ValueError(f"--{name} needs --mode={' or '.join(modes)}; it is {flags.FLAGS.mode}")
@@ -138,7 +159,7 @@ def check_modes() -> None:
 
 
 def predict_file(directory: Path, devices: Mapping[str, str]) -> None:
-    """Answers every line of --input."""
+    """Writes the answer to every line of --input, and prints the number of lines and their scores."""
     from fourier_attn.inference import stream
 
     given = flags.FLAGS
@@ -160,7 +181,7 @@ def evaluate_file(directory: Path, devices: Mapping[str, str]) -> None:
 
 
 def train(config: Any) -> None:
-    """Trains a new run, one that was stopped, or a finished one further."""
+    """Trains a new run, resumes an interrupted one, or extends a finished one."""
     import jax
 
     from fourier_attn.train import extend, run
@@ -171,10 +192,10 @@ def train(config: Any) -> None:
     more = flags.FLAGS.extend
     if more and (config is not None or not flags.FLAGS.workdir):
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
-    if config is None and flags.FLAGS.workdir:  # go on with what the directory says
+    if config is None and flags.FLAGS.workdir:  # resume with the configuration in the directory
         config = config_file.load(paths.given(flags.FLAGS.workdir))
     config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
-    # It would take SIGTERM from the moment the processes meet until the loop begins, and do nothing.
+    # JAX's service would handle SIGTERM from when the processes connect until the loop starts, and ignore it.
     jax.config.update("jax_enable_preemption_service", False)
     given = (flags.FLAGS.coordinator, flags.FLAGS.num_processes, flags.FLAGS.process_id)
     with processes.joined(*given):
@@ -187,7 +208,7 @@ def train(config: Any) -> None:
 
 
 def run_code(config: Any) -> None:
-    """Executes the files that have registered what the run uses, and of the one that it starts from."""
+    """Executes the files that registered the custom parts of --workdir and of the run in `init_from`."""
     from fourier_attn.train.rundir import config_file
 
     for place in (flags.FLAGS.workdir, config and config.init_from):
@@ -197,7 +218,7 @@ def run_code(config: Any) -> None:
 
 
 def keep_programs(config: Any) -> None:
-    """Has JAX keep what it compiles, unless it has been told where already."""
+    """Makes JAX cache compiled programs on the disk, unless a cache directory is set already."""
     import jax
 
     from fourier_attn.train.distributed import processes
@@ -211,7 +232,7 @@ def keep_programs(config: Any) -> None:
 
 
 def extended(directory: Path, epochs: int) -> Any:
-    """The configuration of a finished run that gets more epochs."""
+    """Extends a finished run by some epochs, and returns its new configuration."""
     from fourier_attn.train import extend
     from fourier_attn.train.distributed import processes
     from fourier_attn.train.rundir import config_file
@@ -223,7 +244,13 @@ def extended(directory: Path, epochs: int) -> Any:
 
 
 def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
-    """Prints the metrics of a trained run, on its data where the configuration says that they are now."""
+    """Prints the metrics of a trained run.
+
+    Args:
+      directory: the run's directory.
+      config: the command line's configuration, which may give new paths of the data; None: unchanged.
+      devices: files of measured devices that replace those of the training, by option.
+    """
     from fourier_attn import config as configuration
     from fourier_attn.inference import evaluation
     from fourier_attn.train.evaluate import show
@@ -242,7 +269,7 @@ def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
 
 
 def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
-    """Prints the answer to a text or an image; with --output also writes what the run did with it."""
+    """Prints the answer to a text or an image. With --output it also writes the attention map."""
     from fourier_attn.inference.predictor import Predictor
 
     if flags.FLAGS.image is not None and flags.FLAGS.text_pair is not None:
@@ -259,17 +286,17 @@ def answer_one(directory: Path, devices: Mapping[str, str]) -> None:
 
 
 def sampling() -> dict[str, Any]:
-    """Returns the options of a continuation that the command line gives."""
+    """Returns the options of text generation that the command line gives."""
     return {name: flags.FLAGS[name].value for name in SAMPLING if flags.FLAGS[name].present}
 
 
 def continue_text(predictor: Any) -> None:
-    """Prints --text with its continuation."""
+    """Prints --text and its generated continuation."""
     from fourier_attn.inference import predictor as predict
 
     for name in ("text_pair", "image"):
         if flags.FLAGS[name].present:
-            raise ValueError(f"--{name} has no continuation; give --text alone")
+            raise ValueError(f"--{name} cannot be continued by a next-token model; give --text alone")
     text = flags.FLAGS.text or ""
     [answer] = predictor([text])
     predict.note_unknown(answer)
@@ -277,11 +304,11 @@ def continue_text(predictor: Any) -> None:
 
 
 def check_overrides(directory: Path, config: Any) -> None:
-    """Checks that a trained run is used as it was trained: what is given besides its places is what it has.
+    """Checks that the command line changes nothing of a trained run but the places of its files.
 
     With `init_from` the architecture is that of the weights, as in training.
 
-    Raises: ValueError that names what is not.
+    Raises: ValueError that names the first option that differs.
     """
     from fourier_attn.config import with_architecture
     from fourier_attn.inference.evaluation import PLACES
@@ -300,12 +327,12 @@ def check_overrides(directory: Path, config: Any) -> None:
 
 
 def overridden() -> list[str]:
-    """Returns the names of the knobs that the command line gives."""
+    """Returns the names of the options that the command line sets."""
     return list(config_flags.get_override_values(flags.FLAGS["config"]))
 
 
 def moved_devices(config: Any) -> dict[str, str]:
-    """Returns the files of measured devices that the command line names, by their knobs."""
+    """Returns the files of measured devices that the command line names, by their options."""
     from fourier_attn.config import device_files, with_absolute_paths
 
     found = device_files(with_absolute_paths(config))
@@ -313,7 +340,13 @@ def moved_devices(config: Any) -> dict[str, str]:
 
 
 def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = None) -> None:
-    """Writes what a trained run did with its input, and says where."""
+    """Writes attention maps and filters for one input, and prints the names of the files.
+
+    Args:
+      directory: the run's directory.
+      devices: files of measured devices that replace those of the training, by option.
+      predictor: the loaded run; None: it is loaded here.
+    """
     from fourier_attn.inference import explain
     from fourier_attn.inference.predictor import Predictor
 
@@ -325,7 +358,7 @@ def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = No
 
 
 def predictions(predictor: Any) -> list[tuple[str, float]]:
-    """The answers to what is to be judged: an image, a question about one, or a text."""
+    """Returns the answers to an image, a question about one, or a text, with their probabilities."""
     from fourier_attn.inference import predictor as predict
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
@@ -335,7 +368,7 @@ def predictions(predictor: Any) -> list[tuple[str, float]]:
 
 
 def given_config() -> Any:
-    """The configuration of the command line, or None if there is none."""
+    """Returns the configuration of the command line, or None without --config."""
     from fourier_attn import config as configuration
     from fourier_attn.train import init_from
 
@@ -356,17 +389,19 @@ def given_config() -> Any:
 
 
 def missing(option: str):
+    """Raises: ValueError that asks for an option which the mode needs."""
     raise ValueError(f"--mode={flags.FLAGS.mode} needs {option}")
 
 
 def new_workdir() -> str:
+    """Returns the name of a new run's directory: runs/CONFIG-TASK-TIME-PROCESS."""
     name = Path(config_flags.get_config_filename(flags.FLAGS["config"]).partition(":")[0]).stem
     unique = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     return f"runs/{name}-{flags.FLAGS.config.data.task}-{unique}"
 
 
 def fourier_attn() -> None:
-    """The console script of that name."""
+    """Runs the console script `fourier-attn`."""
     if sys.argv[1:] == ["--version"]:
         print(f"fourier_attn {__version__}")
         sys.exit(0)

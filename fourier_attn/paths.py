@@ -1,4 +1,4 @@
-"""Names of files and folders that users give: `~` is expanded; what libraries would misread is refused."""
+"""Checks and expands paths that users give. Paths that libraries would misread are refused."""
 
 import hashlib
 import os
@@ -7,15 +7,17 @@ import stat
 from pathlib import Path
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-# Orbax, TensorStore, TFDS and array_record read such a path as a pattern, a range or another kind of storage,
-# and no way of writing it avoids that for all of them.
+# Orbax, TensorStore, TFDS and array_record read such a path as a pattern, a range or another kind of storage.
+# No escape works for all of them.
 UNSAFE = re.compile(r"[*?\[\\]|[^/]+:(?=/|$)")
 
 
 def given(name: str | Path) -> Path:
-    """Returns the path that a user means, still relative if it was; no shell expands `~` after "=".
+    """Returns the path that a user gives, with `~` expanded, because no shell expands it after "=".
 
-    Raises: ValueError for a name that no file can safely have, or the home of an unknown user.
+    A relative path stays relative.
+
+    Raises: ValueError for an empty or unsafe name, a URL, and the home of an unknown user.
     """
     text = os.fspath(name)
     if not text:
@@ -39,34 +41,36 @@ def given(name: str | Path) -> Path:
             raise ValueError(
                 f"{text}: the user {user} is unknown; write ./{text} for a folder here"
             ) from error
-        return Path.cwd() / path  # absolute, so that its ~ is not taken for a home
+        return Path.cwd() / path  # absolute, so that its ~ does not mean a home folder
 
 
 def check_new(path: Path, cure: str) -> None:
-    """Checks that nothing exists at a path that is to be written.
+    """Checks that nothing exists yet at a path that will be written.
 
     Args:
-      cure: what the user can do, for the message.
-    Raises: ValueError.
+      path: the file or folder to write.
+      cure: advice for the message.
+    Raises: ValueError if it exists.
     """
     if path.exists() or path.is_symlink():
         raise ValueError(f"{path} exists and is not overwritten; {cure}")
 
 
 def absolute(name: str) -> str:
-    """Returns a name as it is stored, which leads to the same file from any directory; "" stays.
+    """Returns a path as an absolute one, which is stored in a configuration; "" is returned unchanged.
 
-    A `..` stays, too: after a link it leads elsewhere than the text suggests.
+    `..` is not resolved, because after a symbolic link it leads to another folder than the text suggests.
     """
     return str(Path.cwd() / given(name)) if name else ""
 
 
 def folder(name: str | Path, option: str) -> Path:
-    """Returns the resolved path of a folder for libraries that have their own rules for names.
+    """Returns the resolved path of a folder that other libraries can use.
 
     Args:
-      option: how the message calls it, like "workdir".
-    Raises: ValueError, before anything is written.
+      name: the path that the user gave.
+      option: name of the option for the message, for example "workdir".
+    Raises: ValueError for a path that these libraries would misread.
     """
     path = given(name).resolve()
     if wrong := UNSAFE.search(os.fspath(path)):
@@ -78,7 +82,7 @@ def folder(name: str | Path, option: str) -> Path:
 
 
 def matching(pattern: str) -> list[Path]:
-    """Returns the files that a pattern matches, sorted; what exists as it is written is not a pattern."""
+    """Returns the files that a glob pattern matches, sorted. A path that exists is not read as a pattern."""
     path = given(pattern)
     literal = next(place for place in (path, *path.parents) if place.exists())
     matches = [path] if literal == path else literal.glob(str(path.relative_to(literal)))
@@ -86,9 +90,9 @@ def matching(pattern: str) -> list[Path]:
 
 
 def exposed(path: Path) -> str:
-    """Returns how another user could change a folder, or put another one in its place; "" if nobody can.
+    """Returns how another user could change or replace a folder; "" if nobody else can.
 
-    It goes down from the root, so that what has been checked cannot be replaced in the meantime.
+    The check starts at the root, so that no folder that passed can be replaced during the check.
     """
     for folder in (*reversed(path.parents), path):
         status = folder.lstat()
@@ -96,12 +100,12 @@ def exposed(path: Path) -> str:
             return f"{folder} is a link or a file, not a folder"
         if status.st_uid not in (0, os.geteuid()):
             return f"{folder} belongs to another user"
-        sticky = status.st_mode & stat.S_ISVTX and folder != path  # others cannot rename what is not theirs
+        sticky = status.st_mode & stat.S_ISVTX and folder != path  # users can rename only their own entries
         if status.st_mode & 0o022 and not sticky:
             return f"other users can write to {folder}"
     return ""
 
 
 def digest(path: Path) -> str:
-    """Returns a hash of a file's contents, "none" where it does not exist."""
+    """Returns a hash of a file's contents; "none" if the file does not exist."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "none"

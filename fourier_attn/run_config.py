@@ -1,4 +1,4 @@
-"""The configuration of a run, for a command line with --workdir=DIR and --config.KNOB=VALUE alone."""
+"""Configures a command line that has --workdir=DIR and --config.OPTION=VALUE, but no --config."""
 
 import sys
 
@@ -10,8 +10,8 @@ from fourier_attn.train.rundir import config_file
 
 
 def get_config(directory: str) -> Config:
-    """Returns the configuration of the run in `directory`, to which overrides are given."""
-    line = flags.FlagValues()  # the command's own flags are being read
+    """Returns the configuration of the run in `directory`, to which the overrides are applied."""
+    line = flags.FlagValues()  # the command's own flags are still being parsed
     flags.DEFINE_boolean("allow_code", False, "as the command has it", flag_values=line)
     line(sys.argv, known_only=True)
     if line.allow_code:

@@ -95,10 +95,10 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--config.train.epoch=3"],
-        'there is no knob train.epoch. Did you mean "epochs"? `python -m fourier_attn.config`',
+        'train.epoch is not an option. Did you mean "epochs"? `python -m fourier_attn.config`',
     ),
-    (MAIN, ["--config=configs/fnet.py", "--config.nothing=1"], "there is no knob nothing. `python -m"),
-    (MAIN, ["--config=configs/fnet.py", "--config.model.no.x=1"], "there is no knob model.no.x. `python -m"),
+    (MAIN, ["--config=configs/fnet.py", "--config.nothing=1"], "nothing is not an option. `python -m"),
+    (MAIN, ["--config=configs/fnet.py", "--config.model.no.x=1"], "model.no.x is not an option. `python -m"),
     (MAIN, ["--config.seed=1"], "--config.seed needs --config=NAME"),
     (
         MAIN,
@@ -108,7 +108,7 @@ BAD = [
     (MAIN, ["--config=configs/fnet.py", "--confg.seed=3"], "Unknown command line flag 'confg.seed'; --help"),
     (MAIN, ["--config=configs/fnet.py:imbd"], "task='imbd' is unknown; choose one of reviews, imdb"),
     (MAIN, ["--config=configs/nothing.py"], "--config=configs/nothing.py cannot be read"),
-    (MAIN, ["--config=configs/fnet.py", "train"], "argument 'train' is not understood"),
+    (MAIN, ["--config=configs/fnet.py", "train"], "unknown argument 'train'"),
     (
         MAIN,
         ["--config=configs/fnet.py", "--mode=test"],

@@ -44,7 +44,7 @@ def test_a_moved_configuration_is_refused_with_its_new_name(
         "configs/gfnet.py": "configs/mixer.py:global_filter-fashion_mnist",
         "identity": "mixer:identity-reviews",
     }.items():
-        with pytest.raises(ValueError, match=f"--config={name} has moved; give --config={now}$"):
+        with pytest.raises(ValueError, match=f"--config={name} was renamed; give --config={now}$"):
             command.with_paths(["main", f"--config={name}"])
         assert command.with_paths(["main", f"--config={now}"])[1].partition(":")[2] == now.partition(":")[2]
     (tmp_path / "configs").mkdir()

@@ -1,4 +1,4 @@
-"""All options of the project in one configuration; `python -m fourier_attn.config` prints them."""
+"""Holds all options of the project in one configuration; `python -m fourier_attn.config` prints them."""
 
 from fourier_attn.config.build import (
     TASK_KEYS,

@@ -1,4 +1,4 @@
-"""`python -m fourier_attn.config` prints every option with its default and its meaning."""
+"""Prints every option with its default and its meaning: `python -m fourier_attn.config`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Builds a configuration: from names, from another one with a recipe, or from the file of a run."""
+"""Builds a configuration from names, from another configuration, or from the file of a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,11 +19,11 @@ from fourier_attn.optics.engine_spec import PLACES, every_parameter
 from fourier_attn.optics.from_dict import grouped
 from fourier_attn.optics.parts import GROUPS
 
-# What an engine's parameter can be set to where it is None, by its kind.
+# Types of the values that can replace None in an engine's parameter, by the parameter's kind.
 EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
-# Fields that mean the same in all mixers.
+# Fields that mean the same in all mixers. `with_mixer` keeps their values.
 SHARED = ("heads", "causal", "initializer", "engine", "eval_engine", "prefer")
-# Of the model part: what a task or a training sets, whatever the weights come from.
+# Keys of the model part that a task or a training sets, even where weights bring their own architecture.
 TASK_KEYS = ("head", "classes", "dropout", "mixer_dropout", "token_dropout", "dtype")
 
 
@@ -34,12 +34,19 @@ def default(
     engine: str | None = None,
     others: Sequence[str] = (),
 ) -> Config:
-    """The whole configuration for a mixer, a task and a recipe, locked: an unknown key is refused.
+    """Returns the complete configuration for a mixer, a task and a recipe. It is locked against unknown keys.
+
+        >>> config = default("lambda", "imdb")
+        >>> config.model.mixer.name, config.data.task
+        ('lambda', 'imdb')
 
     Args:
-      engine: the preset that the mixer's engine starts from, parameter by parameter; None is exact.
-      others: further mixers, for a `model.layout` that names them.
-    Raises: ValueError for a name that is unknown.
+      mixer: a key of `fourier_attn.model.MIXERS`, or the name of a registered mixer.
+      task: a key of `fourier_attn.data.tasks.TASKS`, or the name of a registered task.
+      recipe: a key of `RECIPES`, which sets optimizer, epochs and sizes.
+      engine: preset for the mixer's optical engine; None: exact computation without an engine.
+      others: names of further mixers that a `model.layout` can use.
+    Raises: ValueError for an unknown name.
     """
     for name in (mixer, *others):
         model.find_mixer(name)
@@ -62,13 +69,15 @@ def default(
 
 
 def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> Config:
-    """Returns the task's defaults with a recipe, and the mixers, their fields and the layout of `config`.
+    """Returns the task's defaults with a recipe, and the mixers and the layout of `config`.
 
-    So mixers of several configuration files can be compared: nothing else differs.
+    Use it to compare mixers of several configuration files: the results differ in nothing but the mixer.
 
     Args:
-      overrides: names of knobs that keep the value they have, as "optim.learning_rate".
-    Raises: ValueError for a recipe that is unknown.
+      config: gives the task, the mixers with their fields, the layout, and the options of a run (`RUN`).
+      recipe: a key of `RECIPES`.
+      overrides: names of further options that keep their value, for example "optim.learning_rate".
+    Raises: ValueError for an unknown recipe.
     """
     own = copied(config)
     shared = default(own.model.mixer.name, own.data.task, recipe, others=tuple(own.model.others))
@@ -82,12 +91,12 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
 
 
 def with_mixer(config: Config, mixer: str) -> Config:
-    """Returns a copy with another mixer in place of `model.mixer`, in all blocks that have it.
+    """Returns a copy in which another mixer replaces `model.mixer` in all blocks.
 
-    The fields `SHARED` keep their values, such as the number of heads or causal=True; the others get the
-    defaults of the new mixer. A mixer among `model.others` keeps its own fields.
+    The fields `SHARED`, for example the number of heads or causal=True, keep their values. All other fields
+    get the defaults of the new mixer. A mixer that is in `model.others` already keeps its own fields.
 
-    Raises: ValueError for a name that is unknown, and for a mixer that cannot use the engine of the other.
+    Raises: ValueError for an unknown name, and for a mixer that cannot use the engine of the replaced one.
     """
     model.find_mixer(mixer)
     changed, old = copied(config), config.model.mixer
@@ -115,30 +124,42 @@ def with_mixer(config: Config, mixer: str) -> Config:
 
 
 def with_choices(config: Config, mixer: str | None, recipe: str | None, overrides: Sequence[str]) -> Config:
-    """Returns the configuration with the mixer and the recipe of a command, where it names them."""
+    """Returns a configuration with the mixer and the recipe that a command line names.
+
+    Args:
+      config: the configuration to change; the result may be the same object.
+      mixer: the value of --mixer; None: unchanged, see `with_mixer`.
+      recipe: the value of --recipe; None: unchanged, see `with_recipe`.
+      overrides: names of options that the command line sets, which the recipe does not change.
+    Raises: ValueError for an unknown name.
+    """
     if mixer is not None:
         config = with_mixer(config, mixer)
     return config if recipe is None else with_recipe(config, recipe, overrides)
 
 
 def masked(config: Config) -> Config:
-    """Returns the configuration of the masked language model that `train.self_pretrain` asks for."""
+    """Returns the configuration of the masked language model that `train.self_pretrain` trains first."""
     first = copied(config)
     first.data.masked = True
     first.train.update({"epochs": config.train.self_pretrain, "self_pretrain": 0, "patience": 0})
-    first.train.update({"monitor": "", "class_weights": "", "label_smoothing": 0.0})  # of the task
+    # these options belong to the task itself
+    first.train.update({"monitor": "", "class_weights": "", "label_smoothing": 0.0})
     return first
 
 
 def part_of(config: Part, path: str) -> Part:
-    """Returns the part at a path of names, as "model.mixer"."""
+    """Returns the part of a configuration at a dotted path, for example "model.mixer"."""
     for name in path.split("."):
         config = config[name]
     return config
 
 
 def with_architecture(config: Config, part: dict[str, Any]) -> Config:
-    """Returns a copy with the architecture of weights to start from, given as their `model` part."""
+    """Returns a copy with the architecture of pretrained weights, given as the `model` part of their config.
+
+    `TASK_KEYS`, the engines and the fields that say how a mixer computes stay those of `config`.
+    """
     adopted = copied(config)
     kept = {key: adopted.model[key] for key in TASK_KEYS}
     whole = from_dict({"data": {"task": config.data.task}, "model": {**part, **kept}})
@@ -157,12 +178,12 @@ def with_architecture(config: Config, part: dict[str, Any]) -> Config:
 
 
 def free_fields(mixer: str) -> tuple[str, ...]:
-    """Returns the fields of a mixer beside its architecture: how it computes, and its engines."""
+    """Returns the fields of a mixer that are not part of its architecture: computation and engines."""
     return (*named(model.find_mixer(mixer), COMPUTE), *model.engine_fields(mixer))
 
 
 def _mixer(name: str) -> ConfigDict:
-    """The fields of a mixer's layer."""
+    """Returns the fields of a mixer's layer with their defaults."""
     part = ConfigDict()
     for field in options(model.find_mixer(name)):
         empty: Any = placeholder(str if field.name in model.engine_fields(name) else tuple)
@@ -171,7 +192,7 @@ def _mixer(name: str) -> ConfigDict:
 
 
 class Parts(ConfigDict):
-    """An engine's parameters in their groups; what is looked for without its group is told where it is."""
+    """Holds an engine's parameters in groups; the error for a parameter without its group names the group."""
 
     def __getattr__(self, name: str) -> Any:
         self._point(name)
@@ -185,23 +206,27 @@ class Parts(ConfigDict):
     def _point(self, name: str) -> None:
         if name in PLACES and name not in self:
             raise AttributeError(
-                f"an engine's {name} is part of its {PLACES[name]}: give {PLACES[name]}.{name}"
+                f"the engine's {name} belongs to the group {PLACES[name]}; set {PLACES[name]}.{name}"
             )
 
 
 def set_engine(fields: Any, mixer: str, engine: Engine, name: str | None = None) -> None:
-    """Gives a mixer an engine, parameter by parameter; those that are None can be set, too.
+    """Writes an engine into a mixer's part of the configuration, in place, one option for each parameter.
+
+    Parameters that are None become placeholders, so that a command line can set them.
 
     Args:
-      fields: the mixer's part of the configuration.
-      mixer: its name.
-      name: of the field; None: of the engine of training.
+      fields: the mixer's part of the configuration, which is changed.
+      mixer: name of the mixer.
+      engine: the engine to write.
+      name: field that gets it; None: the first one, the engine of training.
     """
     name = name or model.engine_fields(mixer)[0]
     del fields[name]
     fields[name] = _engine_part(engine)
     for field, instead in on_engines(model.find_mixer(mixer)).items():
-        fields[field] = instead.get(fields[field], fields[field])  # an engine has one size for all examples
+        # an engine has one size for all examples
+        fields[field] = instead.get(fields[field], fields[field])
 
 
 def _engine_part(engine: Engine) -> Part:
@@ -216,9 +241,9 @@ def _engine_part(engine: Engine) -> Part:
 
 
 def read_engine(values: Mapping[str, Any]) -> Part:
-    """An engine's parameters that were written as a dict, by this version or an earlier one.
+    """Returns an engine's parameters from a dict that this version or an earlier one wrote.
 
-    Raises: ValueError for one that it does not have.
+    Raises: ValueError for an unknown parameter.
     """
     part = _engine_part(Engine())
     _overwrite(part, grouped(values), "engine.")
@@ -226,11 +251,11 @@ def read_engine(values: Mapping[str, Any]) -> Part:
 
 
 def from_dict(values: Mapping[str, Any]) -> Config:
-    """The configuration that was written as a dict, by this version or an earlier one.
+    """Returns the configuration from a dict that this version or an earlier one wrote.
 
-    A knob that it does not have is at its default.
+    Options that the dict lacks get their defaults.
 
-    Raises: ValueError for one that holds something else than knobs.
+    Raises: ValueError for unknown options.
     """
     try:
         given, others = values["model"]["mixer"], values["model"].get("others", {})
@@ -244,16 +269,18 @@ def from_dict(values: Mapping[str, Any]) -> Config:
                         fields[name] = read_engine(written[mixer][name])
         _overwrite(config, values, "")
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is not a valid configuration ({type(error).__name__}: {error})") from error
+        raise ValueError(f"not a valid configuration ({type(error).__name__}: {error})") from error
     return config
 
 
 def _overwrite(config: Any, values: Mapping[str, Any], path: str) -> None:
     for name, value in values.items():
         if isinstance(config.get(name), Parts) and not isinstance(config, Parts):
-            continue  # an engine, which has been read
+            continue  # an engine, which `read_engine` has read
         if name not in config:
-            raise ValueError(f"{path}{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
+            raise ValueError(
+                f"{path}{name} is not an option; `python -m fourier_attn.config` lists all options"
+            )
         if isinstance(config[name], ConfigDict):
             _overwrite(config[name], value, f"{path}{name}.")
         else:
@@ -261,7 +288,7 @@ def _overwrite(config: Any, values: Mapping[str, Any], path: str) -> None:
 
 
 def check_self_pretraining(config: Config) -> None:
-    """Checks that the inputs of a task can be masked before it is learned. Raises: ValueError."""
+    """Checks that `train.self_pretrain` fits the other options. Raises: ValueError."""
     if config.init_from:
         raise ValueError(
             f"train.self_pretrain={config.train.self_pretrain} and init_from={config.init_from} exclude each "
@@ -278,10 +305,7 @@ def check_self_pretraining(config: Config) -> None:
 
 
 def check(config: Config) -> None:
-    """Checks that every knob has a value of its type within its range, and that they fit each other.
-
-    Raises: ValueError.
-    """
+    """Checks that every option has a valid value, and that the options fit each other. Raises: ValueError."""
     for part in PARTS:
         if part not in config or not isinstance(config[part], Mapping | ConfigDict):
             raise ValueError(f"{part} is not a part with options; start from config.default()")
@@ -297,14 +321,15 @@ def check(config: Config) -> None:
         )
     if config.optim.name in ("adam", "adamw", "muon") and config.optim.b1**2 > config.optim.b2:
         raise ValueError(
-            f"optim.b1={config.optim.b1} is too large for optim.b2={config.optim.b2}: its square must be at "
-            "most b2, or Adam's updates have no bound"
+            f"optim.b1={config.optim.b1} is too large for optim.b2={config.optim.b2}: Adam's updates are "
+            "bounded only if b1^2 <= b2; lower b1"
         )
     if config.optim.name != "adam" and config.optim.learning_rate * config.optim.weight_decay > 1:
         raise ValueError(
             f"optim.weight_decay={config.optim.weight_decay} times optim.learning_rate="
-            f"{config.optim.learning_rate} must be at most 1: weights would grow instead of decay"
+            f"{config.optim.learning_rate} must be at most 1, or weights grow instead of decaying; lower one"
         )
-    if config.data.causal:  # or the network would read each answer in its input
+    if config.data.causal:
+        # otherwise the network could read each answer in its input
         model.check_causal(config.model, "data.causal=True")
     model.build(dict(config.model) | {"head": task_of(config.data).head})

@@ -14,14 +14,14 @@ from fourier_attn.optics.engine_spec import every_parameter
 
 
 def describe() -> Iterator[str]:
-    """Every knob with its default and its meaning, line by line."""
+    """Yields lines with every option, its default and its meaning."""
     for title, knobs in (("", RUN), *((f"{part}.", knobs) for part, knobs in PARTS.items())):
         for name, knob in knobs.items():
             yield from _line(f"{title}{name}", knob.default, knob.help)
     for mixer, layer in model.MIXERS.items():
         yield f"\nmodel.mixer of {mixer!r}"
         texts: dict[str, str] = {}
-        for each in reversed(layer.__mro__):  # a layer's own words replace those of what it is made from
+        for each in reversed(layer.__mro__):  # a layer's own docstring replaces those of its base classes
             texts |= arguments(each.__doc__ or "")
         for field in options(layer):
             yield from _line(f"model.mixer.{field.name}", field.default, texts.get(field.name, ""))
@@ -44,7 +44,7 @@ def _line(name: str, value: Any, text: str) -> Iterator[str]:
 
 
 def arguments(doc: str) -> dict[str, str]:
-    """Returns what a docstring says under "Args:" about each argument."""
+    """Returns the text of each argument in the section "Args:" of a docstring."""
     section = re.search(r"^ *Args:(.*?)(?=^ *[A-Z][a-z]+:|\Z)", doc, flags=re.M | re.S)
     entries = re.findall(
         r"^ {6}(\w[\w, ]*): (.*?)(?=^ {6}\w|\Z)", section[1] if section else "", flags=re.M | re.S

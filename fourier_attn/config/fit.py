@@ -1,4 +1,4 @@
-"""Sets what the model and the data decide: once, before a run starts."""
+"""Sets the options that the model and the data determine, once, before a run starts."""
 
 import math
 import re
@@ -11,31 +11,36 @@ from fourier_attn.config.options import Config
 from fourier_attn.knobs import copied
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS, Source, named, source
 
-MIXER = re.compile(r"model\.(?:mixer|others\.(\w+))(?=\.|$)")  # the part of a mixer
-PIXELS = ("pixel_mean", "pixel_deviation")  # statistics, which stay those that weights were trained with
+MIXER = re.compile(r"model\.(?:mixer|others\.(\w+))(?=\.|$)")  # path of a mixer's part
+PIXELS = ("pixel_mean", "pixel_deviation")  # statistics that pretrained weights keep
 
 
 def mixer_name(config: Config, path: str) -> str:
-    """Returns the mixer whose part or field a path names, as "model.others.NAME.heads"; "" for others."""
+    """Returns the mixer that a dotted path belongs to; "" where it belongs to none.
+
+    >>> mixer_name(config, "model.others.lambda.heads")  # doctest: +SKIP
+    'lambda'
+    """
     found = MIXER.match(path)
     return (found[1] or config.model.mixer.name) if found else ""
 
 
 def field_source(config: Config, path: str) -> Source | None:
-    """Returns what a mixer says about where the value of the field at a path comes from, if anything."""
+    """Returns where the value of the mixer's field at a dotted path comes from; None: set by the user."""
     mixer = mixer_name(config, path)
     return source(model.find_mixer(mixer), MIXER.sub("", path)[1:]) if mixer else None
 
 
 def fit_length(config: Config) -> Config:
-    """Gives mixers whose weights have a length the model's number of positions."""
+    """Sets the length of mixers with position-dependent weights to `model.positions`, in place."""
     return _fill(config, POSITIONS, config.model.positions)
 
 
 def fit_grid(config: Config) -> Config:
-    """Returns a copy in which mixers that can use a grid, and have none, have that of an image's patches.
+    """Returns a copy in which mixers know the grid of an image's patches.
 
-    Those whose weights have a length get the number of patches.
+    Mixers with an empty grid field get rows and columns; mixers with position-dependent weights get the
+    number of tokens. Without images the copy is unchanged.
     """
     config, grid = copied(config), model.grid(config.model)
     if not grid:
@@ -44,37 +49,41 @@ def fit_grid(config: Config) -> Config:
 
 
 def tokens(config: Config) -> int:
-    """Returns the tokens of an example: patches and class token of an image, or of the longest text."""
+    """Returns the number of tokens of an example: patches and class token, or `data.length` of a text."""
     grid = model.grid(config.model)
     return math.prod(grid) + config.model.class_token if grid else config.data.length
 
 
 def fitted(config: Config, splits: data.Splits) -> Config:
-    """Returns a configuration with what the data determine, which nothing can change any more.
+    """Returns a frozen copy with the options that the data determine.
 
-    Inputs, vocabulary, head, classes, lengths and steps.
+    These are inputs, vocabulary, head, classes, lengths and steps.
 
-    Raises: ValueError for weights of another vocabulary.
+    Raises: ValueError for pretrained weights with another vocabulary, and for inputs or labels that do not
+      fit the network.
     """
     config = copied(config)
     vocab = splits.model.get("vocab", config.model.vocab)
     if config.init_from and splits.model["inputs"] == "tokens" and vocab != config.model.vocab:
         raise ValueError(
-            f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, "
-            f"the tokenizer one of {vocab}; name the tokenizer that belongs to it (data.tokenizer)"
+            f"init_from={config.init_from} has a vocabulary of {config.model.vocab}, the tokenizer one of "
+            f"{vocab}; set data.tokenizer to the tokenizer of these weights"
         )
     found = dict(splits.model)
     if config.init_from and "image" in found:
         if found["image"][2] != config.model.image[2]:
             raise ValueError(
-                f"init_from={config.init_from} is for images with {config.model.image[2]} channels, "
-                f"and those of data.task={config.data.task} have {found['image'][2]}"
+                f"init_from={config.init_from} is for images with {config.model.image[2]} channels, but "
+                f"those of data.task={config.data.task} have {found['image'][2]}; choose other weights"
             )
         found = {name: value for name, value in found.items() if name not in PIXELS}
     config.model.update(found)
     (shape, dtype), example = splits.spec["inputs"], model.example(config.model)
     if (len(shape) + 1, dtype) != (len(example.shape), example.dtype):
-        raise ValueError(f"the data give inputs {shape} of {dtype}, and model.inputs takes {example}")
+        raise ValueError(
+            f"the data have inputs of shape {shape} and {dtype}, but model.inputs="
+            f"{config.model.inputs!r} takes {example}; change the task or model.inputs"
+        )
     labelled = splits.spec["label"][0]
     if (
         "answer_positions" not in splits.spec
@@ -82,8 +91,8 @@ def fitted(config: Config, splits: data.Splits) -> Config:
         and labelled != (tokens(config),)
     ):
         raise ValueError(
-            f"data.task={config.data.task} has labels for {math.prod(labelled)} patches, and the "
-            f"network {tokens(config)} of them; change model.patch and model.stride"
+            f"data.task={config.data.task} labels {math.prod(labelled)} patches, but the network has "
+            f"{tokens(config)}; change model.patch and model.stride"
         )
     config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
@@ -92,7 +101,14 @@ def fitted(config: Config, splits: data.Splits) -> Config:
 
 
 def _fill(config: Config, origin: Source, value: Any, only_empty: bool = False) -> Config:
-    """Sets the fields of all mixers that say that their value comes from there."""
+    """Sets, in place, the fields of all mixers that take their value from `origin`.
+
+    Args:
+      config: the configuration to change, which is also returned.
+      origin: for example `POSITIONS`, see `fourier_attn.layers.fields`.
+      value: the new value.
+      only_empty: whether fields with a value keep it.
+    """
     for mixer, fields in model.mixers(config.model).items():
         for name in named(model.find_mixer(mixer), origin):
             if not (only_empty and fields[name]):

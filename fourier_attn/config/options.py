@@ -1,7 +1,7 @@
-"""The options of a run, of its optimiser and its training, and recipes.
+"""Declares the options of a run, its optimizer and its training, and the recipes.
 
-The rooms below own their options: data its `KNOBS` and each task its defaults, the model its `KNOBS`, a mixer
-the fields of its layer, an engine its parameters. Those of the optimiser and of the training stand here.
+Each other package owns its options: `data` and `model` their `KNOBS`, a task its defaults, a mixer the
+fields of its layer, an engine its parameters.
 """
 
 from collections.abc import Mapping
@@ -32,39 +32,48 @@ from fourier_attn.model import ModelConfig
 class OptimConfig(Part, Protocol):
     """Declares the options of the optimizer.
 
-    With their ranges an update is finite if the norm of the gradient is.
+    Within these ranges, an update is finite if the norm of the gradient is finite.
     """
 
     name: str = knob(
-        "adamw", '"adam", "adamw", "lion", "adafactor", "sgd", "muon", or one that is registered'
+        "adamw", '"adam", "adamw", "lion", "adafactor", "sgd", "muon", or a registered optimizer'
     )
-    learning_rate: float = knob(5e-4, "at its peak", at_most(1e3, positive))
+    learning_rate: float = knob(5e-4, "peak learning rate", at_most(1e3, positive))
     schedule: str = knob(
         "cosine",
-        'after the warm-up: "cosine" or "linear" to zero, or "constant"',
+        'learning rate after the warm-up: "cosine" or "linear" decay to zero, or "constant"',
         one_of("cosine", "linear", "constant"),
     )
-    warmup_steps: int = knob(100, "linear, to the peak; 0: none", at_least(0, "none"))
-    warmup_share: float = knob(0.0, "share of the schedule; 0: `warmup_steps` counts", rate)
-    steps: int = knob(10_000, "of the whole schedule; a run sets epochs x steps per epoch", at_least(1))
-    weight_decay: float = knob(
-        0.01, 'times the rate, of matrices only; "adam" has none', at_most(1e3, not_negative)
+    warmup_steps: int = knob(
+        100, "steps of the linear warm-up to the peak learning rate; 0: none", at_least(0, "none")
     )
-    clip_norm: float = knob(1.0, "global norm of the gradient; 0: not clipped", not_negative)
+    warmup_share: float = knob(
+        0.0, "length of the warm-up as a share of all steps; 0: use `warmup_steps`", rate
+    )
+    steps: int = knob(
+        10_000, "length of the schedule; a run sets it to epochs x steps per epoch", at_least(1)
+    )
+    weight_decay: float = knob(
+        0.01,
+        'decoupled weight decay of matrices, multiplied by the learning rate; "adam" ignores it',
+        at_most(1e3, not_negative),
+    )
+    clip_norm: float = knob(1.0, "largest global norm of the gradient; 0: no clipping", not_negative)
     b1: float = knob(
         0.9,
-        'decay of the mean of the gradient (Adam); "lion": its weight in an update',
+        'decay of the mean of the gradient (Adam); for "lion" the weight of that mean in an update',
         between(0.0, 0.99999),
     )
     b2: float = knob(
         0.999,
-        'decay of the mean of the squared gradient (Adam); "lion": of the mean of the gradient, usually 0.99',
+        'decay of the mean of the squared gradient (Adam); for "lion" that of the mean of the gradient, '
+        "usually 0.99",
         between(0.0, 0.99999),
     )
     eps: float = knob(
         1e-8,
-        'added to the root of the mean squared gradient (Adam); "adafactor": eps^2 is added to the squared '
-        'gradient; "muon": to the norm of a matrix',
+        'added to the root of the mean squared gradient (Adam); for "adafactor" eps^2 is added to the '
+        'squared gradient; for "muon" eps is added to the norm of a matrix',
         between(1e-15, 1.0),
     )
     momentum: float = knob(
@@ -76,53 +85,64 @@ class OptimConfig(Part, Protocol):
 class TrainConfig(Part, Protocol):
     """Declares the options of the training."""
 
-    epochs: int = knob(3, "passes over train", at_least(1, most=1_000_000))
+    epochs: int = knob(3, "passes over the training set", at_least(1, most=1_000_000))
     self_pretrain: int = knob(
         0,
         "epochs of masked language modelling on the task's own training inputs before the task; 0: none",
         at_least(0, "none"),
     )
     patience: int = knob(
-        3, "epochs without a better `monitor` before stopping; 0: never stop", at_least(0, "never stop")
+        3,
+        "early stopping: epochs without a better `monitor` before the run stops; 0: never stop",
+        at_least(0, "never stop"),
     )
     monitor: str = knob(
-        "", 'the metric on validation that chooses the best weights; "": the task\'s first one'
+        "", 'validation metric that chooses the best weights; "": the first metric of the task'
     )
     class_weights: str = knob(
-        "", 'in the training loss: "balanced", a number for each class, "1,3", or "NAME=3"; "": all are 1'
+        "",
+        'weights of the classes in the training loss: "balanced", one number per class ("1,3"), or "NAME=3"; '
+        '"": all are 1',
     )
-    label_smoothing: float = knob(0.0, "share of the training loss that asks for equal probabilities", rate)
+    label_smoothing: float = knob(0.0, "label smoothing of the training loss", rate)
     seeds: int = knob(
-        1, "networks trained at once on the same batches: mean and deviation from one run", at_least(1)
+        1,
+        "networks trained together on the same batches; metrics are their mean and deviation",
+        at_least(1),
     )
-    mesh: str = knob("", 'devices along each axis, as "data=4,fsdp=2"; "": by seed, then by data')
-    accumulate: int = knob(1, "micro-batches per step; the gradient is that of the whole batch", at_least(1))
+    mesh: str = knob(
+        "", 'number of devices along each axis, for example "data=4,fsdp=2"; "": first seeds, then data'
+    )
+    accumulate: int = knob(
+        1, "micro-batches per step; their gradients are accumulated to that of the whole batch", at_least(1)
+    )
     remat: str = knob(
         "none",
-        'activations that the backward pass computes again: "none", or those in each "block": less memory, '
-        "more time",
+        'rematerialisation: "none", or "block" to recompute the activations of each block in the backward '
+        "pass, which saves memory and costs time",
         one_of(*REMAT),
     )
-    log_every: int = knob(50, "steps", at_least(1))
-    save_every: int = knob(500, "steps between checkpoints, besides one per epoch", at_least(1))
+    log_every: int = knob(50, "steps between lines of training metrics", at_least(1))
+    save_every: int = knob(500, "steps between checkpoints; each epoch also ends with one", at_least(1))
     skip_limit: int = knob(
         10,
-        "updates in a row that are not finite, after which a run goes back once and then stops",
+        "consecutive non-finite updates after which the run returns to its last checkpoint once, then stops",
         at_least(1),
     )
 
 
 @runtime_checkable
 class Config(Part, Protocol):
-    """Declares a whole configuration: the options of a run, and its parts."""
+    """Declares a complete configuration: the options of a run, and its four parts."""
 
-    seed: int = knob(0, "of initial weights, dropout and the order of the data", at_least(0))
+    seed: int = knob(0, "seed of initial weights, dropout and data order", at_least(0))
     init_from: str = knob(
-        "", "weights to start from, with their architecture: a run's directory, a file, or hf:owner/name"
+        "",
+        "pretrained weights, which also set the architecture: a run's directory, a file, or hf:owner/name",
     )
     init_padding: str = knob(
         "",
-        'what padding is for the mixers of `init_from`, see those; "": as the weights have it',
+        'how mixers of the `init_from` weights treat padding (their option `padding`); "": unchanged',
         one_of("", *OPTIONS["padding"]),
     )
     data: DataConfig
@@ -133,9 +153,10 @@ class Config(Part, Protocol):
 
 RUN, OPTIM, TRAIN = (knobs_of(part) for part in (Config, OptimConfig, TrainConfig))
 PARTS: dict[str, Mapping[str, Knob]] = {"data": DATA, "model": MODEL, "optim": OPTIM, "train": TRAIN}
-# How to train, where it is not the defaults. "articles": the articles give 20 epochs, rate 1e-4 and a warm-up
-# over 10,000 examples; Adam, batch 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code
-# they built on. "small": what two CPU cores can repeat with seeds on IMDb.
+# Named sets of options that differ from the defaults.
+# "articles": the articles give 20 epochs, learning rate 1e-4 and a warm-up over 10,000 examples. Adam, batch
+# size 4, clipping at 1, 50,000 words and 512 tokens are defaults of the code that they built on.
+# "small": two CPU cores can train several seeds of it on IMDb.
 RECIPES: dict[str, Mapping[str, Any]] = {
     "default": {},
     "articles": {

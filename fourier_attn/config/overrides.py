@@ -1,6 +1,6 @@
-"""Overrides of a command line that ml_collections cannot parse: None, and engines by their names.
+"""Applies overrides that ml_collections cannot parse: None, and engines given by name.
 
-`fourier_attn.command` takes them out of the command line; here they reach the configuration.
+`fourier_attn.command` takes them out of the command line, and this module writes them into the configuration.
 """
 
 import ast
@@ -20,9 +20,12 @@ from fourier_attn.optics.engine_spec import every_parameter
 
 
 def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
-    """Gives a flag's configuration the overrides that `command.without_optional` took out of a command line.
+    """Applies the overrides that `command.without_optional` took out of a command line.
 
-    Raises: ValueError for a knob that needs a value, and where there is no configuration.
+    Args:
+      flag: the absl flag --config; its configuration and its override values are changed in place.
+      optional: new values by option; "None" sets the option to None.
+    Raises: ValueError for an option that cannot be None, for conflicting overrides, and without --config.
     """
     if optional and not isinstance(flag.value, ConfigDict):
         raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
@@ -35,31 +38,41 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
 
 
 def set_optional(config: Config, name: str, value: str | None) -> None:
-    """Gives a knob None, or one for an engine the name of a preset or the file of a measured device.
+    """Sets an option to None, or an engine to a preset or to the file of a measured device, in place.
 
-    Raises: ValueError for another knob that has a value, AttributeError for one that does not exist.
+    Args:
+      config: the configuration to change.
+      name: dotted path of the option, for example "model.mixer.engine".
+      value: name of a preset or path of a file; None: set to None.
+    Raises: ValueError for an option that cannot be None or does not exist; KeyError for an unknown part.
     """
     path, _, knob = name.rpartition(".")
     part = part_of(config, path) if path else config
     if knob not in part:
-        raise ValueError(f"{name} is not a knob; `python -m fourier_attn.config` lists all knobs")
+        raise ValueError(f"{name} is not an option; `python -m fourier_attn.config` lists all options")
     mixer = mixer_name(config, path)
     with part.unlocked():
         if value is not None and knob in model.engine_fields(mixer):
             set_engine(part, mixer, presets.preset(value), knob)
             return
-        if value is not None:  # of a mixer that means something else by "engine"
+        if value is not None:  # a custom mixer may use the field "engine" for something else
             part[knob] = value if isinstance(part[knob], str) else ast.literal_eval(value)
             return
         kind = _kind_beside_none(config, path, knob)
         if kind is None:
-            raise ValueError(f"{name}=None: this knob needs a value, like {part[knob]!r}")
+            raise ValueError(f"{name}=None: this option cannot be None; give a value such as {part[knob]!r}")
         del part[knob]
         part[knob] = placeholder(kind)
 
 
 def _kind_beside_none(config: Config, path: str, knob: str) -> type | None:
-    """Returns the type of a knob's values where None is one of them, else None."""
+    """Returns the type of an option that may also be None; returns None for other options.
+
+    Args:
+      config: names the mixers.
+      path: dotted path of the part that has the option.
+      knob: name of the option in this part.
+    """
     found = MIXER.match(path)
     if not found:
         return None

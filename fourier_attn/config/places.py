@@ -1,4 +1,4 @@
-"""The files and folders that a configuration names."""
+"""Finds the files and folders that a configuration names, and makes their paths absolute."""
 
 from ml_collections import ConfigDict
 
@@ -13,7 +13,7 @@ from fourier_attn.optics import presets
 
 
 def device_files(config: Config) -> dict[str, str]:
-    """The files of measured devices that the mixers' engines are read from, by the names of their knobs."""
+    """Returns the files of measured devices that the mixers' engines use, by the names of their options."""
     found = {}
     for mixer, fields in model.mixers(config.model).items():
         place = "mixer" if mixer == config.model.mixer.name else f"others.{mixer}"
@@ -25,9 +25,9 @@ def device_files(config: Config) -> dict[str, str]:
 
 
 def with_absolute_paths(config: Config) -> Config:
-    """Returns a copy in which every file and folder has a name that holds from any directory.
+    """Returns a copy in which the path of every file and folder is absolute.
 
-    Raises: ValueError for a name that cannot be used.
+    Raises: ValueError for a path that cannot be used.
     """
     config = copied(config)
     part = config.data
@@ -41,7 +41,7 @@ def with_absolute_paths(config: Config) -> Config:
     for knob in ("corpora", "exclude"):
         part[knob] = tuple(
             paths.absolute(entry) if isinstance(entry, str) and names_files(entry) else entry
-            for entry in part[knob]  # whose kind is checked later
+            for entry in part[knob]  # `data.check` checks their types later
         )
     for mixer, fields in model.mixers(config.model).items():
         for name in model.engine_fields(mixer):

@@ -127,5 +127,7 @@ def test_a_plain_engine_on_the_command_line(tmp_path: Path) -> None:
     c = grid.read([f"--config={file}", f"{knob}.engine=slow", f"{knob}.eval_engine=5", f"{knob}.dtype=third"])
     found = c.model.mixer
     assert (found.engine, found.eval_engine, found.dtype, found.length) == ("slow", 5, "third", 7)
-    with pytest.raises(ValueError, match="engine=None: this knob needs a value, like 'fast'"):
+    with pytest.raises(
+        ValueError, match="engine=None: this option cannot be None; give a value such as 'fast'"
+    ):
         grid.read([f"--config={file}", f"{knob}.engine=None"])

@@ -82,9 +82,12 @@ def test_code_of_a_run_is_allowed_however_it_is_written(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["optim.learning_rate=None"], "optim.learning_rate=None: this knob needs a value, like "),
-        ([f"{ENGINE}.frame_rate_hz=None"], "frame_rate_hz=None: this knob needs a value"),
-        ([f"{ENGINE}.receiver.bits=None"], "receiver.bits is not a knob"),
+        (
+            ["optim.learning_rate=None"],
+            "optim.learning_rate=None: this option cannot be None; give a value such as ",
+        ),
+        ([f"{ENGINE}.frame_rate_hz=None"], "frame_rate_hz=None: this option cannot be None"),
+        ([f"{ENGINE}.receiver.bits=None"], "receiver.bits is not an option"),
         ([f"{ENGINE}=None", f"{ENGINE}.averages=2"], "conflicts with .*engine.averages; remove one"),
         ([f"{ENGINE}=bogus"], "preset='bogus' is unknown; choose one of "),
     ],
@@ -127,7 +130,7 @@ def test_overrides_alone_are_laid_over_the_run(toy_run: Path) -> None:
         ),
         (["--config=attention:reviews"], "model.mixer.name='attention' differs from .*with which workdir="),
         (["--config=fnet:imdb"], "data.task='imdb' differs from .*with which workdir="),
-        (["--config.model.dept=3"], "is not a knob|there is no knob"),
+        (["--config.model.dept=3"], "is not an option"),
     ):
         code, _, error = said(*words)
         assert code == 2

@@ -224,7 +224,7 @@ BAD = [
     (sweep, ["--grid=seed=0", "--", FNET, "--workdir=a"], "leave --workdir out"),
     (sweep, ["--grid=seed=0", "--", "--config.d=1"], "needs a configuration"),
     (sweep, ["--grid=optim.learning_rat=1", "--", FNET], 'Did you mean "learning_rate"'),
-    (sweep, ["--grid=nothing.like=1", "--", FNET], "there is no knob nothing.like"),
+    (sweep, ["--grid=nothing.like=1", "--", FNET], "nothing.like is not an option"),
     (sweep, ["--grid=seed=0,-1", "--", FNET], "seed=-1 must be at least 0"),
     (sweep, ["--grid=seed=0,x", "--", FNET], "seed=x"),
     (sweep, ["--grid=model.mixer.padding=zero,none", "--", FNET], "padding='none' is unknown"),

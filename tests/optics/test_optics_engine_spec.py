@@ -83,7 +83,7 @@ def test_a_configuration_without_groups_is_read() -> None:
     assert presets.build(mixer.engine) == presets.build(SIDE_BY_SIDE)
     assert presets.build(mixer.eval_engine) == presets.build(SIDE_BY_SIDE).replace(adc_bits=4)
     values["model"]["mixer"]["engine"] = {"bits": 4}
-    with pytest.raises(ValueError, match="engine.bits is not a knob"):
+    with pytest.raises(ValueError, match="engine.bits is not an option"):
         config.from_dict(values)
 
 

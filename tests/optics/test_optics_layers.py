@@ -142,7 +142,7 @@ def test_an_engine_is_configured_parameter_by_parameter() -> None:
         assert fields["eval_engine"] == preset("hostile")
     with pytest.raises(AttributeError, match="adc_bits"):
         c.model.mixer.engine.receiver.adc_bit = 6
-    with pytest.raises(AttributeError, match="adc_bits is part of its receiver: give receiver.adc_bits"):
+    with pytest.raises(AttributeError, match="adc_bits belongs to the group receiver; set receiver.adc_bits"):
         c.model.mixer.engine.adc_bits = 6
     c.model.mixer.eval_engine = "hostil"
     with pytest.raises(ValueError, match="preset='hostil' is unknown; choose one of ideal"):

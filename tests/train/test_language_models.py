@@ -202,7 +202,7 @@ def test_a_run_continues_texts(toy_lm: Path, tmp_path: Path) -> None:
         (["--text=a dog", "--top_k=-1"], "top_k=-1 must be 0"),
         (["--text= "], "text=' ' is empty"),
         (["--tokens=3"], "--tokens needs --input=FILE or --text=FILE"),
-        (["--text=a", "--text_pair=b", "--tokens=3"], "--text_pair has no continuation"),
+        (["--text=a", "--text_pair=b", "--tokens=3"], "--text_pair cannot be continued"),
     ],
 )
 def test_a_continuation_that_is_refused(toy_lm: Path, options: list[str], said: str) -> None:

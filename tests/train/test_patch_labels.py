@@ -87,7 +87,7 @@ def test_a_program_of_images_asks_for_arrays(patches: Path, shapes_picture: str,
 def test_labels_of_other_patches_are_refused(few_shapes: str, tmp_path: Path) -> None:
     c = small_shapes(few_shapes, "segmentation")
     c.model.patch = 4
-    with pytest.raises(ValueError, match="has labels for 25 patches, and the network 100 of them"):
+    with pytest.raises(ValueError, match="labels 25 patches, but the network has 100"):
         train.run(c, tmp_path / "run")
 
 
