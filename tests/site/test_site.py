@@ -46,6 +46,19 @@ def test_the_site_is_small(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_side_bar_is_short(site: Path) -> None:
+    """At most 16 entries under six captions; sub-pages open with their parent."""
+    page = (site / "docs" / "glossary.html").read_text()
+    bar = page.split('class="sidebar-tree"', 1)[1].split("</aside>", 1)[0]
+    captions = re.findall(r'<p class="caption"[^>]*><span class="caption-text">([^<]*)</span>', bar)
+    assert captions == ["Get started", "Concepts", "Guides", "Results", "Reference", "About"]
+    entries = re.findall(r'<li class="toctree-l1[^"]*"><a class="[^"]*" href="[^"]*">([^<]*)</a>', bar)
+    assert entries[:5] == ["Installation", "Quickstart", "Tutorial", "Mixers", "Fourier optics"]
+    assert len(entries) <= 16
+    assert len(re.findall(r'class="toctree-l1', bar)) == len(entries)
+
+
+@pytest.mark.slow
 def test_the_site_has_no_link_that_leads_nowhere(site: Path) -> None:
     """Also none to a place in a page that the page does not have."""
     pages = {page.resolve(): page.read_text() for page in site.rglob("*.html")}
