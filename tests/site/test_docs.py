@@ -156,7 +156,7 @@ def test_choices_of_padding() -> None:
 
 
 def test_knobs_have_their_defaults() -> None:
-    for name, default, _ in rows((ROOT / "docs" / "training.md").read_text(), "| knob | default |"):
+    for name, default, _ in rows((ROOT / "docs" / "training.md").read_text(), "| option | default |"):
         part, _, knob = name.partition(".")
         assert repr(config.PARTS[part][knob].default) == default, name
 
