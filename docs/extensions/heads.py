@@ -1,9 +1,10 @@
-"""The directive `heads`: heads of trained runs, to be asked; from files of --mode=explain.
+"""Adds the directive `heads`, which shows attention weights of trained networks interactively.
 
     ```{heads} explain-attention
     ```
 
-The arguments are files of results. Everything stands in the page, so that it works from a disk, too.
+The arguments name files of --mode=explain in results/studies. With two of them readers can compare two networks.
+The page holds all weights, so it also works when it is opened from a disk.
 """
 
 import html
@@ -17,16 +18,9 @@ from sphinx.util.docutils import SphinxDirective
 from evidence.pages.markdown import origin
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "studies"
-PAGE = """<div class="attention" id="attention" hidden>
-  <p>
-    <label>network <select id="attention-run"></select></label>
-    <label>head <select id="attention-head"></select></label>
-  </p>
-  <div class="attention-words" id="attention-words" role="group" aria-label="words of the text"></div>
-  <p id="attention-said" aria-live="polite"></p>
-</div>
+PAGE = """<div class="attention" id="attention" hidden></div>
 <p>{origins}</p>
-<noscript><p>Asking a head needs JavaScript; all weights are in the picture below.</p></noscript>
+<noscript><p>Without JavaScript, use the picture below: it has the weights of all heads.</p></noscript>
 <script type="application/json" id="attention-runs">{runs}</script>
 <script src="{script}"></script>"""
 

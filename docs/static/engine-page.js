@@ -1,4 +1,4 @@
-// The page of the engine: pixels and knobs in, pictures and decibels out.
+// Runs the engine on what is drawn and on the sliders, and shows the spectrum, the error and their ratio.
 
 (() => {
   const SIDE = 11;
@@ -31,7 +31,7 @@
     ...{ before: new Array(COUNT).fill(0), after: new Array(COUNT).fill(0) },
   };
 
-  /** viridis at a few places, mixed in between. */
+  /** Colours of viridis, interpolated between five of its values. */
   const COLOURS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
   const colour = (x) => {
     const place = Math.min(0.9999, Math.max(0, x)) * (COLOURS.length - 1);
@@ -72,15 +72,17 @@
     const signal = energy(modulus(exact));
     const noise = energy(error);
     const ratio = noise > 1e-20 * signal ? `${(10 * Math.log10(signal / noise)).toFixed(1)} dB` : "no error";
-    byId("db").textContent = signal > 0 ? ratio : "nothing is written";
+    byId("db").textContent = signal > 0 ? ratio : "the input is empty";
     byId("scale").textContent = factor.toLocaleString("en");
     const say = (name, text) => { byId(name).parentElement.querySelector("output").textContent = text; };
-    say("dac", engine.dacBits || "no levels");
-    say("adc", engine.adcBits || "no levels");
-    say("extinction", engine.extinctionDb === null ? "none leaks" : `${engine.extinctionDb} dB`);
-    say("compensated", engine.compensated ? "yes" : "no");
-    say("photons", engine.photons === null ? "without end" : Math.round(engine.photons).toLocaleString("en"));
-    say("phase", `${Number(byId("phase").value).toFixed(2)} rad`);
+    const count = (bits) => (bits ? `${bits} bits` : "unlimited");
+    const radians = Number(byId("phase").value);
+    say("dac", count(engine.dacBits));
+    say("adc", count(engine.adcBits));
+    say("extinction", engine.extinctionDb === null ? "no leakage" : `${engine.extinctionDb} dB`);
+    say("compensated", engine.compensated ? "on" : "off");
+    say("photons", engine.photons === null ? "unlimited" : Math.round(engine.photons).toLocaleString("en"));
+    say("phase", radians > 0 ? `${radians.toFixed(2)} rad` : "none");
   };
 
   const shapes = {

@@ -1,7 +1,7 @@
-// One pass of the emulated engine, as fourier_attn.optics computes it: modulators with levels and a leak, a lens
-// between pixels with errors, a balanced receiver with photons, a converter. Arrays are flat, row by row.
+// Computes one pass of the emulated engine as fourier_attn.optics does: modulators with levels and leakage, a lens
+// between pixels with phase errors, a balanced receiver with shot noise, and a converter. Arrays are flat, row by row.
 
-/** Clips to [low, 1] and rounds to the levels of a converter; bits 0 is none. */
+/** Clips to [-1, 1] or [0, 1] and rounds to the levels of a converter; with bits = 0 it does not round. */
 function quantise(x, bits, signed) {
   const low = signed ? -1 : 0;
   const bounded = Math.min(1, Math.max(low, x));
@@ -10,7 +10,7 @@ function quantise(x, bits, signed) {
   return roundEven(bounded * steps) / steps;
 }
 
-/** Half-way cases go to the even neighbour, as in NumPy. */
+/** Rounds halves to the even neighbour, as NumPy does. */
 function roundEven(x) {
   const floor = Math.floor(x);
   const rest = x - floor;
@@ -18,13 +18,13 @@ function roundEven(x) {
   return floor % 2 === 0 ? floor : floor + 1;
 }
 
-/** Phases exp(pi i n (n + N mod 2) / N) along both axes: what compensated modulators write for zeros. */
+/** Returns the phases pi n (n + N mod 2) / N, summed over both axes; compensated modulators write them for zeros. */
 function chirp(rows, cols) {
   const along = (n, size) => (Math.PI * n * (n + (size % 2))) / size;
   return Array.from({ length: rows * cols }, (_, i) => along(Math.floor(i / cols), rows) + along(i % cols, cols));
 }
 
-/** The field of an array, {scale, re, im}: E = (b + i delta sqrt(1 - b^2)) exp(i p). */
+/** Returns the field of an array, {scale, re, im}: E = (b + i delta sqrt(1 - b^2)) exp(i p). */
 function write(x, engine) {
   const { rows, cols, dacBits, extinctionDb, compensated } = engine;
   const scale = Math.max(...x.map(Math.abs)) || 1;
@@ -58,7 +58,7 @@ function turn(field, phases) {
   return { re, im };
 }
 
-/** The orthonormal transform, one axis after the other. */
+/** Computes the orthonormal Fourier transform, one axis after the other. */
 function lens(field, rows, cols) {
   const along = (source, size, place) => {
     const re = new Array(rows * cols).fill(0);
@@ -82,7 +82,7 @@ function lens(field, rows, cols) {
 
 const REFERENCE = 10; // power of the reference over unit intensity
 
-/** What four detectors of each pixel count, and a converter for each difference; normal draws noise. */
+/** Adds the shot noise of a balanced receiver and rounds both parts; normal() draws a normal number. */
 function detect(field, engine, normal) {
   const { photons, adcBits } = engine;
   const noisy = (part) => {
@@ -101,9 +101,10 @@ function detect(field, engine, normal) {
 }
 
 /**
- * One pass. engine: {rows, cols, dacBits, adcBits, extinctionDb, compensated, before, after, photons}; before and
- * after are phase errors of the pixels on either side of the lens; photons are those of unit intensity, null is
- * light without end, extinctionDb null a modulator that can be dark, 0 bits a converter without levels.
+ * Runs one pass on the array x. engine: {rows, cols, dacBits, adcBits, extinctionDb, compensated, before, after,
+ * photons}. before and after are the phase errors in radians of the pixels on either side of the lens. photons are
+ * those of a pixel at unit intensity (null: no shot noise). extinctionDb is null for modulators without leakage, and
+ * bits are 0 for converters without levels.
  */
 function opticalPass(x, engine, normal = gaussian(1)) {
   const written = write(x, engine);
@@ -112,7 +113,7 @@ function opticalPass(x, engine, normal = gaussian(1)) {
   return { re: read.re.map((a) => a * written.scale), im: read.im.map((b) => b * written.scale) };
 }
 
-/** Normal numbers from a seed. */
+/** Returns a generator of normal numbers with this seed. */
 function gaussian(seed) {
   let state = seed >>> 0;
   const uniform = () => {
