@@ -3,7 +3,7 @@
     ```{heads} explain-attention
     ```
 
-The arguments name files of --mode=explain in results/studies. With two of them readers can compare two networks.
+The arguments name files of --mode=explain in results/studies. Two files let readers compare two networks.
 The page holds all weights, so it also works when it is opened from a disk.
 """
 
@@ -19,7 +19,7 @@ from evidence.pages.markdown import origin
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "studies"
 PAGE = """<div class="attention" id="attention" hidden></div>
-<p>{origins}</p>
+<details><summary>Command and machine</summary><p>{origins}</p></details>
 <noscript><p>Without JavaScript, use the picture below: it has the weights of all heads.</p></noscript>
 <script type="application/json" id="attention-runs">{runs}</script>
 <script src="{script}"></script>"""
@@ -35,7 +35,9 @@ class Heads(SphinxDirective):
             self.env.note_dependency(str(file))
             document = json.loads(file.read_text())
             runs.append({key: document[key] for key in ("run", "tokens", "blocks")})
-            origins.append(f"<sub>{html.escape(document['command'])}: {html.escape(origin(document))}</sub>")
+            origins.append(
+                f"<code>{html.escape(document['command'])}</code>: {html.escape(origin(document))}"
+            )
         up = "../" * self.env.docname.count("/")
         data = json.dumps(runs, separators=(",", ":")).replace("<", "\\u003c")
         page = PAGE.format(runs=data, origins="<br>".join(origins), script=f"{up}_static/attention.js")

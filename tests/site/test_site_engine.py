@@ -1,7 +1,14 @@
-"""The pass in the browser is the engine's: docs/static/engine.js against fourier_attn.optics."""
+"""The interactive pages: their numbers are those of fourier_attn.optics, and they can be used on a phone."""
 
+import html
 import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +17,10 @@ import pytest
 
 from fourier_attn.optics import Engine, optical_dft2
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "static" / "engine.js"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "docs" / "static" / "engine.js"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PHONE = (390, 844)  # CSS pixels
 PROGRAM = f"""
 const {{ opticalPass, gaussian }} = require({json.dumps(str(SCRIPT))});
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -88,3 +98,141 @@ def test_its_photons_are_as_noisy_as_the_engines() -> None:
     # 200 * 242 numbers: their mean square is known to 0.7 %
     np.testing.assert_allclose(np.mean(np.abs(ours) ** 2), np.mean(np.abs(theirs) ** 2), rtol=0.04)
     assert abs(ours.mean()) < 0.02 * np.abs(ours).std()
+
+
+# The pages on a phone
+
+OUTER = """<!doctype html><body style="margin: 0"><pre id="said"></pre>
+<iframe src="{page}" style="border: 0; width: {width}px; height: {height}px"></iframe>
+<script>
+addEventListener("message", (event) => {{ said.textContent = JSON.stringify(event.data); }});
+</script>"""
+
+INNER = """<script>
+addEventListener("load", () => {
+  const inView = (element) => {
+    const box = element.getBoundingClientRect();
+    const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+    const whole = box.left >= 0 && box.right <= innerWidth && box.top >= 0 && box.bottom <= innerHeight;
+    return whole && element.contains(document.elementFromPoint(x, y));
+  };
+  const small = (selector) => [...document.querySelectorAll(selector)].filter((element) =>
+    parseFloat(getComputedStyle(element).fontSize) < 12 || element.scrollWidth > element.clientWidth + 1,
+  ).map((element) => element.textContent.trim());
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const text = (selector) => all(selector).map((element) => element.textContent.trim());
+  const report = { wide: document.documentElement.scrollWidth, document: document.body.scrollWidth };
+  SCRIPT
+  parent.postMessage(report, "*");
+});
+</script>"""
+
+
+def pages_of(names: str, folder: Path, change: Callable[[str], str] = str) -> Path:
+    """Builds some pages of docs with the theme and the styles of the site."""
+    pytest.importorskip("furo")
+    source = folder / "source"
+    (source / "docs").mkdir(parents=True)
+    for name in names.split():
+        text = (ROOT / "docs" / f"{name}.md").read_text()
+        text = re.sub(r"^!\[.*$", "", re.sub(r"\]\([^)]*\)", "](#)", text), flags=re.MULTILINE)
+        (source / "docs" / f"{name}.md").write_text(f"---\norphan: true\n---\n{change(text)}")
+    (source / "index.md").write_text("# Pages\n")
+    (source / "conf.py").write_text(
+        f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'docs' / 'extensions')!r}]\n"
+        "extensions = ['myst_parser', 'heads']\nhtml_theme = 'furo'\nhtml_css_files = ['site.css']\n"
+        f"html_static_path = [{str(ROOT / 'docs' / 'static')!r}]\nmyst_enable_extensions = ['colon_fence']\n"
+    )
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(source), str(folder / "site")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+def on_a_phone(site: Path, name: str, script: str) -> dict[str, Any]:
+    """The report of a script in a page that is as wide as a phone."""
+    page = site / "docs" / f"{name}.html"
+    page.write_text(page.read_text() + INNER.replace("SCRIPT", script))
+    outer = site / "phone.html"
+    outer.write_text(OUTER.format(page=f"docs/{name}.html", width=PHONE[0], height=PHONE[1]))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    command = [CHROMIUM, *options, "--window-size=600,900", f"--user-data-dir={site / 'profile'}"]
+    done = subprocess.run([*command, outer.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    [said] = re.findall(r'<pre id="said">(.+?)</pre>', done.stdout)
+    return json.loads(html.unescape(said))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_the_engine_on_a_phone(tmp_path: Path) -> None:
+    """Each slider is in view together with all panels; nothing scrolls sideways; labels can be read."""
+    script = """
+  const sliders = [...document.querySelectorAll(".engine-knobs input")];
+  const panels = [...document.querySelectorAll("canvas")];
+  report.together = sliders.map((slider) => {
+    slider.scrollIntoView({ block: "center", behavior: "instant" });
+    return inView(slider) ? panels.filter(inView).length : 0;
+  });
+  report.small = small(".engine label, .engine figcaption, .engine button, .engine-result");
+  const turn = (name, value) => {
+    const slider = document.getElementById(`engine-${name}`);
+    slider.value = value;
+    slider.dispatchEvent(new Event("input"));
+  };
+  ["dac", "adc", "extinction", "photons"].forEach((name) => turn(name, 1000));
+  turn("phase", 0);
+  report.values = text(".engine-knobs output");"""
+    report = on_a_phone(pages_of("engine", tmp_path), "engine", script)
+    assert report["together"] == [3] * 6
+    assert report["wide"] <= PHONE[0]
+    assert report["document"] <= PHONE[0]
+    assert not report["small"]
+    assert report["values"] == ["unlimited", "unlimited", "no leakage", "off", "unlimited", "none"]
+
+
+HEADS = """
+  report.said = text(".attention-said");
+  report.chosen = all(".attention select").map((select) => select.selectedOptions[0].text);
+  report.hidden = all(".attention label").map((label) => label.hidden);
+  report.numbers = text(".attention-words .number");
+  report.small = small(".attention-said, .attention-words button > span:nth-child(2), .attention label");
+  document.querySelectorAll(".attention-words button")[3].click();
+  report.pressed = text(".attention-words button[aria-pressed='true'] > span:nth-child(2)");
+  const panel = document.querySelector(".attention");
+  panel.scrollIntoView({ block: "start", behavior: "instant" });
+  report.height = panel.getBoundingClientRect().height;"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_head_on_a_phone(tmp_path: Path) -> None:
+    """Opens on a head that looks at more than one word, without zeros; the whole text fits on the screen."""
+    report = on_a_phone(pages_of("attention", tmp_path), "attention", HEADS)
+    assert report["hidden"] == [True, False]
+    [said] = report["said"]
+    shares = [int(share) for share in re.findall(r"(\d+) %", said)]
+    assert len(shares) == 3
+    assert min(shares) >= 5
+    assert report["chosen"][1] != "block 1, head 1"  # the first block attends to all words alike
+    assert "0 %" not in report["numbers"]
+    assert "" in report["numbers"]
+    assert report["pressed"] == ["sees"]
+    assert not report["small"]
+    assert max(report["wide"], report["document"]) <= PHONE[0]
+    assert report["height"] < PHONE[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_two_networks_are_compared(tmp_path: Path) -> None:
+    """Each has its panel with its own head, and a word that is chosen asks both."""
+    twice = pages_of(
+        "attention",
+        tmp_path,
+        lambda text: text.replace("{heads} explain-attention", "{heads} explain-attention explain-attention"),
+    )
+    report = on_a_phone(twice, "attention", HEADS)
+    assert report["hidden"] == [False] * 4
+    assert len(report["said"]) == 2
+    assert report["pressed"] == ["sees", "sees"]
+    assert max(report["wide"], report["document"]) <= PHONE[0]
