@@ -49,7 +49,7 @@ PAGES = ("README.md", "docs/*.md", "docs/optics/*.md", "results/evidence/*/findi
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="benchmarks/reviews-cpu", task="reviews"),
     "imdb": partial(runs, name="studies/imdb", task="imdb"),
-    "door": readme_table,
+    "readme": readme_table,
     "evidence": partial(evidence, tier="1", twins=False),
     "twins": partial(evidence, tier="1", twins=True),
     "articles": partial(evidence, tier="2", whole=True),

@@ -1,4 +1,4 @@
-"""A few measured numbers for those who have just come: README's table."""
+"""Generates the table of headline results in the README."""
 
 import statistics
 
@@ -12,35 +12,35 @@ SMALL = ("fnet", "attention", "identity")
 
 
 def readme_table(results: Results) -> str:
-    """Tabulates accuracy, speed, and the cost of optics; each with its file."""
+    """Tabulates accuracy, speed and the cost of optics, each with links to its file and page."""
     lines = [
         [
-            f"accuracy of `{FLAGSHIP}` on IMDb's test set, %",
+            f"`{FLAGSHIP}`: test accuracy on IMDb, %",
             _flagship(results),
             "[file](results/studies/imdb.json), [page](docs/mixers.md)",
         ],
         [
-            f"small networks on IMDb, %: {', '.join(f'`{model}`' for model in SMALL)}",
+            f"{', '.join(f'`{model}`' for model in SMALL)}, small: test accuracy on IMDb, %",
             _small(results),
             "[report](results/evidence/imdb/report.md), [page](docs/evidence.md)",
         ],
         [
-            "attention, forward and backward: times as fast as PyTorch's, over sizes, on a CPU",
+            "attention on a CPU, forward and backward: speed relative to PyTorch, median (range)",
             _attention(results),
             "[file](results/benchmarks/peer-ops-cpu.json), [page](docs/performance.md)",
         ],
         [
-            "convolutional attention, emulated 5 x 5 engine, 4 bit: accuracy, %; a review's transforms, J",
+            "circular attention, emulated 4-bit 5 x 5 engine: accuracy, %; energy of a review's transforms, J",
             _light(results),
             "[file](results/studies/pareto-circular.json), [page](docs/optics/findings.md)",
         ],
         [
-            "the same computed exactly: accuracy, %; a review's transforms on this processor, J",
+            "the same network on a CPU: accuracy, %; energy of a review's transforms, J",
             _electronic(results),
             "[file](results/studies/pareto-circular.json), [page](docs/optics/findings.md)",
         ],
     ]
-    return table(["measured", "", "more"], lines)
+    return table(["Measurement", "Result", "Source"], lines)
 
 
 def _flagship(results: Results) -> str:

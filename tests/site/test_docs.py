@@ -129,7 +129,7 @@ def contents(page: Path) -> set[Path]:
 
 
 def test_the_map_and_the_tree_agree() -> None:
-    listed = README.read_text().split("## The map", 1)[1].split("\n## ", 1)[0]
+    listed = README.read_text().split("## Repository layout", 1)[1].split("\n## ", 1)[0]
     listed = "\n".join(line for line in listed.splitlines() if line.startswith("    "))
     named = set(re.findall(r"[\w/]+\.py\b|\w+/", listed))
     for name in named - {"requirements/"}:
@@ -272,17 +272,17 @@ def test_the_example_trains_on_the_examples_task(extended: Path) -> None:
     assert said.split()[-2] in ("question", "complaint")
 
 
-ANSWERS = {  # what stands on a page that each question leads to
-    "Where is the maths?": ("mixers.md", "y[i, j] = Re sum"),
+ANSWERS = {  # a question of the FAQ: a page that its answer links to, and a text on that page
+    "Where is the mathematics?": ("mixers.md", "y[i, j] = Re sum"),
     "Where are the weights?": ("../fourier_attn/layers/lambdas.py", "class LambdaLayer"),
-    "Where is the loop?": ("../fourier_attn/train/loop.py", "def train_epochs"),
+    "Where is the training loop?": ("../fourier_attn/train/loop.py", "def train_epochs"),
     "How do I add a mixer?": ("extending.md", "MIXERS"),
-    "Which number should I see?": ("evidence.md", "<!-- table: evidence -->"),
-    "How do I train on my own CSV?": ("tutorial.md", "--config.data.train="),
+    "Which accuracy should I expect?": ("evidence.md", "<!-- table: evidence -->"),
+    "How do I train on my own CSV file?": ("tutorial.md", "--config.data.train="),
     "How do I use a layer in my own model?": ("start.md", "layer.apply(params, x)"),
-    "How do two devices, or eight, train one network?": ("../notebooks/devices.ipynb", "sharding"),
-    "What does the noise of light do to a network?": ("optics/findings.md", "<!-- table: photons -->"),
-    "How do I cite it, and whom else?": ("faq.md", "CITATION.cff"),
+    "How do I train one network on several devices?": ("../notebooks/devices.ipynb", "sharding"),
+    "How does optical noise change a network?": ("optics/findings.md", "<!-- table: photons -->"),
+    "How do I cite this project?": ("faq.md", "CITATION.cff"),
 }
 
 
@@ -296,10 +296,10 @@ def source(page: str) -> str:
 
 
 def test_each_question_is_answered_within_two_clicks() -> None:
-    """One from the first page to the questions, one from there."""
+    """The first click leads from the landing page to the FAQ, the second to the answer."""
     docs = ROOT / "docs"
-    assert "(questions.md)" in (docs / "index.md").read_text()
-    asked = dict(rows((docs / "questions.md").read_text(), "| question | page |"))
+    assert "(faq.md)" in (docs / "index.md").read_text()
+    asked = dict(rows((docs / "faq.md").read_text(), "| Question | Answer |"))
     assert asked.keys() == ANSWERS.keys()
     for question, (page, said) in ANSWERS.items():
         links = re.findall(r"\]\(([^)#]+)", asked[question])

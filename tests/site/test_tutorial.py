@@ -1,4 +1,4 @@
-"""docs/tutorial.md, line by line."""
+"""Runs the commands of docs/tutorial.md."""
 
 import importlib.util
 import json
@@ -13,10 +13,18 @@ import pytest
 from conftest import ROOT
 
 PAGE = (ROOT / "docs/tutorial.md").read_text()
-FIRST, FURTHER = (block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, flags=re.M | re.S))
 
 
-def test_there_are_as_many_commands_as_the_page_says() -> None:
+def commands(text: str) -> list[str]:
+    """Returns the shell commands of a part of the page; a backslash continues one on the next line."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.M | re.S)
+    return [command for block in blocks for command in re.split(r"(?<!\\)\n", block.strip())]
+
+
+FIRST, FURTHER = map(commands, PAGE.split("## Further steps"))
+
+
+def test_the_page_has_all_commands() -> None:
     assert (len(FIRST), len(FURTHER)) == (10, 8)
 
 
