@@ -30,7 +30,7 @@ def readme_table(results: Results) -> str:
             "[file](results/benchmarks/peer-ops-cpu.json), [page](docs/performance.md)",
         ],
         [
-            "circular attention, emulated 4-bit 5 x 5 engine: accuracy, %; energy of a review's transforms, J",
+            "circular attention on an emulated 4-bit engine: accuracy, %; energy of a review's transforms, J",
             _light(results),
             "[file](results/studies/pareto-circular.json), [page](docs/optics/findings.md)",
         ],
