@@ -3,6 +3,7 @@
 from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, notes, significant, table
+from evidence.pages.run_names import readable
 from fourier_attn.studies.engine import drift, frontier, photons
 from fourier_attn.studies.intervals import band, percent_range, wilson_interval
 
@@ -39,7 +40,7 @@ def over_photons(results: Results, name: str) -> str:
     curves = photons.curves(rows)
     numbers = list(next(iter(curves.values())))
     lines = [
-        [run, *(_cell(values) for values in at.values()), f"{100 * photons.exact(rows, run):.2f}"]
+        [readable(run), *(_cell(values) for values in at.values()), f"{100 * photons.exact(rows, run):.2f}"]
         for run, at in curves.items()
     ]
     return table(["run", *(f"{n:g} photons" for n in numbers), "exact transform"], lines) + notes(documents)

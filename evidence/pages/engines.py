@@ -11,13 +11,20 @@ from fourier_attn.optics.parts import MODULATOR_TYPES
 from fourier_attn.optics.presets import PRESETS
 
 
-def parameters(results: Results) -> str:
-    """Tabulates every parameter with its group, default, unit, range, and growth with the noise."""
+def parameters(results: Results, group: str) -> str:
+    """Tabulates the parameters of a group with default, unit, range, and growth with the noise.
+
+    Args:
+      results: not used; all of it is in the code.
+      group: a key of `GROUPS`, or "" for the parameters of the engine itself.
+    """
     lines = []
-    for group, name, what, default in every_parameter(Engine()):
+    for at, name, what, default in every_parameter(Engine()):
+        if at != group:
+            continue
         value = "off" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
-        lines.append([group, f"`{name}`", value, what.unit, _range(what), _growth(what), what.text])
-    return table(["group", "parameter", "default", "unit", "values", "noise x k", "meaning"], lines)
+        lines.append([f"`{name}`", value, what.unit, _range(what), _growth(what), what.text])
+    return table(["parameter", "default", "unit", "values", "noise x k", "meaning"], lines)
 
 
 def _range(what: Parameter) -> str:

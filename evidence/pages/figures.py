@@ -17,12 +17,19 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from benchmarks import growth
+from evidence.pages.run_names import renamed
 from evidence.report import write
 from evidence.suite.ledger import Ledger
 from fourier_attn import atomic, command, paths, style
 from fourier_attn.inference import explain
 from fourier_attn.studies.engine import calibrate, drift, frontier, photons, robustness_sweep, tornado
 from fourier_attn.studies.inside import matrix_views
+
+
+def plot_robustness(document: dict[str, Any]) -> Figure:
+    """Plots a sweep over bits and noise with its runs named in words."""
+    return robustness_sweep.plot(renamed(document))
+
 
 FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/calibrate": calibrate.plot,
@@ -33,8 +40,8 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/matrices": matrix_views.plot,
     "studies/pareto-circular": frontier.plot,
     "studies/pareto-fnet": frontier.plot,
-    "studies/photons-reviews": photons.plot,
-    "studies/robustness-imdb": robustness_sweep.plot,
+    "studies/photons-reviews": lambda document: photons.plot(renamed(document)),
+    "studies/robustness-imdb": plot_robustness,
     "studies/speedup-fnet": tornado.plot,
 }
 SWEEPS = "robustness-*.json"  # in the folder of a report's cells
@@ -52,7 +59,7 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
         for name, plot in write.pictures(Ledger(directory)).items():
             yield f"evidence/{directory.name}/{Path(name).stem}", plot
         for path in sorted(directory.glob(SWEEPS)):
-            yield f"evidence/{directory.name}/{path.stem}", partial(_plotted, robustness_sweep.plot, path)
+            yield f"evidence/{directory.name}/{path.stem}", partial(_plotted, plot_robustness, path)
 
 
 def _plotted(plot: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:

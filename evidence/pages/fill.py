@@ -39,6 +39,7 @@ from evidence.pages.timings import growth, kept, speed, values
 from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
 from fourier_attn.choices import check_choice
+from fourier_attn.optics.parts import GROUPS
 
 BLOCK = re.compile(r"(?ms)^<!-- table: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- /table -->$")
 OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
@@ -101,7 +102,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
-    "engine-parameters": parameters,
+    "parameters-engine": partial(parameters, group=""),
+    **{f"parameters-{group}": partial(parameters, group=group) for group in GROUPS},
     "engine-kinds": kinds,
     "engine-presets": presets,
     "plans": partial(plan_table, name="studies/plans-chip"),

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from evidence.pages.markdown import NOT_RUN, Results
 
 IN_VIEW = 6  # rows of a longer table that are not folded
-WHOLE = ("claims", "engine-parameters", "engine-kinds", "engine-presets", "skills")  # never folded
+PARAMETERS = tuple(f"parameters-{group}" for group in ("engine", "modulator", "device", "laser", "receiver"))
+WHOLE = ("claims", *PARAMETERS, "engine-kinds", "engine-presets", "skills")  # never folded
 PROVENANCE = "docs/provenance.md"
 SOURCE = re.compile(r"^<sub>(.*)</sub>$", re.MULTILINE)
 
@@ -114,6 +115,15 @@ ROWS: dict[str, tuple[str, ...]] = {
         "256 apertures at once / in a Python loop |",
         "static device of 11 x 11, 1,024: one matrix / its stages |",
         "optical training step / exact, 11 x 11 circular classifier |",
+    ),
+    "plans": tuple(f"{size} | 1 |" for size in ("64 x 64", "100 x 37", "256 x 64", "512 x 128")),
+    "speedup": (
+        *("chip_11x11 |", "chip_11x11_4bit |", "demonstrator_5x5 |", "hostile |"),
+        *("none: A100", "none: processor"),
+    ),
+    "components": (
+        *("`dac.level_j`", "`adc.level_j`", "`thermo_optic.hold_w_per_pi`"),
+        *("`laser.wall_plug`", "`link.bit_j`", "`hbm.bit_j`"),
     ),
     "pareto-fnet": ("1 |", "3 |", "7 |", "10 |", "12 |", " | exact transform"),
     "calibration": (

@@ -17,7 +17,7 @@ def speedup(results: Results, name: str) -> str:
     head = ["engine", "passes", "time, ms", "times faster, inference", "times faster, training", "energy, mJ"]
     lines = [_preset(row, document["batch"]) for row in _part(document, "preset")]
     lines += [
-        [f"none: {row['name']}, {row['what']}", "", "", "", "", _spread(row["joules"], 1e3)]
+        [f"none: {row['name']}, {row['what']}", "", "", "", "", spread(row["joules"], 1e3)]
         for row in _part(document, "electronics")
     ]
     return table(head, lines) + notes(documents)
@@ -34,7 +34,7 @@ def frames(results: Results, name: str) -> str:
         typical = row["energy_j"]["typical"]
         totals = {corner: at["total"] for corner, at in row["energy_j"].items()}
         cells = [significant(1e12 * typical[line] / row["points"]) for line in LINES]
-        lines.append([row["preset"], _spread(totals, 1e9), *cells])
+        lines.append([row["preset"], spread(totals, 1e9), *cells])
     return table(head, lines) + notes(documents)
 
 
@@ -61,13 +61,18 @@ def _preset(row: Row, batch: int) -> list[str]:
     ]
     energy = "no converters"
     if "energy_j" in row:
-        energy = _spread({corner: at["total"] for corner, at in row["energy_j"].items()}, 1e3 / batch)
+        energy = spread({corner: at["total"] for corner, at in row["energy_j"].items()}, 1e3 / batch)
     passes = f"{row['passes_per_example']:,.7g}"
-    return [row["preset"], passes, _spread(total, 1e3 / batch), *map(_spread, faster), energy]
+    return [row["preset"], passes, spread(total, 1e3 / batch), *map(spread, faster), energy]
 
 
-def _spread(values: dict[str, float], scale: float = 1.0) -> str:
-    """Returns the typical value, and the range if it is not a single value."""
+def spread(values: dict[str, float], scale: float = 1.0) -> str:
+    """Returns the typical value, and in brackets the range if it is not a single value.
+
+    Args:
+      values: numbers by corner; one corner is "typical".
+      scale: factor on all of them.
+    """
     numbers = [scale * values["typical"], scale * min(values.values()), scale * max(values.values())]
     typical, low, high = (significant(number) for number in numbers)
     return typical if low == high else f"{typical} ({low} to {high})"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
+from evidence.pages.run_names import renamed
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, examples_per_s, least_core_hours, number, published, score
 from fourier_attn import command
@@ -177,7 +178,7 @@ def accuracies(row: Row) -> list[float]:
 def robustness(results: Results, name: str) -> str:
     """Tabulates mean accuracy over devices by bits, for each run and strength of noise."""
     document = results.document(name)
-    return by_bits(document["rows"]) + notes({name: document})
+    return by_bits(renamed(document)["rows"]) + notes({name: document})
 
 
 def by_bits(rows: list[Row]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from evidence.pages.markdown import Results
+from evidence.pages.optics_values import OPTICS_VALUES
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.ledger import Finding, core_hours, least_core_hours, published, score, without_failures
@@ -95,4 +96,5 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "batch-5-above": batch_5("global_filter", 1),
     "batch-5-below": batch_5("fourier", -1),
     "pointing": pointing,
+    **OPTICS_VALUES,
 }

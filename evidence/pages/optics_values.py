@@ -1,0 +1,183 @@
+"""Computes the numbers inside sentences of docs/optics from the files of results."""
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from evidence.pages.markdown import Results, Row
+from evidence.pages.projected import spread
+from fourier_attn.studies.engine import frontier, robustness_sweep
+from fourier_attn.studies.engine.calibrate import prediction_error_db
+from fourier_attn.studies.intervals import wilson_interval
+
+PLANNED = "256 x 64"  # the size in the sentence on plans
+
+
+def plan(results: Results, prefer: str) -> str:
+    """Returns the passes of a plan for `PLANNED`.
+
+    Args:
+      results: the files of results.
+      prefer: "error" or "passes".
+    """
+    return f"{_plan(results, prefer)['passes']:,}"
+
+
+def plan_loss(results: Results) -> str:
+    """Returns by how many dB the plan with fewer passes has the smaller signal-to-error ratio."""
+    return f"{_plan(results, 'error')['snr_db'] - _plan(results, 'passes')['snr_db']:.1f}"
+
+
+def _plan(results: Results, prefer: str) -> Row:
+    rows = results.document("studies/plans-chip")["rows"]
+    wanted = (PLANNED, prefer, 1)
+    return next(row for row in rows if (row["size"], row["prefer"], row["averages"]) == wanted)
+
+
+def lost(results: Results, noise: float) -> str:
+    """Returns the largest loss of accuracy over bits and runs in points, mean over devices.
+
+    Args:
+      results: the files of results.
+      noise: strength of the noise over that of the preset.
+    """
+    rows = results.document("studies/robustness-imdb")["rows"]
+    bits = sorted({row["bits"] for row in rows if "bits" in row})
+    losses = []
+    for run in robustness_sweep.runs(rows):
+        mine = [row for row in rows if "bits" not in row or row["noise"] == noise]
+        exact, at = robustness_sweep.percentages(mine, run, bits, [noise])
+        losses.append(exact - at.mean(axis=2).min())
+    return f"{max(losses):.2f}"
+
+
+def robustness_error(results: Results) -> str:
+    """Returns one standard error of an accuracy in the study of bits and noise, in points."""
+    return f"{robustness_sweep.standard_error(results.document('studies/robustness-imdb')):.2f}"
+
+
+def calibration(results: Results, key: str) -> str:
+    """Returns a number of the calibration with the most light, for large errors and "hybrid90".
+
+    Args:
+      results: the files of results.
+      key: "photons", the largest number of all; "apart", the largest error of prediction with them in dB;
+        "hidden_db" or "corrected_db", a ratio in dB.
+    """
+    rows = results.document("studies/calibrate")["rows"]
+    most = max(row["photons"] for row in rows)
+    bright = [row for row in rows if row["photons"] == most]
+    if key == "photons":
+        return f"{most:,.0f}"
+    if key == "apart":
+        return f"{max(map(prediction_error_db, bright)):.2f}"
+    large = max(row["phase_rms"] for row in rows)
+    return f"{next(r for r in bright if (r['phase_rms'], r['detection']) == (large, 'hybrid90'))[key]:.1f}"
+
+
+def faster(results: Results) -> str:
+    """Returns how many times faster inference is with `chip_11x11`, with its bounds."""
+    row = _speedup(results, "preset", preset="chip_11x11")
+    return spread({corner: at["speedup"] for corner, at in row["inference"].items()})
+
+
+def chip_energy(results: Results) -> str:
+    """Returns the mJ of an example's transforms on `chip_11x11`, with their bounds."""
+    row, batch = _speedup(results, "preset", preset="chip_11x11"), results.document(SPEEDUP)["batch"]
+    return spread({corner: at["total"] for corner, at in row["energy_j"].items()}, 1e3 / batch)
+
+
+def processor_energy(results: Results) -> str:
+    """Returns the mJ of an example's transforms on the processor, with their bounds."""
+    return spread(_speedup(results, "electronics", name="processor")["joules"], 1e3)
+
+
+def moved(results: Results) -> str:
+    """Returns the share of a frame's energy on `chip_11x11` that moves data, in percent."""
+    typical = _speedup(results, "frame", preset="chip_11x11")["energy_j"]["typical"]
+    return f"{100 * sum(typical[line] for line in ('link', 'sram', 'hbm')) / typical['total']:.0f}"
+
+
+SPEEDUP = "studies/speedup-fnet"
+
+
+def _speedup(results: Results, part: str, **names: str) -> Row:
+    rows = results.document(SPEEDUP)["rows"]
+    return next(row for row in rows if row["part"] == part and names.items() <= row.items())
+
+
+def engine_energy(results: Results, name: str, scale: float) -> str:
+    """Returns the energy of the cheapest engine within the 95 % interval of the exact network.
+
+    Args:
+      results: the files of results.
+      name: "pareto-fnet" or "pareto-circular".
+      scale: 1e6 for uJ, 1 for J.
+    """
+    rows = results.document(f"studies/{name}")["rows"]
+    [exact] = frontier.part(rows, "exact")
+    low, _ = wilson_interval(exact["accuracy"], exact["examples"])
+    good = [row for row in frontier.part(rows, frontier.TESTED) if row["accuracy"] >= low]
+    return spread(min(good, key=lambda row: row["joules"]["typical"])["joules"], scale)
+
+
+def electronic_energy(results: Results, name: str, scale: float) -> str:
+    """Returns the energy of an example's transforms on the processor; the arguments of `engine_energy`."""
+    [row] = frontier.part(results.document(f"studies/{name}")["rows"], "electronic")
+    return spread(row["joules"], scale)
+
+
+def drifted(results: Results, interval: float | None, age: float) -> str:
+    """Returns the mean accuracy over devices in percent.
+
+    Args:
+      results: the files of results.
+      interval: seconds between calibrations; None for never.
+      age: seconds since the first calibration.
+    """
+    wanted = (interval, age)
+    return _mean(results, "drift-reviews", lambda row: (row.get("interval_s"), row.get("age_s")) == wanted)
+
+
+def at_photons(results: Results, run: str, photons: float) -> str:
+    """Returns the mean accuracy over devices in percent.
+
+    Args:
+      results: the files of results.
+      run: name of the run.
+      photons: photo-electrons per pixel and pass.
+    """
+    return _mean(results, "photons-reviews", lambda row: (row["run"], row.get("photons")) == (run, photons))
+
+
+def _mean(results: Results, name: str, wanted: Callable[[dict[str, Any]], bool]) -> str:
+    rows = results.document(f"studies/{name}")["rows"]
+    return f"{100 * statistics.mean(row['accuracy'] for row in rows if wanted(row)):.2f}"
+
+
+OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
+    "plan-error": partial(plan, prefer="error"),
+    "plan-passes": partial(plan, prefer="passes"),
+    "plan-loss": plan_loss,
+    "robustness-loss": partial(lost, noise=1.0),
+    "robustness-loss-4": partial(lost, noise=4.0),
+    "robustness-error": robustness_error,
+    "calibration-photons": partial(calibration, key="photons"),
+    "calibration-apart": partial(calibration, key="apart"),
+    "calibration-device": partial(calibration, key="hidden_db"),
+    "calibration-corrected": partial(calibration, key="corrected_db"),
+    "speedup-chip": faster,
+    "energy-chip": chip_energy,
+    "energy-cpu": processor_energy,
+    "frame-moved": moved,
+    "pareto-fnet-engine": partial(engine_energy, name="pareto-fnet", scale=1e6),
+    "pareto-fnet-cpu": partial(electronic_energy, name="pareto-fnet", scale=1e6),
+    "pareto-circular-engine": partial(engine_energy, name="pareto-circular", scale=1.0),
+    "pareto-circular-cpu": partial(electronic_energy, name="pareto-circular", scale=1e3),
+    "drift-new": partial(drifted, interval=None, age=0.0),
+    "drift-never": partial(drifted, interval=None, age=3600.0),
+    "drift-often": partial(drifted, interval=600.0, age=3600.0),
+    "photons-exact": partial(at_photons, run="exact", photons=30.0),
+    "photons-tuned": partial(at_photons, run="insitu-30-photons", photons=30.0),
+}

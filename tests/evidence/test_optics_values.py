@@ -1,0 +1,79 @@
+"""Numbers and names in the pages on optics."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evidence.pages.markdown import Results
+from evidence.pages.optics_values import lost, moved, plan, plan_loss
+from evidence.pages.run_names import readable, renamed
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ("exact", "trained exactly"),
+        ("1-circular-3x3-exact-2", "trained exactly"),
+        ("1-fnet-engine-2", "trained on the engine"),
+        ("insitu", "fine-tuned on the engine"),
+        ("insitu-30-photons", "fine-tuned at 30 photons"),
+        ("my-run", "my-run"),
+    ],
+)
+def test_runs_have_names_in_words(run: str, words: str) -> None:
+    assert readable(run) == words
+    assert renamed({"rows": [{"run": run}], "date": ""}) == {"rows": [{"run": words}], "date": ""}
+
+
+def write(root: Path, name: str, rows: list[dict]) -> Results:
+    origin = {"command": "", "commit": "", "hardware": None, "versions": None, "date": ""}
+    path = root / "results" / "studies" / f"{name}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(origin | {"rows": rows}))
+    return Results(root)
+
+
+def test_the_loss_is_the_largest_over_bits_and_runs(tmp_path: Path) -> None:
+    rows = []
+    for run, losses in (("a", (0.1, 0.03)), ("b", (0.02, 0.05))):
+        rows.append({"run": run, "accuracy": 0.9})
+        for bits, loss in zip((3, 4), losses, strict=True):
+            rows += [
+                {
+                    "run": run,
+                    "bits": bits,
+                    "noise": noise,
+                    "device": device,
+                    "accuracy": 0.9 - noise * loss + shift,
+                }
+                for noise in (1.0, 2.0)
+                for device, shift in enumerate((-0.01, 0.01))
+            ]
+    results = write(tmp_path, "robustness-imdb", rows)
+    assert lost(results, 1.0) == "10.00"
+    assert lost(results, 2.0) == "20.00"
+
+
+def test_plans_are_compared_without_averages(tmp_path: Path) -> None:
+    rows = [
+        {
+            "size": "256 x 64",
+            "prefer": prefer,
+            "averages": averages,
+            "passes": 1000 * averages + extra,
+            "snr_db": snr,
+        }
+        for averages in (2, 1)
+        for prefer, extra, snr in (("error", 500, 19.0), ("passes", 0, 17.6))
+    ]
+    results = write(tmp_path, "plans-chip", rows)
+    assert plan(results, "error") == "1,500"
+    assert plan(results, "passes") == "1,000"
+    assert plan_loss(results) == "1.4"
+
+
+def test_the_share_of_moving_data(tmp_path: Path) -> None:
+    energy = {"typical": {"dac": 1.0, "link": 2.0, "sram": 3.0, "hbm": 4.0, "total": 10.0}}
+    rows = [{"part": "frame", "preset": "chip_11x11", "energy_j": energy}]
+    assert moved(write(tmp_path, "speedup-fnet", rows)) == "90"
