@@ -1,10 +1,11 @@
-"""Standard attention, every head as wide as the model (Vaswani et al., arXiv 1706.03762; P. Bloem).
+"""Trains standard attention, with heads as wide as the model (Vaswani et al., arXiv 1706.03762; P. Bloem).
 
-`python -m fourier_attn.main --config=configs/attention.py` (synthetic reviews), or
-`configs/attention.py:imdb` with the articles' recipe (rate 1e-4, 20 epochs) and the sizes, Adam and batches
-of 4 of the code that they built on; they give 83 % validation accuracy.
+Command: `python -m fourier_attn.main --config=configs/attention.py:TASK`. The default task is reviews. On
+imdb it uses the articles' recipe (learning rate 1e-4, 20 epochs), and the sizes, Adam and batches of 4 of the
+code that the articles started from. The articles report 83 % validation accuracy.
 
-What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
+Expected on the synthetic reviews: 91.20 % test accuracy (1 seed), in 4 minutes on two CPU cores. Not yet run
+on IMDb. docs/mixers.md has the tables.
 """
 
 from fourier_attn.config import Config, default

@@ -1,19 +1,20 @@
-"""Attention whose queries, keys and values are circular correlations of each token (Optalysys' articles).
+"""Trains attention with queries, keys and values from circular correlations of tokens (Optalysys' articles).
 
-The string argument is TASK-VARIANT, for example `configs/circular.py:reviews-3x3`; of either of them the
-first is the default:
+The argument is TASK-VARIANT, for example `configs/circular.py:reviews-3x3`. The defaults are reviews and 1d.
+TASK can be reviews, imdb, or an image task with patches as tokens: fashion_mnist, mnist, cifar10, shapes, ..
 
-    reviews, imdb, and of images, whose tokens are patches, fashion_mnist, mnist, cifar10, shapes and others
-    1d      over all features
-    2d      each token as an image, 16 x 8 features (8 x 8 where tokens are 64 wide, as for the reviews)
-    11x11   each token as an image of 11 x 11 features, as on an optical chip of that size
-    3x3     as "2d", with kernels of 3 x 3 and zeros outside, as on an optical engine without wrap
+    1d      correlates over all features
+    2d      treats each token as an image of 16 x 8 features (8 x 8 if tokens are 64 wide, as for the reviews)
+    11x11   treats each token as an image of 11 x 11 features, as on an optical chip of that size
+    3x3     as "2d", with kernels of 3 x 3 and zeros outside, as on an optical engine without wrapping
 
-`python -m fourier_attn.main --config=configs/circular.py`. On IMDb with the articles' recipe (rate 1e-4, 20
-epochs) and the sizes, Adam and batches of 4 of the code that they built on: they give 84 % validation
-accuracy for "1d", find 16 x 8 very close to it and 11 x 11 very close to 16 x 8.
+Command: `python -m fourier_attn.main --config=configs/circular.py`. On IMDb it uses the articles' recipe
+(learning rate 1e-4, 20 epochs), and the sizes, Adam and batches of 4 of the code that the articles started
+from. The articles report 84 % validation accuracy for "1d", a very close value for 16 x 8, and one very close
+to that for 11 x 11.
 
-What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
+Expected on the synthetic reviews: test accuracies of 98.90 % (1d), 98.95 % (2d) and 98.65 % (11x11), with 1
+seed each, in 6, 10 and 28 minutes on two CPU cores. "3x3" is not yet run. Not yet run on IMDb.
 """
 
 from fourier_attn.choices import check_choice

@@ -1,11 +1,12 @@
-"""Fine-tuning on a task of GLUE, or on IMDb, from pre-trained weights (or, without, from scratch).
+"""Fine-tunes a pre-trained network on a task of GLUE or on IMDb, or trains it from scratch.
 
-`python -m fourier_attn.main --config=configs/finetune.py:sst2 --config.init_from=runs/pretrain-...` starts
-from another run; `--config.init_from=model.safetensors --config.data.tokenizer=spiece.model`, with
-`--config.data.length=512 --config.data.buckets="()"`, from published weights. Without `init_from` the same
-network, fnet-mini, is trained from scratch. The string argument is a task: sst2, cola, mrpc, stsb, qqp, mnli,
-qnli, rte, wnli, imdb or reviews (`python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=..`).
-Texts are cut after 128 tokens.
+The argument is a task: sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, wnli, imdb or reviews. To prepare a
+task, use for example `python -m fourier_attn.data.prepare --dataset=glue/sst2 --source=DIR`.
+
+Command: `python -m fourier_attn.main --config=configs/finetune.py:sst2 --config.init_from=runs/pretrain-NAME`
+starts from another run. For published weights, give `--config.init_from=model.safetensors
+--config.data.tokenizer=spiece.model --config.data.length=512 --config.data.buckets="()"`. Without `init_from`
+the same network, fnet-mini, is trained from scratch. Texts are cut after 128 tokens.
 
 Not yet run.
 """

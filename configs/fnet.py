@@ -1,9 +1,11 @@
-"""FNet-style text classifier: Fourier mixing (Lee-Thorpe et al., arXiv 2105.03824) instead of attention.
+"""Trains a text classifier with Fourier mixing instead of attention (Lee-Thorpe et al., arXiv 2105.03824).
 
-`python -m fourier_attn.main --config=configs/fnet.py` (synthetic reviews) or `configs/fnet.py:imdb`: two
-blocks, an embedding of the 20,000 most frequent words, and dropout, chosen on IMDb's validation split.
+Command: `python -m fourier_attn.main --config=configs/fnet.py:TASK`. The default task is reviews. On imdb it
+has two blocks, an embedding of the 20,000 most frequent words, and dropout. These settings were chosen on
+IMDb's validation set.
 
-What it reaches: the tables of docs/mixers.md, from results/.
+Expected on the synthetic reviews: 99.47 ± 0.21 % test accuracy (3 seeds), in a quarter of a minute on two CPU
+cores. Expected on IMDb: 87.80 ± 0.18 % test accuracy (3 seeds), in 13 to 28 minutes on one CPU core.
 """
 
 from fourier_attn.config import Config, default

@@ -1,17 +1,16 @@
-"""FNet's mixing on images: the transform runs over rows and columns of patches, and over features.
+"""Trains FNet's mixing on images: the transform runs over rows and columns of patches, and over features.
 
-The string argument is TASK-VARIANT, for example `configs/fnet_vit.py:cifar10-space`; of either of them the
-first is the default:
+The argument is TASK-VARIANT, for example `configs/fnet_vit.py:cifar10-space`. The defaults are fashion_mnist
+and all. TASK is fashion_mnist, mnist or cifar10.
 
-    fashion_mnist, mnist, cifar10
-    all      rows, columns and features
-    space    rows and columns only
-    hybrid   as "all", with attention in the last two blocks; another depth needs its layout, too:
+    all      transforms rows, columns and features
+    space    transforms rows and columns only
+    hybrid   as "all", with attention in the last two blocks. If you change the depth, also set the layout:
              --config.model.depth=3 --config.model.layout="('fourier','attention','attention')"
 
-`python -m fourier_attn.main --config=configs/fnet_vit.py`.
+Command: `python -m fourier_attn.main --config=configs/fnet_vit.py`.
 
-What it reaches: the tables of docs/images.md, from results/. On mnist, and "space", not yet run.
+Expected: the tables of docs/images.md. Not yet run on mnist. The variant "space" is not yet run.
 """
 
 from fourier_attn.choices import check_choice

@@ -1,19 +1,24 @@
-"""The articles' network on IMDb: six blocks of width 128 (121 for 11 x 11), 512 words, eight heads.
+"""Trains the articles' network on IMDb: six blocks of width 128 (121 for 11 x 11), 512 words, eight heads.
 
-The string argument is MODEL or MODEL-listing, for example `configs/imdb_articles.py:lambda-listing`:
+The argument is MODEL or MODEL-listing, for example `configs/imdb_articles.py:lambda-listing`. `MODELS` lists
+the models.
 
-    MODEL           AdamW, batches of 32 in buckets and two epochs, which two CPU cores can pay for. Norms
-                    come first and only words are dropped: where norms come last, some networks were seen to
-                    learn nothing (results/evidence/imdb/comparisons.md)
-    MODEL-listing   as the articles have it, for a GPU: rate 1e-4, a warm-up over 10,000 examples, 20 epochs;
-                    words split at white space, PyTorch's initial values, no dropout, and nothing that is told
-                    what is padding: the mean is over all positions. Adam, batches of 4, clipping at 1, 50,000
-                    words and 512 tokens are defaults of the code that they built on
+    MODEL           uses AdamW, batches of 32 in buckets and two epochs, for two CPU cores. It is pre-norm
+                    and drops only words, because some post-norm networks learned nothing
+                    (results/evidence/imdb/comparisons.md)
+    MODEL-listing   uses the articles' settings, for a GPU: learning rate 1e-4, a warm-up over 10,000
+                    examples, 20 epochs, words split at white space, PyTorch's initial values, and no
+                    dropout. No layer gets the mask, so the mean is over all positions. Adam, batches of 4,
+                    clipping at 1, 50,000 words and 512 tokens are defaults of the code that the articles
+                    started from
 
-They give validation accuracies of 83 % for attention, 84 % for circular attention in 1-D, "very close" ones
-in 2-D, and a bit above 84 % on their engine for 3 x 3 kernels and for lambda layers, one network each.
+The articles report validation accuracies of 83 % for attention, 84 % for circular attention in 1-D and "very
+close" values in 2-D. For 3 x 3 kernels on their engine and for lambda layers they report a bit above 84 %.
+They trained one network each.
 
-What is trained so far: results/evidence/imdb/findings.md.
+Command: `python -m fourier_attn.main --config=configs/imdb_articles.py:lambda`.
+
+Expected: results/evidence/imdb/findings.md has the networks that were trained so far.
 """
 
 from fourier_attn.choices import check_choice

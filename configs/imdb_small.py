@@ -1,13 +1,13 @@
-"""Small networks on IMDb that are alike in all but their mixer: what two CPU cores can repeat with seeds.
+"""Trains small networks on IMDb that differ only in their mixer, with several seeds on two CPU cores.
 
-`python -m fourier_attn.main --config=configs/imdb_small.py:attention`, or another of `MODELS`; all of them,
-with seeds, by `python -m evidence.suite.train --tier=1`. Two blocks of width 64, 192 tokens, 20,000
-words, four epochs, the same dropout and the same optimiser for all. It is not the articles' recipe, which
-`configs/imdb_articles.py` has.
+The argument is a model of `MODELS`. All models have two blocks of width 64, 192 tokens, 20,000 words, four
+epochs, the same dropout and the same optimizer. This is not the articles' recipe, which
+`configs/imdb_articles.py` has. Models on engines have other sizes. Each has an exact twin of the same size.
 
-Those on engines have sizes of their own, and a twin that is computed exactly.
+Command: `python -m fourier_attn.main --config=configs/imdb_small.py:attention`. To train all models with all
+seeds: `python -m evidence.suite.train --tier=1`.
 
-What is trained so far: the tables of docs/evidence.md, from results/.
+Expected: the tables of docs/evidence.md, with core-hours.
 """
 
 from fourier_attn.choices import check_choice

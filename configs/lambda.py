@@ -1,9 +1,10 @@
-"""Lambda layers (Bello, arXiv 2102.08602) with context 3 instead of attention.
+"""Trains lambda layers with context 3 instead of attention (Bello, arXiv 2102.08602).
 
-`python -m fourier_attn.main --config=configs/lambda.py` (synthetic reviews) or `configs/lambda.py:imdb`. The
-articles, with other settings and on their optical engine, give a bit above 84 % validation accuracy on IMDb.
+Command: `python -m fourier_attn.main --config=configs/lambda.py:TASK`. The default task is reviews. On IMDb
+the articles report a bit above 84 % validation accuracy, with other settings and on their optical engine.
 
-What it reaches: the tables of docs/mixers.md, from results/. On IMDb not yet run.
+Expected on the synthetic reviews: 99.82 ± 0.19 % test accuracy (3 seeds), in half a minute on two CPU cores.
+Not yet run on IMDb.
 """
 
 from fourier_attn.config import Config, default

@@ -1,11 +1,11 @@
-"""Lambda convolutions on images (Bello, arXiv 2102.08602), in a network of patches of one size.
+"""Trains lambda convolutions on images, in a network with patches of one size (Bello, arXiv 2102.08602).
 
-The string argument is TASK-CONTEXT, for example `configs/lambda_vit.py:cifar10-7`: a task (fashion_mnist,
-mnist or cifar10; the first is the default) and how many patches across the neighbourhood is, odd (3).
+The argument is TASK-CONTEXT, for example `configs/lambda_vit.py:cifar10-7`. TASK is fashion_mnist (default),
+mnist or cifar10. CONTEXT is the width of the neighbourhood in patches, an odd number (default 3).
 
-`python -m fourier_attn.main --config=configs/lambda_vit.py`.
+Command: `python -m fourier_attn.main --config=configs/lambda_vit.py`.
 
-What it reaches: the tables of docs/images.md, from results/. On mnist not yet run.
+Expected: the tables of docs/images.md. Not yet run on mnist.
 """
 
 from fourier_attn.config import Config, default

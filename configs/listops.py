@@ -1,9 +1,11 @@
-"""ListOps, shortened to at most 512 tokens, nested lists that have a value: `configs/listops.py:MODEL`.
+"""Trains on ListOps, nested lists that have a value, with at most 512 tokens.
 
-Four layers of width 64, the same dropout and optimiser for all. Long Range Arena's own have 500 to 2,000.
+The argument is a model of `MODELS`. All models have four layers of width 64, the same dropout and the same
+optimizer. The lists of Long Range Arena are longer, with 500 to 2,000 tokens.
 
-`python -m fourier_attn.main --config=configs/listops.py:fnet`. What it reaches, and the core-hours: the table
-of docs/evidence.md, from results/evidence/listops.
+Command: `python -m fourier_attn.main --config=configs/listops.py:fnet`.
+
+Expected: the table of docs/evidence.md, with core-hours (results/evidence/listops).
 """
 
 from fourier_attn.choices import check_choice

@@ -1,13 +1,14 @@
-"""A next-token model of a text: `configs/lm.py:MIXER-CORPUS`, or CORPUS alone for attention.
+"""Trains a next-token model: `configs/lm.py:MIXER-CORPUS`, or CORPUS alone for attention.
 
-MIXER is any mixer that can be causal. CORPUS is wikitext2
-(`python -m fourier_attn.data.prepare --dataset=wikitext2 --source=DIR`), or files, your own texts:
-`--config.data.corpora="('my.txt',)"`. Two pre-norm blocks of width 128, 8,000 pieces of words, windows of 128
-tokens; an epoch on WikiText-2 takes some minutes on two CPU cores. docs/language_models.md explains it.
+MIXER is any mixer that can be causal. CORPUS is wikitext2 (`python -m fourier_attn.data.prepare
+--dataset=wikitext2 --source=DIR`) or files, for your own texts: `--config.data.corpora="('my.txt',)"`. The
+network has two pre-norm blocks of width 128, 8,000 word pieces and windows of 128 tokens. An epoch on
+WikiText-2 takes some minutes on two CPU cores.
 
-`python -m fourier_attn.main --config=configs/lm.py:attention-wikitext2`
+Command: `python -m fourier_attn.main --config=configs/lm.py:attention-wikitext2`.
 
-One epoch of WikiText-2 was run, see docs/language_models.md; the default is three epochs.
+Expected after one epoch of WikiText-2: the table of docs/language_models.md. The default is three epochs,
+which is not yet run.
 """
 
 from fourier_attn.choices import check_choice

@@ -1,9 +1,9 @@
-"""A masked language model of a text: `configs/mlm.py:MIXER-CORPUS`, or CORPUS alone for attention.
+"""Trains a masked language model: `configs/mlm.py:MIXER-CORPUS`, or CORPUS alone for attention.
 
-MIXER is any mixer, in its bidirectional form; CORPUS and the sizes are those of configs/lm.py. The masks of
-validation and test are the same for every mixer, so that their perplexities can be compared.
+MIXER is any mixer, in its bidirectional form. CORPUS and the sizes are those of configs/lm.py. All mixers get
+the same masks for validation and test, so you can compare their perplexities.
 
-`python -m fourier_attn.main --config=configs/mlm.py:fourier-wikitext2`
+Command: `python -m fourier_attn.main --config=configs/mlm.py:fourier-wikitext2`.
 
 Not yet run.
 """

@@ -1,10 +1,10 @@
-"""Convolutional attention, 3 x 3 kernels and zeros outside, on an emulated 5 x 5 optical demonstrator.
+"""Trains circular attention, with 3 x 3 kernels and zeros outside, on an emulated 5 x 5 optical demonstrator.
 
-`python -m fourier_attn.main --config=configs/optical_circular.py` (synthetic reviews) or
-`configs/optical_circular.py:imdb`. The articles ran this, on IMDb, with the device in the loop: a bit above
-84 % validation accuracy.
+Command: `python -m fourier_attn.main --config=configs/optical_circular.py:TASK`. TASK is reviews (default) or
+imdb. The articles ran this network on IMDb with the device in the loop, and report a bit above 84 %
+validation accuracy.
 
-What it reaches: not yet run.
+Expected: not yet run.
 """
 
 from fourier_attn.config import Config, default

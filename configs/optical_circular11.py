@@ -1,9 +1,9 @@
-"""Convolutional attention with tokens of 11 x 11 features, on an emulated 11 x 11 optical chip.
+"""Trains circular attention, with tokens of 11 x 11 features, on an emulated 11 x 11 optical chip.
 
-`python -m fourier_attn.main --config=configs/optical_circular11.py` (synthetic reviews) or
-`configs/optical_circular11.py:imdb`.
+Command: `python -m fourier_attn.main --config=configs/optical_circular11.py:TASK`. TASK is reviews (default)
+or imdb.
 
-What it reaches: not yet run.
+Expected: not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -1,12 +1,13 @@
-"""FNet whose Fourier transforms an emulated optical engine computes, in training and in evaluation.
+"""Trains and evaluates FNet with Fourier transforms on an emulated optical engine.
 
-The parameters are those of the preset `chip_11x11` (8 bit converters, noise, crosstalk), on 8 x 8 pixels: 64
-tokens by 64 features are 8^2 by 8^2 points, two stages.
-`--config.model.mixer.engine.receiver.adc_bits=6` sets one parameter.
-`python -m fourier_attn.main --config=configs/optical_fnet.py` (synthetic reviews) or
-`configs/optical_fnet.py:imdb` (two blocks, 256 words).
+The engine is the preset `chip_11x11` (8-bit converters, noise, crosstalk) with 8 x 8 pixels. 64 tokens by 64
+features are 8^2 by 8^2 points, which take two stages. You can set any parameter, for example
+`--config.model.mixer.engine.receiver.adc_bits=6`.
 
-What it reaches: not yet run.
+Command: `python -m fourier_attn.main --config=configs/optical_fnet.py:TASK`. TASK is reviews (default) or
+imdb (two blocks, 256 words).
+
+Expected: not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -1,17 +1,21 @@
-"""In-situ fine-tuning: an exactly trained FNet goes on for a few hundred steps through the noisy engine.
+r"""Fine-tunes an exactly trained FNet for a few hundred steps on the noisy optical engine (in-situ training).
 
-The device is the preset `chip_11x11` on 8 x 8 pixels, of which forward passes see all errors; backward goes
-the model of the engine. Weights are those of a run on the same task with padding as zeros. On the synthetic
-reviews:
-`python -m fourier_attn.main --config=configs/fnet.py --workdir=runs/exact
---config.model.mixer.padding=zero --config.data.length=64 --config.model.positions=64`, then
-`python -m fourier_attn.main --config=configs/optical_insitu.py:reviews --config.init_from=runs/exact`. On
-IMDb, `configs/optical_insitu.py:imdb` with an exact run on 256 words (command: docs/optics/findings.md).
+The device is the preset `chip_11x11` with 8 x 8 pixels. The forward pass has all errors, and the backward
+pass uses the model of the engine. The initial weights come from a run on the same task with padding as zeros.
+
+Commands for the synthetic reviews:
+
+    python -m fourier_attn.main --config=configs/fnet.py --workdir=runs/exact \
+        --config.model.mixer.padding=zero --config.data.length=64 --config.model.positions=64
+    python -m fourier_attn.main --config=configs/optical_insitu.py:reviews --config.init_from=runs/exact
+
+For IMDb, use `configs/optical_insitu.py:imdb` and an exact run on 256 words (docs/optics/findings.md has its
+command). These options give thirty photons per pixel, with shot noise only:
 `--config.model.mixer.engine.laser.power_w=1.5e-7 --config.model.mixer.engine.receiver.tia_noise=0
---config.model.mixer.engine.receiver.dark_current=0` is thirty photons a pixel, with their shot noise alone.
+--config.model.mixer.engine.receiver.dark_current=0`.
 
-What it reaches: on IMDb the table of docs/optics/findings.md, results/studies/robustness-imdb.json; on the
-synthetic reviews results/studies/drift-reviews.json and results/studies/photons-reviews.json.
+Expected: the tables of docs/optics/findings.md, from results/studies/robustness-imdb.json,
+results/studies/drift-reviews.json and results/studies/photons-reviews.json.
 """
 
 from fourier_attn.config import Config, default

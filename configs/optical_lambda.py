@@ -1,9 +1,9 @@
-"""Lambda layers whose position lambdas, convolutions of context 3, an emulated 11 x 11 optical chip computes.
+"""Trains lambda layers with position lambdas, convolutions of context 3, on an emulated 11 x 11 optical chip.
 
-`python -m fourier_attn.main --config=configs/optical_lambda.py` (synthetic reviews) or
-`configs/optical_lambda.py:imdb`.
+Command: `python -m fourier_attn.main --config=configs/optical_lambda.py:TASK`. TASK is reviews (default) or
+imdb.
 
-What it reaches: not yet run.
+Expected: not yet run.
 """
 
 from fourier_attn.config import Config, default

@@ -1,11 +1,12 @@
-"""Long sequences: CIFAR-10 as 1,024 grey values, Long Range Arena's image task: `configs/pixels.py:MODEL`.
+"""Trains on CIFAR-10 as 1,024 grey values, the image task of Long Range Arena.
 
-Four layers of width 128, batches of 32 and 600 steps, without batch 5, which is held out: what two CPU
-cores can pay for says little about the end.
+The argument is a model of `MODELS`. All models have four layers of width 128, batches of 32 and 600 steps.
+Batch 5 is held out. Training is short, for two CPU cores, so the accuracy does not show what a full training
+would reach.
 
-`python -m fourier_attn.main --config=configs/pixels.py:fnet`.
+Command: `python -m fourier_attn.main --config=configs/pixels.py:fnet`.
 
-What it reaches: the tables of docs/images.md, from results/.
+Expected: the tables of docs/images.md.
 """
 
 from fourier_attn.choices import check_choice

@@ -1,12 +1,16 @@
-"""Pre-training of an FNet family's encoder: masked tokens, and the order of two segments.
+"""Pre-trains an encoder of the FNet family: it predicts masked tokens and the order of two segments.
 
-The string argument is ARCHITECTURE-SIZE: fnet, hybrid, bert, linear, random or ff; tiny, mini, base or large.
-Texts: IMDb's unlabelled reviews without those that repeat a test text, and WikiText-2
-(`python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=..`, and `--dataset=wikitext2`); others
-by `--config.data.corpora="('texts/*.txt',)" --config.data.exclude="()"`. They are some 20 million tokens,
-a small part of what base and large were published with. Tiny and mini read windows of 128 tokens: what is
-fine-tuned from them should be no longer, since the positions after these are not trained.
-`python -m fourier_attn.main --config=configs/pretrain.py:fnet-mini`
+The argument is ARCHITECTURE-SIZE. ARCHITECTURE is fnet, hybrid, bert, linear, random or ff. SIZE is tiny,
+mini, base or large. Tiny and mini read windows of 128 tokens. Fine-tune them on at most 128 tokens, because
+later positions are not trained.
+
+The texts are IMDb's unlabelled reviews, without those that repeat a test text, and WikiText-2. Prepare them
+with `python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR`, and with
+`--dataset=wikitext2`. You can use other texts with `--config.data.corpora="('texts/*.txt',)"
+--config.data.exclude="()"`. The texts have about 20 million tokens, a small part of the data behind the
+published base and large models.
+
+Command: `python -m fourier_attn.main --config=configs/pretrain.py:fnet-mini`.
 
 Not yet run.
 """

@@ -1,13 +1,16 @@
-"""Questions about synthetic images of coloured shapes, answered by a question token that attends to patches.
+"""Trains networks that answer questions about synthetic images of coloured shapes, or label their patches.
 
-The string argument is the model:
+The argument is a model:
 
-    answers        "what colour is the circle?", "how many squares?": one of eight answers; chance is 1/4 with
-                   the question alone, and 1/8 with the image alone (shapes.py, in data/sources)
-    separate       the same without mixing: no patch knows of another before the question looks at them
-    segmentation   of each patch, which shape it shows; the metric is the mean IoU
+    answers        answers "what colour is the circle?" or "how many squares?" with one of eight answers. A
+                   question token attends to the patches. Chance is 1/4 with the question alone and 1/8 with
+                   the image alone (fourier_attn/data/sources/shapes.py)
+    separate       as "answers", without mixing: patches do not exchange information before the question token
+    segmentation   predicts the shape in each patch. The metric is the mean IoU
 
-`python -m fourier_attn.main --config=configs/shapes.py`. What is trained so far: docs/images.md.
+Command: `python -m fourier_attn.main --config=configs/shapes.py`.
+
+Expected: the tables of docs/images.md.
 """
 
 from fourier_attn.choices import check_choice

@@ -1,11 +1,13 @@
-"""The small networks of `configs/imdb_small.py` on SST-2: `configs/sst2_small.py:MODEL`, see `MODELS`.
+"""Trains the small networks of `configs/imdb_small.py` on SST-2.
 
-What counts is the accuracy on the 1,821 test sentences where their labels are there (those of the original
-SST; GLUE itself hides them), with the weights of the epoch that is the best on validation; else that on
-validation after the last epoch.
+The argument is a model of `MODELS`. The score is the accuracy on the 1,821 test sentences, with the weights
+of the best validation epoch. It needs the test labels of the original SST, because GLUE hides them. Without
+them, the score is the validation accuracy after the last epoch.
 
-`python -m fourier_attn.main --config=configs/sst2_small.py:attention`. Measured over three seeds by
-`python -m evidence.suite.train --tier=sst2`: docs/evidence.md has the table, with core-hours.
+Command: `python -m fourier_attn.main --config=configs/sst2_small.py:attention`. To train all models with
+three seeds: `python -m evidence.suite.train --tier=sst2`.
+
+Expected: the table of docs/evidence.md, with core-hours.
 """
 
 from fourier_attn.choices import check_choice

@@ -1,11 +1,11 @@
-"""A vision transformer (Dosovitskiy et al., arXiv 2010.11929): patches, pre-norm blocks, attention.
+"""Trains a small vision transformer: patches and pre-norm attention (Dosovitskiy et al., arXiv 2010.11929).
 
-The string argument is the task: fashion_mnist, mnist or cifar10. Small, and with the mean of the tokens
-instead of a class token.
+The argument is the task: fashion_mnist (default), mnist or cifar10. The classifier uses the mean of the
+tokens instead of a class token.
 
-`python -m fourier_attn.main --config=configs/vit.py:cifar10`.
+Command: `python -m fourier_attn.main --config=configs/vit.py:cifar10`.
 
-What it reaches: the tables of docs/images.md, from results/. On mnist not yet run.
+Expected: the tables of docs/images.md. Not yet run on mnist.
 """
 
 from fourier_attn.config import Config, default

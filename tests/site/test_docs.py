@@ -307,13 +307,15 @@ def test_each_question_is_answered_within_two_clicks() -> None:
         assert said in source(page), question
 
 
-def test_configurations_say_what_is_not_yet_run() -> None:
-    """As the whole tables of trained runs do, where a line without a number is not yet run."""
+def test_configurations_state_their_results() -> None:
+    """Checks that the docstrings have the mean accuracies of the tables of trained runs, or "not yet run"."""
     page = TABLES["reviews"](Results(ROOT)) + TABLES["imdb"](Results(ROOT))
     found: dict[str, list[bool]] = {}
-    row = r"^\| `(configs/\w+\.py)(?::[\w-]+)?` \| ([^|]*) \|"
-    for file, result in re.findall(row, page, flags=re.M):
+    means: dict[str, list[str]] = {}
+    row = r"^\| `(configs/\w+\.py)(?::[\w-]+)?` \| ([^|]*) \| ([\d.]*)"
+    for file, result, mean in re.findall(row, page, flags=re.M):
         found.setdefault(file, []).append(result != "not yet run")
+        means.setdefault(file, []).extend([mean] if mean else [])
     assert len(found) > 8
     from_reviews = re.findall(r"configs/mixer\.py:(\w+)-reviews` \| ([^|]*) \|", page)
     assert len(from_reviews) > 6
@@ -323,11 +325,12 @@ def test_configurations_say_what_is_not_yet_run() -> None:
         assert said, name
         assert ("not yet run on texts" in " ".join(said[0].split())) == (result == "not yet run"), name
     for file, run in found.items():
-        said = ast.get_docstring(ast.parse((ROOT / file).read_text())) or ""
+        said = " ".join((ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").split())
+        assert [mean for mean in means[file] if not re.search(rf"\b{mean} (± [\d.]+ )?%", said)] == [], file
         if not any(run):
-            assert "What it reaches: not yet run." in said, file
+            assert "Expected: not yet run." in said, file
         elif not all(run[len(run) // 2 :]):  # IMDb, the second table
-            assert "On IMDb not yet run." in said, file
+            assert "Not yet run on IMDb" in said, file
 
 
 def test_results_are_written_into_their_rooms() -> None:
