@@ -28,6 +28,7 @@ test-slow: .venv/installed
 # The site, in build/site; notebooks run where they have changed.
 docs: .venv/installed
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/site
+	@echo "open $(CURDIR)/build/site/index.html"
 
 links: .venv/installed
 	$(BIN)/python -m sphinx -q -D nb_execution_mode=off -b linkcheck -c docs -d build/doctrees . build/links

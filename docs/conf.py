@@ -15,6 +15,7 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "docstrings",
     "heads",
     "mathematics",
@@ -28,9 +29,16 @@ exclude_patterns = ["docs/extensions", "**/.*"]
 html_theme = "furo"
 html_title = "fourier_attn"
 html_static_path = ["static"]
+html_favicon = "static/favicon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["scrolling.js"]
 html_math_renderer_name = "mathml"
+templates_path = ["templates"]
+html_additional_pages = {"index": "root.html"}  # build/site/index.html leads to the landing page
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "attrs_block", "colon_fence"]
 myst_heading_anchors = 4

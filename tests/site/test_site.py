@@ -45,6 +45,21 @@ def test_the_site_is_small(site: Path) -> None:
     assert sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) < MOST_BYTES
 
 
+def test_make_docs_prints_the_file_to_open() -> None:
+    command = ["make", "--dry-run", "--assume-old=.venv/installed", "docs"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f'echo "open {ROOT}/build/site/index.html"'
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_the_root_leads_to_the_landing_page(site: Path, tmp_path: Path) -> None:
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    command = [CHROMIUM, *options, f"--user-data-dir={tmp_path}", (site / "index.html").as_uri()]
+    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert 'id="furo-main-content"' in page
+
+
 @pytest.mark.slow
 def test_the_side_bar_is_short(site: Path) -> None:
     """At most 16 entries under six captions; sub-pages open with their parent."""
