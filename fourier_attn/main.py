@@ -18,7 +18,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from fourier_attn import __version__, command, paths
-from fourier_attn.choices import check_choices
+from fourier_attn.choices import check_choices, choose
 
 SAMPLING = ("tokens", "temperature", "top_k", "seed")  # flags of text generation
 MODES = {  # the modes that use a flag; flags that are not listed apply to all
@@ -374,8 +374,9 @@ def given_config() -> Any:
 
     if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
         name = config_flags.get_config_filename(flags.FLAGS["config"])
-        there = ", ".join(sorted(path.stem for path in command.configs().glob("*.py")))
-        raise ValueError(f"--config={name} cannot be read; name one of {there}, or your own file (mine.py)")
+        there = sorted(path.stem for path in command.configs().glob("*.py"))
+        cure = choose("one of", [Path(name.partition(":")[0]).stem], there)
+        raise ValueError(f"--config={name} cannot be read; {cure}, or your own file (mine.py)")
     configuration.give_optional(flags.FLAGS["config"], command.optional)
     if flags.FLAGS.config is None:
         for name in ("recipe", "mixer"):

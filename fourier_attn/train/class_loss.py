@@ -9,6 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from fourier_attn.choices import choose
 from fourier_attn.config import Config
 from fourier_attn.config.options import TrainConfig
 from fourier_attn.data import Task
@@ -147,7 +148,8 @@ def parsed(text: str, names: Sequence[str]) -> np.ndarray:
     for item in items:
         name, _, number = item.rpartition("=")
         if name not in names:
-            raise ValueError(f"{given}: {name or item!r} is not a class; choose from {known}")
+            cure = choose("from", [name or item], names)[:240]
+            raise ValueError(f"{given}: {name or item!r} is not a class; {cure}")
         if name in weights:
             raise ValueError(f"{given} names the class {name!r} twice; name it once")
         weights[name] = _number(given, number)

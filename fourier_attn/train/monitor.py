@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable
 
+from fourier_attn.choices import check_choice, choose
 from fourier_attn.config import Config
 from fourier_attn.data import TASKS, Task
 from fourier_attn.data.tasks import OWN, task_of
@@ -41,10 +42,10 @@ def monitored(task: Task, monitor: str) -> Task:
     """
     if not monitor:
         return task
-    if monitor not in available(task):
+    if monitor not in (names := available(task)):
         raise ValueError(
-            f"train.monitor={monitor!r} is not a metric of this task; choose one of "
-            f"{', '.join(available(task))}, or '' for {task.metrics[0]}"
+            f"train.monitor={monitor!r} is not a metric of this task; "
+            f"{choose('one of', [monitor], names)}, or '' for {task.metrics[0]}"
         )
     return dataclasses.replace(task, metrics=tuple(dict.fromkeys((monitor, *task.metrics))))
 
@@ -62,8 +63,8 @@ def check(config: Config) -> None:
     task, monitor = task_of(config.data), config.train.monitor
     if config.data.task not in OWN or task.multi_label:
         monitored(task, monitor)
-    elif monitor and monitor not in (names := _of_own_data(TASKS[config.data.task])):
-        raise ValueError(f"train.monitor={monitor!r} is unknown; choose one of {', '.join(names)}")
+    elif monitor:
+        check_choice("train.monitor", monitor, _of_own_data(TASKS[config.data.task]))
 
 
 def _of_own_data(task: Task) -> tuple[str, ...]:
