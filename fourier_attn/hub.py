@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from fourier_attn import paths
+from fourier_attn import extras, paths
 
 PREFIX = "hf:"
 NAME = re.compile(r"hf:(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w-][\w./-]*))?")
@@ -72,8 +72,8 @@ def _download(text: str, repo: str, revision: str | None) -> Path:
         from huggingface_hub import errors, snapshot_download
     except ImportError as error:
         raise ValueError(
-            f"{text} needs huggingface_hub; install it (pip install 'fourier_attn[hub]'), or download the "
-            "folder yourself and give its path"
+            f"{text} needs the package huggingface_hub; {extras.install('hub')}, or download the folder "
+            "yourself and give its path"
         ) from error
     try:
         return Path(snapshot_download(repo, revision=revision, allow_patterns=list(FILES)))

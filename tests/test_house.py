@@ -33,7 +33,7 @@ RIGHT_BELOW = {
     "model": ("layers", "knobs", "plugins"),
     "layers": ("optics",),
     "optics": ("ops", "paths", "columns"),
-    "data": ("classify", "command", "knobs", "atomic", "plugins", "paths"),
+    "data": ("classify", "command", "knobs", "atomic", "extras", "plugins", "paths"),
     "ops": ("choices", "lazy"),
     "command": ("allocator", "causes", "paths", "plugins"),
     "allocator": (),
@@ -47,7 +47,8 @@ RIGHT_BELOW = {
     "provenance": ("atomic",),
     "style": ("atomic",),
     "atomic": (),
-    "hub": ("paths",),
+    "extras": (),
+    "hub": ("extras", "paths"),
     "paths": (),
 }
 COMMANDS = {

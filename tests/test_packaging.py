@@ -1,6 +1,7 @@
 """The package outside its tree: configurations by name, and the wheel in an empty folder."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,20 @@ def test_all_packages_are_in_the_wheel() -> None:
 def test_the_version_stands_in_one_place() -> None:
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert f"## {fourier_attn.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_no_message_or_page_advises_to_install_from_an_index() -> None:
+    """The package is not on PyPI: whoever registers its name there could run code on a reader's machine."""
+    known = PROJECT["project"]["optional-dependencies"]
+    files = [*ROOT.glob("*.md"), *ROOT.glob("notebooks/*.ipynb")]
+    for folder in ("fourier_attn", "docs", "evidence", "launch", "benchmarks", "configs"):
+        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")]
+    for file in files:
+        text = file.read_text()
+        assert not re.search(r"pip install (?:-\w+ )*['\"]?fourier_attn\b", text), file
+        assert not re.search(r"install it[^\n]*pip install(?! -e)", text), file
+        extras = re.findall(r"extras\.install\(['\"](\w+)['\"]\)|pip install -e '?\.\[([\w,-]+)\]", text)
+        assert {name for found in extras for name in "".join(found).split(",")} <= known.keys(), file
 
 
 def test_configurations_are_found_by_name() -> None:

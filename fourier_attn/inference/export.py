@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fourier_attn import atomic, paths, pretrained
+from fourier_attn import atomic, extras, paths, pretrained
 from fourier_attn.choices import check_choices
 from fourier_attn.data import padded_lengths
 from fourier_attn.data.knobs import SPAN_KNOBS
@@ -226,4 +226,4 @@ def main() -> None:
 def needs_flatbuffers() -> None:
     """Raises: ValueError where jax.export's files cannot be written."""
     if not importlib.util.find_spec("flatbuffers"):
-        raise ValueError("programs need the package flatbuffers; install it: pip install flatbuffers")
+        raise ValueError(f"--format=stablehlo needs the package flatbuffers; {extras.install('export')}")

@@ -14,7 +14,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-NEEDED = "an HDF5 file, which needs h5py; install it (pip install 'fourier_attn[keras]')"
+from fourier_attn import extras
+
+NEEDED = f"an HDF5 file, which needs the package h5py; {extras.install('keras')}"
 KINDS = {"f2": "float16", "f4": "float32", "V2": "bfloat16", "f8": "float64", "i4": "int32", "i8": "int64"}
 ENTRIES, DEPTH, AXES = 100_000, 16, 8  # of a file: groups and arrays, groups in groups; of an array
 PACKED = 100  # times that gzip may shrink an array: weights shrink by a tenth, zeros by a thousand

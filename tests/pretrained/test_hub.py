@@ -225,7 +225,7 @@ def test_a_damaged_file_is_refused(server: ThreadingHTTPServer) -> None:
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(
-        ValueError, match=r"needs huggingface_hub; install it \(pip install 'fourier_attn\[hub\]'\)"
+        ValueError, match=r"needs the package huggingface_hub; run pip install -e '\.\[hub\]' in your"
     ):
         hub.local("hf:who/fnet")
 

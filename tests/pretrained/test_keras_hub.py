@@ -343,7 +343,7 @@ def test_a_network_that_keras_hub_lacks_is_not_exported(tmp_path: Path, sentence
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preset(tmp_path)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(ValueError, match=r"needs h5py; install it \(pip install 'fourier_attn\[keras\]'\)"):
+    with pytest.raises(ValueError, match=r"needs the package h5py; run pip install -e '\.\[keras\]' in your"):
         pretrained.load(tmp_path)
 
 

@@ -80,7 +80,7 @@ def test_wandb_that_cannot_start_is_one_line(wandb: StandIn, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("tracker", "said"),
     [
-        ("wandb", r"--tracker=wandb needs the package wandb; install it with pip install -e '\.\[wandb\]'"),
+        ("wandb", r"--tracker=wandb needs the package wandb; run pip install -e '\.\[wandb\]' in your clone"),
         ("bogus", "--tracker='bogus' is unknown; choose one of tensorboard, wandb, none"),
     ],
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fourier_attn import extras
 from fourier_attn.data.tables import files
 
 ENDS = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
@@ -171,8 +172,7 @@ def columnar(file: Any, name: str, end: str) -> Iterator[Row]:
         from pyarrow import ipc, parquet
     except ImportError as error:
         raise ValueError(
-            f"{name} needs the package pyarrow; install it (pip install pyarrow), or convert "
-            "the file to .jsonl"
+            f"{name} needs the package pyarrow; {extras.install('parquet')}, or convert the file to .jsonl"
         ) from error
     number = 0
     try:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.summary import scalar
 
-from fourier_attn import atomic
+from fourier_attn import atomic, extras
 from fourier_attn.choices import check_choice
 
 PROTO: Any = importlib.import_module("tensorboardX.proto.event_pb2")  # generated, without static names
@@ -127,6 +127,6 @@ def library() -> Any:
         return importlib.import_module("wandb")
     except ImportError as error:
         raise ValueError(
-            "--tracker=wandb needs the package wandb; install it with pip install -e '.[wandb]', or choose "
+            f"--tracker=wandb needs the package wandb; {extras.install('wandb')}, or choose "
             "--tracker=tensorboard"
         ) from error
