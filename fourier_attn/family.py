@@ -69,14 +69,23 @@ def family(
 
 
 def placed(depth: int, count: int, where: str, mixer: str, other: str = "attention") -> tuple[str, ...]:
-    """The layout of `depth` blocks with `mixer`, `count` of them with `other` instead (FNet's hybrids).
+    """Returns the layout of a hybrid of FNet: one mixer for each block, from the first block to the last.
 
-        "bottom"  l < count            "middle"  depth - count <= 2 l < depth + count
-        "top"     l >= depth - count   "mixed"   l = floor(j depth / count), j = 0 .. count - 1
+        >>> placed(4, 1, "top", "fourier")
+        ('fourier', 'fourier', 'fourier', 'attention')
 
-    Raises: ValueError for a count that does not fit, or another place.
-    Source: Lee-Thorpe et al., arXiv 2105.03824. Their code's "mixed", l mod (depth // count) = 0, is the same
-      wherever count divides depth, and has too many blocks elsewhere.
+    Args:
+      depth: number of blocks.
+      count: number of blocks with `other`.
+      where: position of these blocks. "bottom" takes the first `count` blocks, "top" the last ones, "middle"
+        those around the middle, and "mixed" blocks at equal distances: block floor(j depth / count) for
+        every j below `count`.
+      mixer: mixer of the remaining blocks.
+      other: mixer of the `count` blocks.
+    Raises: ValueError if `count` is larger than `depth`, or for an unknown position.
+    Source: Lee-Thorpe et al., arXiv 2105.03824. Their code places "mixed" at every block l for which
+      l mod (depth // count) is 0. The result is the same where `count` divides `depth`; elsewhere their code
+      places too many blocks.
     """
     if not 0 <= count <= depth:
         raise ValueError(f"count={count} must lie between 0 and depth={depth}")

@@ -52,19 +52,25 @@ def section(name: str, first: str, lines: list[str]) -> list[str]:
 
 
 def flow(lines: list[str]) -> list[str]:
-    """Paragraphs, and blocks as they stand: what is indented after an empty line."""
+    """Returns paragraphs, and literal blocks: lines that are indented after an empty line.
+
+    An example, which begins with `>>>`, is a block of its own even where it follows an equation directly.
+    """
     result: list[str] = []
-    block = False
+    block = ""  # the kind of the block that the line before belongs to
     for i, line in enumerate(lines):
-        indented = line.startswith("  ")
-        if indented and not block and (i == 0 or not lines[i - 1].strip()):
-            result += ["::", ""]
-            block = True
-        elif line.strip() and not indented:
+        text = line.strip()
+        if text and not line.startswith("  "):
             if block:
                 result.append("")
-            block = False
-        result.append(f"  {line}" if block else escape(line.strip()))
+            block = ""
+        elif block == "equation" and text.startswith(">>>"):
+            result += ["", "::", ""]
+            block = "example"
+        elif text and not block and (i == 0 or not lines[i - 1].strip()):
+            result += ["::", ""]
+            block = "example" if text.startswith(">>>") else "equation"
+        result.append(f"  {line}" if block else escape(text))
     return result
 
 

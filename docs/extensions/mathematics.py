@@ -20,10 +20,10 @@ from sphinx.application import Sphinx
 
 GREEK = "alpha beta gamma delta eta lambda mu pi sigma tau phi omega"
 FUNCTIONS = "exp sin cos log max min Re Im"
-RELATIONS = {"<=": r"\le", ">=": r"\ge", "<": "<", ">": ">", "=": "=", "->": r"\to"}
+RELATIONS = {"<=": r"\le", ">=": r"\ge", "<": "<", ">": ">", "=": "=", "->": r"\to", "~": r"\sim"}
 TOKEN = re.compile(
     r"(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<name>[A-Za-z]+\d*'?)|(?P<dots>\.\.\.?)"
-    r"|(?P<relation><=|>=|->|[<>=])|(?P<blank>\s+)|(?P<other>.)"
+    r"|(?P<relation><=|>=|->|[<>=~])|(?P<blank>\s+)|(?P<other>.)"
 )
 
 
@@ -103,9 +103,7 @@ class Reader:
             return self.raised(rf"\left| {self.until('|')} \right|")
         if text == "{":
             return rf"\left\{{ {self.until('}')} \right\}}"
-        return {".": r"\cdot", "*": r"\star", "&": r"\&", "%": r"\%", "#": r"\#", "~": r"\sim"}.get(
-            text, text
-        )
+        return {".": r"\cdot", "*": r"\star", "&": r"\&", "%": r"\%", "#": r"\#"}.get(text, text)
 
     def name(self, text: str) -> str:
         if text == "sqrt" and self.look() == "(":
@@ -118,7 +116,7 @@ class Reader:
             len(text) > 1 and self.look() == "_" and len(self.look(1)) > 1 and self.look(2) == "("
         ):  # a function of the code
             self.take()
-            return self.raised(rf"\mathrm{{{text}}}\_\mathrm{{{self.take()[1]}}}")
+            return self.raised(rf"\text{{{text}_{self.take()[1]}}}")
         prime, word = "'" * text.endswith("'"), text.rstrip("'")
         if word in ("sum", "max", "min") and self.look() == "_":
             self.take()
@@ -132,7 +130,7 @@ class Reader:
         elif self.look() == "(":
             latex = rf"\operatorname{{{word}}}"
         else:
-            latex = rf"\mathrm{{{word}}}"
+            latex = rf"\text{{{word}}}"
         named = self.raised(latex + prime)
         return f"{named} {self.item()}" if self.look() == "(" else named  # with what it is a function of
 
@@ -167,7 +165,7 @@ class Reader:
             self.take()
             return "-" + self.take()[1]
         text = self.take()[1]
-        return rf"\{text}" if text in GREEK.split() else text if len(text) == 1 else rf"\mathrm{{{text}}}"
+        return rf"\{text}" if text in GREEK.split() else text if len(text) == 1 else rf"\text{{{text}}}"
 
 
 def bare(latex: str) -> str:
@@ -189,9 +187,9 @@ def lines_of(block: str) -> list[tuple[str, str]] | None:
     found: list[tuple[str, str]] = []
     for line in block.splitlines():
         equation, *remark = REMARK.split(line.strip(), maxsplit=1)
-        goes_on = equation.startswith("+ ") and found
-        begins = re.match(r"[^=<>`]{1,60} = \S", equation)
-        if not (goes_on or begins) or "`" in equation or "://" in line:
+        continued = equation.startswith(("+ ", "= ")) and found
+        begins = re.match(r"[^=<>`~]{1,60} [=~] \S", equation)
+        if not (continued or begins) or "`" in equation or "://" in line:
             return None
         try:
             found.append((to_latex(equation), " ".join(remark)))

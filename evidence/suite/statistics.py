@@ -61,7 +61,7 @@ class Difference:
 def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) -> Difference:
     """Bootstraps a difference over other examples, sampled with replacement, and other seeds.
 
-        a - b + T sqrt(s_a^2 / S_a + s_b^2 / S_b) + f sum_i w_i (a_i - b_i)
+        sample = a - b + T sqrt(s_a^2 / S_a + s_b^2 / S_b) + f sum_i w_i (a_i - b_i)
 
     w is how much more often than once an example was drawn, as a share; a_i is the accuracy of example i over
     the seeds, s_a the deviation over the S_a seeds. Examples are paired; seeds are not, which is conservative

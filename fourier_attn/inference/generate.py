@@ -87,7 +87,7 @@ def generate(
 ) -> tuple[Int[Array, "b n"], Float[Array, "b n"]]:
     """Continues prompts by n tokens: one pass over the prompts, then one loop of n - 1 steps.
 
-        token_i ~ softmax(top_k(log P(token | tokens before i)) / temperature)
+        token_i ~ softmax(top_k(log p_i) / temperature)    `p_i`: probabilities of token i, from the model
 
     Args:
       network: with a head of logits for each token and causal mixers.

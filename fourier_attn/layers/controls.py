@@ -151,9 +151,8 @@ class Random(nn.Module):
     T (length, length) and F (d, d) are normal, cut at two deviations, with variance 1 / length and 1 / d; a
     shorter sequence uses the first t rows and columns of T, so that its output is smaller. They are no
     parameters: the seed and the number of the block determine them, so that checkpoints need not hold
-    them. They are drawn exactly as the paper's code draws them, so that its weights can be used:
-
-        key, mixing = split(key) for each block from PRNGKey(seed) on;    key_F, key_T = split(mixing)
+    them. They are drawn exactly as the paper's code draws them, so that its weights can be used: starting at
+    `PRNGKey(seed)`, each block takes `key, mixing = split(key)` and then `key_F, key_T = split(mixing)`.
 
         >>> layer, x = Random(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape

@@ -178,7 +178,7 @@ class Pretraining(nn.Module):
     """A masked language model, tied to the table of tokens E, and a judge of two segments' order.
 
         mlm_i = LN(gelu(A x_i + a)) E^T + c          (b, t, vocab)
-        nsp   = W pooled + b                         (b, 2); 1: swapped
+        nsp = W pooled + b                           (b, 2); 1: swapped
 
         >>> head, x, pooled = Pretraining(), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
         >>> tied = {"table": jnp.ones((7, 4))}

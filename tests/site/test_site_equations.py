@@ -5,33 +5,71 @@ which every name stands for a number of its own, and every function for an arbit
 """
 
 import ast
+import contextlib
 import hashlib
 import importlib
+import json
 import re
 import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT
 
+nodes = pytest.importorskip("docutils.nodes")
+publish_doctree = pytest.importorskip("docutils.core").publish_doctree
+MarkdownIt = pytest.importorskip("markdown_it").MarkdownIt
+pytest.importorskip("latex2mathml")
+
 PRIME = 2**61 - 1
 TOKEN = re.compile(r"[A-Za-z]+\d*'?|\d+(?:\.\d+)?(?:e-?\d+)?|\.\.\.?|//|<=|>=|->|\S")
-SIGNS = {"≤": "<=", "≥": ">=", "→": "->", "…": "..", "∑": "sum", "⋆": "*", "·": ".", "⋅": ".", "−": "-"}
-RELATIONS = (",", ";", "=", "<", ">", "<=", ">=", "->")
+SIGNS = {
+    "∼": "~",
+    "≤": "<=",
+    "≥": ">=",
+    "→": "->",
+    "…": "..",
+    "∑": "sum",
+    "⋆": "*",
+    "·": ".",
+    "⋅": ".",
+    "−": "-",
+}
+RELATIONS = (",", ";", "=", "<", ">", "<=", ">=", "->", "~")
 Value = int | tuple
 
 
-@pytest.fixture
-def mathematics(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    pytest.importorskip("latex2mathml")
-    monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
-    found = importlib.import_module("mathematics")
-    sys.modules.pop("mathematics")
+class Extensions(NamedTuple):
+    """The site's own extensions."""
+
+    mathematics: ModuleType
+    docstrings: ModuleType
+
+
+@pytest.fixture(scope="module")
+def site() -> Extensions:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs" / "extensions")
+        found = Extensions(*map(importlib.import_module, Extensions._fields))
+    for name in Extensions._fields:
+        sys.modules.pop(name)
     return found
+
+
+@pytest.fixture(scope="module")
+def literal(site: Extensions) -> list[tuple[str, str]]:
+    return list(blocks(site))
+
+
+@pytest.fixture
+def mathematics(site: Extensions) -> ModuleType:
+    return site.mathematics
 
 
 class Evaluator:
@@ -158,26 +196,69 @@ def written(element: ElementTree.Element) -> str:
     return "'" if text == "′" else SIGNS.get(text, text)
 
 
-def equations(mathematics: ModuleType) -> Iterator[tuple[str, str, str]]:
-    """Place, text and LaTeX of each line that the site shows as an equation, of docstrings and pages."""
-    docstrings = importlib.import_module("docstrings")
-    sys.modules.pop("docstrings")
-    for path in sorted((ROOT / "fourier_attn").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-            if documented and " = " in (text := ast.get_docstring(node) or ""):
-                text = "\n".join(docstrings.to_rst(text.splitlines()))
-                for block in re.findall(r"::\n\n((?: +.*\n|\n)+)", f"{text}\n"):
-                    yield from lines(mathematics, path.name, block)
-    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/optics/*.md"))):
-        for block in re.findall(r"\n\n((?:    .*\n|\n)+)", path.read_text()):
-            yield from lines(mathematics, path.name, block)
+CODE = ("python", ".venv", "pip ", "make ", "kubectl ", "<", "[CLS]", "[project")
+FORMULA = re.compile(r"\S (=|~|<=) \S|\bsum_|\bsqrt\(|\bexp\(|\^|[\w)\]'] [+-] [\w(]")
 
 
-def lines(mathematics: ModuleType, name: str, block: str) -> Iterator[tuple[str, str, str]]:
-    block = textwrap.dedent(block).strip("\n")
-    for line, (latex, _) in zip(block.splitlines(), mathematics.lines_of(block) or (), strict=False):
-        yield name, mathematics.REMARK.split(line.strip(), maxsplit=1)[0], latex
+def blocks(site: Extensions) -> Iterator[tuple[str, str]]:
+    """Place and text of every literal block without a language: of docstrings, pages and notebooks."""
+    for room in ("fourier_attn", "evidence", "launch"):
+        texts = []
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for name, docstring in docstrings_of(ast.parse(path.read_text())):
+                text = "\n".join(site.docstrings.to_rst(docstring.splitlines()))
+                if "::\n" in text:
+                    texts.append(f"{path.relative_to(ROOT)}:{name}\n\n{text}")
+        place = ""
+        tree = publish_doctree("\n\n".join(texts), settings_overrides={"report_level": 5})
+        for block in tree.children:
+            place = block.astext() if block.astext().startswith(f"{room}/") else place
+            yield from ((place, literal.astext()) for literal in block.findall(nodes.literal_block))
+    for path in pages():
+        for token in MarkdownIt().parse(markdown(path)):
+            if token.type == "code_block" or (token.type == "fence" and token.info in ("", "text")):
+                yield str(path.relative_to(ROOT)), textwrap.dedent(token.content).strip("\n")
+
+
+def docstrings_of(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Name and docstring of a module, of its classes, and of functions that are not within another."""
+    yield getattr(node, "name", ""), ast.get_docstring(node) or ""
+    for each in node.body:
+        if isinstance(each, ast.ClassDef):
+            yield from docstrings_of(each)
+        elif isinstance(each, ast.FunctionDef):
+            yield each.name, ast.get_docstring(each) or ""
+
+
+def pages() -> Iterator[Path]:
+    """What the site shows besides docstrings; not what is made of these when it is built."""
+    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+    for room, pattern in (("docs", "*.md"), ("results", "*.md"), ("notebooks", "*.ipynb")):
+        yield from sorted(
+            path for path in (ROOT / room).rglob(pattern) if not {"api", "mixers"} & {*path.parts}
+        )
+
+
+def markdown(path: Path) -> str:
+    if path.suffix == ".md":
+        return path.read_text()
+    cells = json.loads(path.read_text())["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def is_code(block: str) -> bool:
+    """Whether a block is a command, quotes words, or has a line of Python, whatever remark follows it."""
+    if ">>>" in block:
+        return block.startswith(">>>")
+    lines = [re.split(r"\s{3,}", line.strip())[0] for line in block.splitlines() if line.strip()]
+    return '"' in block or any(line.startswith(CODE) for line in lines) or all(map(is_python, lines))
+
+
+def is_python(line: str) -> bool:
+    with contextlib.suppress(SyntaxError):
+        ast.parse(line)
+        return True
+    return False
 
 
 def same(text: str, latex: str) -> bool:
@@ -213,9 +294,26 @@ def test_a_fraction_takes_whole_functions(text: str, wrong: str, mathematics: Mo
     assert not same(text, wrong)
 
 
-def test_every_equation_means_what_its_text_says(mathematics: ModuleType) -> None:
-    found = list(equations(mathematics))
-    assert len(found) > 70
-    for name, text, latex in found:
-        assert not re.search(r"/ sum\b|/ d [a-z]", text), f"{name}: {text}: bracket what is divided"
-        assert same(text, latex), f"{name}: {text}\n{latex}"
+def test_every_equation_means_what_its_text_says(site: Extensions, literal: list[tuple[str, str]]) -> None:
+    found = [(place, block) for place, block in literal if site.mathematics.lines_of(block)]
+    assert len(found) > 60
+    for place, block in found:
+        texts = [site.mathematics.REMARK.split(line.strip(), maxsplit=1)[0] for line in block.splitlines()]
+        for text, (latex, _) in zip(texts, site.mathematics.lines_of(block), strict=True):
+            assert not re.search(r"/ sum\b|/ d [a-z]", text), f"{place}: {text}: bracket what is divided"
+            assert same(text, latex), f"{place}: {text}\n{latex}"
+
+
+def test_no_equation_stays_plain_text(site: Extensions, literal: list[tuple[str, str]]) -> None:
+    raw = [
+        f"{place}:\n{block}"
+        for place, block in literal
+        if not site.mathematics.lines_of(block) and not is_code(block) and looks_like_one(site, block)
+        if "optics" not in place
+    ]
+    assert not raw, "\n\n".join(raw)
+
+
+def looks_like_one(site: Extensions, block: str) -> bool:
+    lines = (site.mathematics.REMARK.split(line.strip(), maxsplit=1)[0] for line in block.splitlines())
+    return any(FORMULA.search(line) for line in lines)

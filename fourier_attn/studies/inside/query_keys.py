@@ -1,12 +1,16 @@
 """Measures the freedom of queries and keys: python -m fourier_attn.studies.inside.query_keys --workdir=RUN
 
-A head sees tokens through q_i . k_j = x_i^T M x_j alone, with one matrix M for each head (the identity at the
-head of ops/circular.py). For every layer and head of a trained run, of attention or circular attention:
-the parameters of queries and keys, the degrees of freedom of M that they reach, and M's effective rank,
+A head sees tokens only through the products of queries and keys, and these depend on one matrix M:
 
-    exp(-sum_i p_i log p_i)    with p_i = s_i / sum_j s_j of its singular values s    (Roy, Vetterli 2007)
+    q_i . k_j = x_i^T M x_j
 
-Writes query_keys.json into the run's directory.
+The study reports three numbers for every layer and head of a run that was trained with attention or circular
+attention: the parameters of queries and keys, the degrees of freedom of M that they reach, and M's effective
+rank (Roy and Vetterli 2007), for singular values s,
+
+    rank = exp(-sum_i p_i log p_i),    p_i = s_i / (sum_j s_j)
+
+It writes query_keys.json into the run's directory.
 """
 
 import math
