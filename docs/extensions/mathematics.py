@@ -4,11 +4,12 @@ Docstrings and pages write equations as plain text, as in
 
     y[i] = sum_{j < t} softmax_j(q[i] . k[j] / sqrt(k)) v[j]
 
-`to_latex` reads this notation: name[..] and name_x are indices, name_{..} and name^x stand below and above,
-name(..) is a function of what stands in the bracket, |..| is an absolute value, / makes a fraction of its
-neighbours and // rounds it down. What stands three blanks or more behind an equation is a remark on it;
-behind a comma it is one more equation. An indented block of which every line is an equation is shown as such,
-in docstrings and on pages alike; all other blocks stay as they are written.
+`to_latex` reads this notation: name[..] and name_x are indices, name_{..} and name^x are subscripts and
+superscripts, name(..) is a function of the bracket, |..| is an absolute value, / makes a fraction of its two
+neighbours, and // rounds it down. Names of the code, such as frame_rate_hz, stay as they are. Text after an
+equation and three or more blanks is a remark. After a comma it is another equation. A line that begins with
+"+ " or "= " continues the line above. If every line of an indented block is an equation, the block is
+rendered, in docstrings and on pages alike. All other blocks stay plain text.
 """
 
 import re
@@ -22,8 +23,8 @@ GREEK = "alpha beta gamma delta eta lambda mu pi sigma tau phi omega"
 FUNCTIONS = "exp sin cos log max min Re Im"
 RELATIONS = {"<=": r"\le", ">=": r"\ge", "<": "<", ">": ">", "=": "=", "->": r"\to", "~": r"\sim"}
 TOKEN = re.compile(
-    r"(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<name>[A-Za-z]+\d*'?)|(?P<dots>\.\.\.?)"
-    r"|(?P<relation><=|>=|->|[<>=~])|(?P<blank>\s+)|(?P<other>.)"
+    r"(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<name>[A-Za-z]{2,}(?:_[A-Za-z]{2,})+|[A-Za-z]+\d*'?)"
+    r"|(?P<dots>\.\.\.?)|(?P<relation><=|>=|->|[<>=~])|(?P<blank>\s+)|(?P<other>.)"
 )
 
 
@@ -109,14 +110,6 @@ class Reader:
         if text == "sqrt" and self.look() == "(":
             self.take()
             return self.raised(rf"\sqrt{{{self.until(')')}}}")
-        if text == "conj" and self.look() == "(":
-            self.take()
-            return self.raised(rf"\overline{{{self.until(')')}}}")
-        if (
-            len(text) > 1 and self.look() == "_" and len(self.look(1)) > 1 and self.look(2) == "("
-        ):  # a function of the code
-            self.take()
-            return self.raised(rf"\text{{{text}_{self.take()[1]}}}")
         prime, word = "'" * text.endswith("'"), text.rstrip("'")
         if word in ("sum", "max", "min") and self.look() == "_":
             self.take()
@@ -127,7 +120,7 @@ class Reader:
             latex = word if len(word) == 1 else f"{word[0]}_{word[1]}"
             if len(word) == 2 and self.look() in ("_", "["):
                 latex = rf"{{{latex}}}"
-        elif self.look() == "(":
+        elif self.look() == "(" and "_" not in word:
             latex = rf"\operatorname{{{word}}}"
         else:
             latex = rf"\text{{{word}}}"

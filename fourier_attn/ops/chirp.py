@@ -81,7 +81,7 @@ def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Arr
     """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
 
         e[m, k] = x[m, k] + x[-m mod n, -k mod d]                     all that the real part depends on
-        c[i, k] = w[i] sum_{m < n} (e[m, k] w[m]) conj(w)[i - m],     w[m] = exp(-pi sqrt(-1) m^2 / n)
+        c[i, k] = w[i] sum_{m < n} (e[m, k] w[m]) conj(w[i - m]),     w[m] = exp(-pi sqrt(-1) m^2 / n)
         y[i, j] = 1/2 sum_{k < d} c[i, k] exp(-2 pi sqrt(-1) j k / d)
 
     Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns

@@ -185,8 +185,8 @@ def written(element: ElementTree.Element) -> str:
         return f"{parts[0].strip()}'" if parts[1].strip() == "'" else f"{parts[0]}^({parts[1]})"
     if kind == "msubsup":
         return f"{parts[0].rstrip()}[{parts[1]}]^({parts[2]})"
-    if kind in ("msqrt", "mover"):
-        return f" {'sqrt' if kind == 'msqrt' else 'conj'}( {parts[0]} ) "
+    if kind == "msqrt":
+        return f" sqrt( {parts[0]} ) "
     if parts:
         word = all(child.get("mathvariant") == "normal" for child in element)
         return ("" if word else " ").join(parts)
