@@ -206,12 +206,13 @@ def energy(
 ) -> Energy:
     """Energy of so many frames (transforms of one aperture), each written S times, read in P = M K S passes.
 
-        E = frames {N1 N2 [S sum_i (E_dac(b_i) + E_mod) + P T turns W_hold + P n_adc E_adc(b)]
-            + P T [(N1 N2) (W_signal + W_reference) 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static]
-            + bits (E_link + 2 E_sram + E_hbm)} (1 + o) + E_digital
-        E_adc(b) = max(2^b E_level, 4^b E_thermal), and E_dac alike
-        bits = N1 N2 (S sum_i b_i + P n_adc b),    T = 1 / f
-        E_digital = W_gpu max(digital bytes / bandwidth, digital operations / rate)
+        E = frames (E_convert + E_power + E_move) (1 + o) + E_digital
+        E_convert = N1 N2 (S sum_i (E_dac(b_i) + E_mod) + P T turns W_hold + P n_adc E_adc(b))
+        E_power = P T (N1 N2 W_laser 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static)
+        W_laser = W_signal + W_reference
+        E_move = bits (E_link + 2 E_sram + E_hbm),    bits = N1 N2 (S sum_i b_i + P n_adc b)
+        E_adc(b) = max(2^b E_level, 4^b E_thermal)    and E_dac likewise
+        E_digital = W_gpu max(digital_bytes / bandwidth, digital_flops / rate),    T = 1 / f
 
     A second bank of modulators writes, holds and is sent an array of its own in `factors` of the frames.
     Mirrors that are on or off make b bit of 2^b - 1 patterns, each of them written with one bit. Where
@@ -320,7 +321,7 @@ def seconds(
     """Time of so many frames.
 
         t = (frames P T / engines + stages turnaround + bytes / bandwidth) (1 + o) + t_digital
-        t_digital = max(digital bytes / bandwidth, digital operations / rate)   of the electronic reference
+        t_digital = max(digital_bytes / bandwidth, digital_flops / rate)   of the electronic reference
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The
     four follow each other, which is pessimistic where transfer and passes overlap. The engines share the

@@ -3,12 +3,13 @@
 A smaller array on the aperture would be a zero-padded transform of N points, not one of its own size; larger
 ones need stages. For an axis of n = m N points, with w_n = exp(-2 pi i / n) (Cooley and Tukey),
 
-    y[j1 + N j2] = sum_k2 w_m^(j2 k2)  w_n^(j1 k2)  sum_k1 w_N^(j1 k1) x[m k1 + k2]
-                   the other stages    a twiddle    N points: optical
+    y[j1 + N j2] = sum_{k2} w_m^(j2 k2) w_n^(j1 k2) sum_{k1} w_N^(j1 k1) x[m k1 + k2]
 
-so that lengths r N^s take s stages. The last r points are transformed digitally where they are few (N, or
-`Engine.max_remainder`), else by a convolution with a chirp of their own. All other lengths are convolved with
-a chirp (Bluestein) as a whole, on a circle of r N^s >= 2 n - 1 points, r at most 3:
+The inner sum is a transform of N points and runs optically. `w_n^(j1 k2)` are the twiddle factors, and the
+outer sum is the remaining stages. Lengths r N^s therefore take s stages. The last r points are transformed
+digitally where they are few (N, or `Engine.max_remainder`), else by a convolution with a chirp of their own.
+All other lengths are convolved with a chirp (Bluestein) as a whole, on a circle of r N^s >= 2 n - 1 points, r
+at most 3:
 
     y[k] = c[k] sum_m (x[m] c[m]) / c[k - m],   c[k] = exp(-pi i k^2 / n)
 

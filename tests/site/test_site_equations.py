@@ -309,7 +309,6 @@ def test_no_equation_stays_plain_text(site: Extensions, literal: list[tuple[str,
         f"{place}:\n{block}"
         for place, block in literal
         if not site.mathematics.lines_of(block) and not is_code(block) and looks_like_one(site, block)
-        if "optics" not in place
     ]
     assert not raw, "\n\n".join(raw)
 
