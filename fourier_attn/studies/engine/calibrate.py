@@ -165,7 +165,11 @@ def network(engine: Engine) -> Config:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Plots residuals, and the error of the model's ratio, over the light of probing."""
+    """Plots the residual, and the error of the model's prediction, over the light of calibration.
+
+    Args:
+      document: a file of results of this study.
+    """
     figure = style.figure(height=2.8)
     left, right = figure.subplots(1, 2)
     rows = document["rows"]
@@ -177,14 +181,19 @@ def plot(document: dict[str, Any]) -> Figure:
         device, kind = phases.index(phase), detections.index(detection)
         look = {"marker": style.MARKERS[device], "linestyle": ("-", "--", ":")[device % 3]}
         look["color"] = style.COLOURS[kind]
-        label = detection if device == 0 else None  # the others' residuals are the same
-        left.semilogx(photons, [row["residual_db"] for row in mine], label=label, **look)
+        # residuals hardly depend on the device: larger hollow markers let the first one's be seen
+        ring = {"markerfacecolor": "none", "markersize": 3.5 + 3 * device} if device else {}
+        left.semilogx(
+            photons, [row["residual_db"] for row in mine], label=None if device else detection, **look | ring
+        )
         right.loglog(photons, [prediction_error_db(row) for row in mine], label=name, **look)
-    left.set(title="transfer matrix", ylabel="residual, dB")
-    right.set(title="signal over error: predicted and true", ylabel="apart, dB")
+    shapes = ("circles", "squares", "triangles")
+    errors = ", ".join(f"{shape}: {phase:g} rad" for shape, phase in zip(shapes, phases, strict=False))
+    left.set(title=f"residual of the matrix ({errors})", ylabel="residual, dB")
+    right.set(title="error of the predicted signal-to-error ratio", ylabel="prediction error, dB")
     right.axhline(0.3, color="black", linewidth=0.6, linestyle=":")
     for axes in (left, right):
-        axes.set_xlabel("photo-electrons of unit intensity in a pass")
+        axes.set_xlabel("photo-electrons per pixel and pass")
     style.label_ends(left, right)
     return figure
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -45,11 +44,14 @@ def part(rows: Rows, name: str) -> list[dict[str, Any]]:
 
 
 def words(row: dict[str, Any]) -> str:
-    """Returns the settings of a row in words."""
-    return (
-        f"{row['bits']} bit, {row['slices']} slice(s), {row['averages']} average(s), "
-        f"power x {row['power']:g}, fewest {row['prefer']}"
-    )
+    """Returns the settings of a row in words; one slice and one average are left out.
+
+    Args:
+      row: an engine, with bits, slices, averages, power (over that of the preset) and prefer.
+    """
+    more = [f"{row[name]} {name}" for name in ("slices", "averages") if row[name] > 1]
+    plan = {"error": "fewest errors", "passes": "fewest passes"}[row["prefer"]]
+    return ", ".join([f"{row['bits']} bit", *more, f"power x {row['power']:g}", plan])
 
 
 def table(rows: Rows) -> str:
@@ -75,76 +77,39 @@ def _numbers(row: dict[str, Any], examples: int) -> str:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Plots accuracy over joules: all engines that were searched, those tested with bands, and electronics.
+    """Plots accuracy and energy of each engine that was tested, and of the processor, one line for each.
 
-    The tested ones have their numbers in the table.
+    Bars are 95 % intervals of accuracy over examples, and the range of energy from low to high prices.
+
+    Args:
+      document: a file of results of `fourier_attn.studies.engine.pareto`.
     """
-    figure = style.figure(height=3.8)
-    axes, rows = figure.subplots(), document["rows"]
+    rows = document["rows"]
     (exact,), (processor,), tested = part(rows, "exact"), part(rows, "electronic"), part(rows, TESTED)
-    searched, examples = part(rows, "searched"), exact["examples"]
-    axes.plot(
-        [row["joules"]["typical"] for row in searched],
-        [100 * row["validation_accuracy"] for row in searched],
-        ".",
-        color=style.PALE,
-        label=f"searched ({len(searched)}), validation accuracy",
-    )
-    low, high = wilson_interval(exact["accuracy"], examples)
-    axes.axhspan(100 * low, 100 * high, color=style.GREEN, alpha=0.12, linewidth=0)
-    level = 100 * exact["accuracy"]
-    axes.axhline(level, color=style.GREEN, linewidth=0.8, label="exact transform, 95 %")
-    best = [tested[i] for i in front([(row["joules"]["typical"], row["accuracy"]) for row in tested])]
-    axes.step(
-        [row["joules"]["typical"] for row in best],
-        [100 * row["accuracy"] for row in best],
-        where="post",
-        color=style.BLUE,
-        linewidth=0.8,
-    )
-    label = "engines, test accuracy, 95 %; joules low to high"
-    _bars(axes, tested, examples, color=style.BLUE, fmt="o", label=label)
-    label = "processor of the machine, exact"
-    _bars(axes, [processor], examples, color=style.VERMILION, fmt="s", label=label)
-    axes.set(xscale="log", xlabel="energy of an example's transforms, J", ylabel="accuracy, %")
-    axes.set_title(document["setting"].replace("; ", "\n"))  # what was computed again has a line of its own
-    figure.legend(loc="outside lower center", ncols=2)
-    figure.draw_without_rendering()  # the places of the numbers
-    for numbers, place in together(axes, tested, examples):
-        axes.annotate(numbers, place, (0, 2), textcoords="offset points", ha="center", va="bottom")
+    lines, count = [*tested, processor], len(part(rows, "searched"))
+    names = [f"{number}: {words(row)}" for number, row in enumerate(tested, 1)] + [
+        "processor, exact transform"
+    ]
+    figure = style.figure(height=0.2 * len(lines) + 1.1)
+    left, right = figure.subplots(1, 2, sharey=True)
+    low, high = wilson_interval(exact["accuracy"], exact["examples"])
+    left.axvspan(100 * low, 100 * high, color=style.PALE, alpha=0.5, linewidth=0)
+    for place, row in enumerate(lines):
+        look = (
+            {"color": style.VERMILION, "fmt": "s"} if row is processor else {"color": style.BLUE, "fmt": "o"}
+        )
+        ends = wilson_interval(row["accuracy"], exact["examples"])
+        _bar(left, place, [100 * ends[0], 100 * row["accuracy"], 100 * ends[1]], look)
+        _bar(right, place, [row["joules"][corner] for corner in ("low", "typical", "high")], look)
+    left.set(yticks=range(len(lines)), yticklabels=names, ylim=(len(lines) - 0.4, -0.6))
+    left.set(xlabel="test accuracy, %", title="accuracy; grey: exact transform, 95 %")
+    right.set(xscale="log", xlabel="J per example", title="energy of the transforms, low to high")
+    title = document["setting"].replace("; ", "\n")  # a remark has its own line
+    figure.suptitle(f"{title}\nthe best of {count} engines on the validation set")
     return figure
 
 
-def together(axes: Axes, rows: Rows, examples: int) -> list[tuple[str, tuple[float, float]]]:
-    """Numbers of points, with a place above each; those that would overlap are one range."""
-    near = 34 / 72 * axes.figure.dpi  # pixels
-    groups: list[tuple[list[int], tuple[float, float]]] = []
-    for number, row in enumerate(rows, 1):
-        place = row["joules"]["typical"], 100 * wilson_interval(row["accuracy"], examples)[1]
-        pixels = axes.transData.transform(place)
-        if groups and np.abs(pixels - axes.transData.transform(groups[-1][1])).max() < near:
-            groups[-1][0].append(number)
-        else:
-            groups.append(([number], place))
-    return [(f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}", place) for n, place in groups]
-
-
-def _bars(axes: Axes, rows: Rows, examples: int, **look: Any) -> None:
-    """Points with intervals in both directions."""
-    x = [row["joules"]["typical"] for row in rows]
-    y = [100 * row["accuracy"] for row in rows]
-    ends = [wilson_interval(row["accuracy"], examples) for row in rows]
-    axes.errorbar(
-        x,
-        y,
-        yerr=[
-            [value - 100 * low for value, (low, _) in zip(y, ends, strict=True)],
-            [100 * high - value for value, (_, high) in zip(y, ends, strict=True)],
-        ],
-        xerr=[
-            [row["joules"]["typical"] - row["joules"]["low"] for row in rows],
-            [row["joules"]["high"] - row["joules"]["typical"] for row in rows],
-        ],
-        linewidth=0.8,
-        **look,
-    )
+def _bar(axes: Axes, place: int, values: Sequence[float], look: dict[str, Any]) -> None:
+    """Draws a point with a horizontal bar from the first to the last of three values."""
+    low, middle, high = values
+    axes.errorbar(middle, place, xerr=[[middle - low], [high - middle]], linewidth=0.8, **look)
