@@ -1,1 +1,4 @@
-"""On which machines a command runs: this one, several processes, SLURM, a cluster. Never which experiment."""
+"""Starts commands on this machine, in several processes, on SLURM or on Kubernetes.
+
+The package decides where a command runs. Configuration files decide which experiment it is.
+"""

@@ -1,4 +1,4 @@
-"""Jobs on SLURM, by submitit: what they ask for, submitted, queued again, looked after."""
+"""Submits jobs to SLURM through submitit, and queries their states."""
 
 import contextlib
 import io
@@ -19,18 +19,18 @@ from fourier_attn import atomic
 from launch.task import Task
 
 NUMBERS = {
-    "nodes": (1, "machines"),
-    "processes_per_node": (1, "processes on each of them; each sees its share of GPUs"),
-    "gpus_per_node": (0, "GPUs of each of them"),
-    "cpus_per_task": (0, "cores of each process; 0: as the cluster has it"),
+    "nodes": (1, "number of machines"),
+    "processes_per_node": (1, "number of processes per machine; the GPUs are divided among them"),
+    "gpus_per_node": (0, "number of GPUs per machine"),
+    "cpus_per_task": (0, "number of CPU cores per process; 0: the cluster's default"),
     "requeues": (
         10,
-        "how often the job is resumed after a time-out or a kill; preemptions are not counted",
+        "how often the job is resumed after a time-out or a kill; preemptions do not count",
     ),
-    "signal_delay": (120, "seconds before a time-out in which a run saves"),
+    "signal_delay": (120, "seconds before the time-out at which the run is asked to save"),
 }
-FAILURES = 60  # questions in a row without an answer, after which a sweep waits no longer
-ANSWER = 60.0  # seconds for one
+FAILURES = 60  # A sweep stops waiting after this many failed queries in a row.
+ANSWER = 60.0  # Seconds that a query may take.
 NAMES = ("partition", "account", "qos", "constraint", "mem")
 
 
@@ -38,8 +38,8 @@ def define_flags() -> None:
     for name, (default, meaning) in NUMBERS.items():
         flags.DEFINE_integer(name, default, meaning)
     for name in NAMES:
-        flags.DEFINE_string(name, None, f"as sbatch has --{name}")
-    flags.DEFINE_string("time", "24:00:00", "until the time-out: minutes, H:MM:SS or D-H:MM:SS")
+        flags.DEFINE_string(name, None, f"passed to sbatch as --{name}")
+    flags.DEFINE_string("time", "24:00:00", "time limit of the job: minutes, H:MM:SS or D-H:MM:SS")
 
 
 def parameters() -> dict[str, Any]:
@@ -84,7 +84,7 @@ def minutes(text: str) -> int:
 
 
 def check() -> None:
-    """Checks that SLURM is there.
+    """Checks that SLURM is installed.
 
     Raises: ValueError.
     """
@@ -96,29 +96,35 @@ def check() -> None:
 
 
 def submit(command: Iterable[str], folder: Path, asked: dict[str, Any], name: str) -> str:
-    """Submits a command, whose output is kept in a folder; returns the job's number.
+    """Submits a command to SLURM.
 
-    Raises: ValueError for what sbatch refuses.
+    Args:
+      command: the words of the command.
+      folder: for the output of all processes.
+      asked: submitit's parameters, as `parameters` returns them.
+      name: of the job.
+    Returns: the job's number.
+    Raises: ValueError if sbatch rejects the job.
     """
     atomic.make_folder(folder)
     executor = SlurmExecutor(folder.resolve(), max_num_timeout=flags.FLAGS.requeues)
     executor.update_parameters(job_name=name, **asked)
     task = Task(tuple(command), requeues=flags.FLAGS.requeues)
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # what sbatch says is in the error, too
+        with contextlib.redirect_stderr(io.StringIO()):  # The error below has the same text.
             return executor.submit(task).job_id
-    except RuntimeError as error:  # what sbatch said
-        raise ValueError(f"SLURM does not take the job: {error}") from error
+    except RuntimeError as error:  # has the message of sbatch
+        raise ValueError(f"SLURM rejected the job: {error}") from error
 
 
 class Queue:
-    """SLURM's, which may be asked in vain for a while."""
+    """Queries the states of jobs, and tolerates failed queries for a while."""
 
     def __init__(self) -> None:
         self.failures = 0
 
     def ask(self, jobs: Iterable[str]) -> set[str] | None:
-        """Returns the jobs that still wait or run; None if squeue does not answer.
+        """Returns those of `jobs` that still wait or run; None if squeue does not answer.
 
         Raises: RuntimeError after `FAILURES` queries in a row without an answer.
         """
@@ -152,12 +158,15 @@ class Queue:
 
 
 def submitted(folder: Path) -> list[str]:
-    """Numbers of the jobs that were submitted with a folder."""
+    """Returns the numbers of the jobs that were submitted with a folder."""
     return sorted((path.name.split("_")[0] for path in folder.glob("*_submitted.pkl")), key=int)
 
 
 def ending(folder: Path, job: str) -> tuple[int, str]:
-    """Returns the exit code, 2 before others, and the last error of a job that has left the queue."""
+    """Returns the exit code and the last error message of job `job`, which has left the queue.
+
+    If several processes of the job failed, exit code 2 has priority.
+    """
     task: Any = SlurmJob(folder=folder, job_id=job).submission().function
     codes = [int(path.read_text()) for path in folder.glob(f"{task.name}_*_code")]
     failed = [code for code in codes if code] if codes else [128 + signal.SIGKILL]

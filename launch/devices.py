@@ -1,4 +1,4 @@
-"""This machine's devices, shared out among processes: GPUs if there are any, and cores."""
+"""Divides the cores and GPUs of this machine among processes."""
 
 import itertools
 import os
@@ -29,6 +29,7 @@ def shares(processes: int, virtual: int = 0) -> list[Share]:
     """Divides this machine's cores and GPUs among processes.
 
     Args:
+      processes: number of processes, at least 1.
       virtual: number of CPU devices of each process, instead of GPUs; 0: the machine's own devices.
     Raises: ValueError if GPUs cannot be divided evenly.
     """
@@ -40,13 +41,20 @@ def shares(processes: int, virtual: int = 0) -> list[Share]:
     if len(gpus) % processes:
         raise ValueError(
             f"processes={processes} must divide the {len(gpus)} GPUs here; set CUDA_VISIBLE_DEVICES "
-            "to as many as are to be used"
+            "to the GPUs that you want to use"
         )
     return [Share(mine, environment(i, gpus, processes, virtual)) for i, mine in enumerate(cores)]
 
 
 def environment(index: int, gpus: Sequence[str], processes: int, virtual: int) -> dict[str, str | None]:
-    """Variables by which process `index` sees its own devices only."""
+    """Returns the environment variables that show process `index` only its own devices.
+
+    Args:
+      index: of the process.
+      gpus: names of all GPUs.
+      processes: number of processes, a divisor of the number of GPUs.
+      virtual: number of virtual CPU devices per process; 0: none.
+    """
     each = len(gpus) // processes
     mine = ",".join(gpus[index * each : (index + 1) * each])
     variables = {"CUDA_VISIBLE_DEVICES": mine or os.environ.get("CUDA_VISIBLE_DEVICES")}
@@ -77,7 +85,10 @@ def visible_gpus() -> list[str]:
 
 
 def split(things: Sequence[int], parts: int) -> list[tuple[int, ...]]:
-    """Splits things into consecutive shares whose sizes differ by at most one; too few things are reused."""
+    """Splits `things` into `parts` consecutive shares with sizes that differ by at most one.
+
+    If there are fewer things than parts, several parts share one thing.
+    """
     if len(things) < parts:
         return [(things[i % len(things)],) for i in range(parts)]
     ends = [i * len(things) // parts for i in range(parts + 1)]

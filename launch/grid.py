@@ -1,6 +1,7 @@
-"""A grid of knobs: what --grid says, all its combinations, a name for each, and whether they can be run.
+"""Expands --grid into all combinations of its values, names each of them, and checks its configuration.
 
-Beside knobs it may have `config`, `mixer` and `recipe`, the options of the training command.
+A grid can contain options of the configuration, and the flags `config`, `mixer` and `recipe` of the training
+command.
 """
 
 import itertools
@@ -18,9 +19,9 @@ from fourier_attn.train import memory
 from fourier_attn.train.monitor import metric_of
 from launch.program import TRAINING, option
 
-CHOICES = ("config", "mixer", "recipe")  # options that are not knobs
-LONGEST = 200  # bytes of a directory's name; file systems allow 255, and submitit adds some
-Point = Mapping[str, str]  # from a knob to its value, as written
+CHOICES = ("config", "mixer", "recipe")  # flags of the training command
+LONGEST = 200  # bytes of a directory's name; file systems allow 255, and submitit adds a suffix
+Point = Mapping[str, str]  # option -> value, as written on the command line
 
 
 def points(options: Sequence[str]) -> list[Point]:
@@ -33,19 +34,19 @@ def points(options: Sequence[str]) -> list[Point]:
         knob, equals, listed = text.partition("=")
         values = split(listed)
         if not equals or not re.fullmatch(r"\w+(\.\w+)*", knob) or "" in values:
-            raise ValueError(f"--grid={text} is not a grid; give KNOB=VALUE,VALUE like seed=0,1,2")
+            raise ValueError(f"--grid={text} is not a grid; give OPTION=VALUE,VALUE like seed=0,1,2")
         if knob in grid:
-            raise ValueError(f"--grid={text} names {knob} a second time; give all its values in one")
+            raise ValueError(f"--grid={text} names {knob} a second time; give all its values in one --grid")
         if repeated := sorted({value for value in values if values.count(value) > 1}):
-            raise ValueError(f"--grid={text} has {repeated[0]} more than once; leave one of them")
+            raise ValueError(f"--grid={text} has {repeated[0]} more than once; give each value once")
         grid[knob] = values
     if not grid:
-        raise ValueError("there is nothing to sweep over; give --grid=KNOB=VALUE,VALUE")
+        raise ValueError("the grid is empty; give --grid=OPTION=VALUE,VALUE")
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def split(text: str) -> list[str]:
-    """Parts between commas, but for those within brackets."""
+    """Splits a text at its commas, except those within brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -57,9 +58,9 @@ def split(text: str) -> list[str]:
 
 
 def name(point: Point) -> str:
-    """Returns the name of a run's directory: knob=value of all knobs, in letters that every library takes.
+    """Returns the name of a run's directory: OPTION=VALUE of all options, in letters that libraries accept.
 
-    Raises: ValueError where it would be too long for a file system.
+    Raises: ValueError if it would be too long for a file system.
     """
     plain = str.maketrans("[]", "()", " ")  # Orbax reads brackets in a path as a pattern
     values = {k: config_label(value) if k == "config" else value for k, value in point.items()}
@@ -79,23 +80,23 @@ def config_label(config: str) -> str:
 
 
 def words(point: Point) -> list[str]:
-    """Returns the options that give the training command the values of a point."""
+    """Returns the arguments of the training command for a point."""
     return [f"--{flag_of(knob)}={value}" for knob, value in point.items()]
 
 
 def flag_of(knob: str) -> str:
-    """Returns the option of the training command that sets a knob, or is of that name."""
+    """Returns the flag of the training command that sets `knob`."""
     return knob if knob in CHOICES else f"config.{knob}"
 
 
 def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[config.Config]:
-    """Checks, before anything starts, that each point has its own directory and a sound configuration.
-
-    Returns these; none of another module than the training command, whose knobs alone are known.
+    """Checks, before anything starts, that each point has its own directory and a valid configuration.
 
     Args:
-      given: the options of the command without the grid's.
-      module: what is run.
+      given: the arguments of the command, without those of the grid.
+      chosen: the points of the grid.
+      module: the module to run.
+    Returns: the configurations of the points; [] if `module` is not the training command.
     Raises: ValueError.
     """
     if option(given, "workdir") is not None:
@@ -109,7 +110,7 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
         )
     for knob in chosen[0]:
         if option(given, flag_of(knob)) is not None:
-            raise ValueError(f"--{flag_of(knob)} is given, and is in the grid, too; leave one of them out")
+            raise ValueError(f"--{flag_of(knob)} is in the arguments and in the grid; leave one of them out")
     if module != TRAINING:
         return []
     if not option(given, "config") and "config" not in chosen[0]:
@@ -126,7 +127,7 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
 
 
 def overrides(options: Sequence[str]) -> list[str]:
-    """Returns those of the options that set a knob, each as one word."""
+    """Returns those of `options` that set an option of the configuration, each as one word."""
     settings = []
     for word, following in zip(options, (*options, "--")[1:], strict=True):
         if re.match(r"--?(no)?config\.", word):
@@ -136,22 +137,25 @@ def overrides(options: Sequence[str]) -> list[str]:
 
 
 def check_point(own: Sequence[str], point: Point) -> config.Config:
-    """Reads the configuration of one point as the training command will.
+    """Reads the configuration of one point as the training command does.
 
+    Args:
+      own: the arguments that all points share.
+      point: the values of this point.
     Raises: ValueError that names the point.
     """
     try:
         settings = read([*own, *words(point)])
         config.check(settings)
-        if not settings.init_from:  # the architecture of given weights replaces this one
-            memory.traced(settings)  # a mixer looks at its values when it is first used
+        if not settings.init_from:  # The architecture of the given weights replaces this one.
+            memory.traced(settings)  # A mixer checks its fields at its first call.
         return settings
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
 
 
 def read(given: Sequence[str]) -> config.Config:
-    """Returns the configuration that --config=FILE, --mixer, --recipe and --config.KNOB=VALUE give.
+    """Returns the configuration for --config=FILE, --mixer, --recipe and --config.OPTION=VALUE.
 
     Raises: ValueError or flags.Error.
     """

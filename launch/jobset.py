@@ -1,8 +1,10 @@
-"""A JobSet for Kubernetes: python -m launch.jobset --name=fnet --image=IMAGE --volume=CLAIM:/data
---accelerator=tpu-v5-lite-podslice --topology=2x4 -- --config=configs/fnet.py --workdir=/data/fnet
+r"""Prints a Kubernetes JobSet for GKE's TPU or GPU node pools.
 
-Prints YAML for GKE's TPU or GPU node pools, to be given to `kubectl apply -f -`. Each machine has one pod,
-and each pod one process. Arguments after -- are for `fourier_attn.main`.
+    python -m launch.jobset --name=fnet --image=IMAGE --volume=CLAIM:/data \
+        --accelerator=tpu-v5-lite-podslice --topology=2x4 -- \
+        --config=configs/fnet.py --workdir=/data/fnet | kubectl apply -f -
+
+Each machine has one pod, and each pod has one process. Arguments after -- are for `fourier_attn.main`.
 
 Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go (fields; names of pods); GKE's labels of
 node pools (cloud.google.com/gke-tpu-accelerator, gke-tpu-topology, gke-accelerator).
@@ -22,29 +24,31 @@ from fourier_attn.train.distributed import processes
 from launch import program
 
 LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123
-LONGEST = 63 - len("-workers-0-00000")  # of a name, since pods' names are made of it
+LONGEST = 63 - len("-workers-0-00000")  # letters of --name, which is part of the names of the pods
 JOB, CONTAINER, PORT = "workers", "run", 8476
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 BAD_INPUT = 2  # the exit code that no restart can fix
 SAVING = 120  # seconds between SIGTERM and SIGKILL
-PATIENCE = 900  # seconds in which all pods are to come: images are pulled, machines are made
+PATIENCE = 900  # seconds for all pods to start, including the time to pull images and create machines
 
 
 def define_flags() -> None:
     program.define_flags()
     flags.adopt_module_key_flags(program)
-    flags.DEFINE_string("name", None, "of the JobSet")
-    flags.DEFINE_string("image", None, "of the container, with this repository as its working directory")
+    flags.DEFINE_string("name", None, "name of the JobSet")
+    flags.DEFINE_string("image", None, "container image with this repository as its working directory")
     flags.DEFINE_string(
-        "accelerator", None, "the node pool's: tpu-v5-lite-podslice, .. or nvidia-h100-80gb, .."
+        "accelerator",
+        None,
+        "accelerator of the node pool, such as tpu-v5-lite-podslice or nvidia-h100-80gb",
     )
-    flags.DEFINE_string("topology", None, "of a TPU slice, like 2x4")
-    flags.DEFINE_integer("chips_per_machine", 4, "TPU chips of each machine")
-    flags.DEFINE_integer("machines", 1, "with GPUs; of a TPU slice it follows from the topology")
-    flags.DEFINE_integer("gpus_per_machine", 8, "GPUs of each machine")
-    flags.DEFINE_string("volume", None, "CLAIM:/PATH: a volume all pods can write; --workdir lies in it")
-    flags.DEFINE_string("namespace", None, "of the cluster; default that of kubectl")
-    flags.DEFINE_integer("restarts", 10, "how often all pods start again after one has failed or was evicted")
+    flags.DEFINE_string("topology", None, "topology of the TPU slice, for example 2x4")
+    flags.DEFINE_integer("chips_per_machine", 4, "number of TPU chips per machine")
+    flags.DEFINE_integer("machines", 1, "number of machines with GPUs; for TPUs it follows from --topology")
+    flags.DEFINE_integer("gpus_per_machine", 8, "number of GPUs per machine")
+    flags.DEFINE_string("volume", None, "CLAIM:/PATH of a volume for --workdir that all pods can write to")
+    flags.DEFINE_string("namespace", None, "namespace of the cluster; default: that of kubectl")
+    flags.DEFINE_integer("restarts", 10, "how often all pods restart after one has failed or was evicted")
 
 
 def main(*words: str) -> None:
@@ -59,7 +63,7 @@ def jobset(words: tuple[str, ...]) -> dict[str, Any]:
     options = flags.FLAGS
     for flag in ("name", "image", "accelerator"):
         if not options[flag].value:
-            raise ValueError(f"--{flag} is missing; --help says what it is")
+            raise ValueError(f"--{flag} is missing; --help describes it")
     if not re.fullmatch(LABEL, options.name) or len(options.name) > LONGEST:
         raise ValueError(
             f"--name={options.name} must be lower-case letters, digits and -, at most {LONGEST} of them"
@@ -102,7 +106,7 @@ def slice_machines() -> int:
     """
     options = flags.FLAGS
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", options.topology or ""):
-        raise ValueError(f"--topology={options.topology} is none of a TPU slice; give one like 2x4 or 4x4x4")
+        raise ValueError(f"--topology={options.topology} is not a TPU topology; give one like 2x4 or 4x4x4")
     chips, each = math.prod(map(int, options.topology.split("x"))), options.chips_per_machine
     if each < 1 or (chips > each and chips % each):
         raise ValueError(f"--chips_per_machine={each} must divide the {chips} chips of {options.topology}")
@@ -125,7 +129,13 @@ def gpu_machines() -> int:
 
 
 def job(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
-    """Returns the template of the Job: a pod for each machine; exit code 2 ends it permanently."""
+    """Returns the template of the Job, with one pod per machine. Exit code 2 ends the Job permanently.
+
+    Args:
+      words: arguments of the command.
+      machines: number of machines.
+      tpu: whether they have TPUs.
+    """
     bad_input = {"containerName": CONTAINER, "operator": "In", "values": [BAD_INPUT]}
     return {
         "spec": {
@@ -142,6 +152,10 @@ def job(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
 def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
     """Returns the pod of one machine.
 
+    Args:
+      words: arguments of the command.
+      machines: number of machines.
+      tpu: whether they have TPUs.
     Raises: ValueError.
     """
     options, claim, path = flags.FLAGS, *volume(words)
@@ -170,7 +184,10 @@ def pod(words: tuple[str, ...], machines: int, tpu: bool) -> dict[str, Any]:
 
 
 def meeting(machines: int, tpu: bool) -> list[dict[str, Any]]:
-    """Variables by which processes meet; none for one. JAX itself finds those of a TPU slice."""
+    """Returns the environment variables through which the processes find each other.
+
+    One process needs none. On a TPU slice, JAX detects the other processes.
+    """
     if machines == 1:
         return []
     name, patience = flags.FLAGS.name, {"name": processes.PATIENCE, "value": str(PATIENCE)}
@@ -185,17 +202,19 @@ def meeting(machines: int, tpu: bool) -> list[dict[str, Any]]:
 
 
 def volume(words: tuple[str, ...]) -> tuple[str, str]:
-    """Returns the claim, and where it is mounted: a run's directory must outlive its pods to be resumed.
+    """Returns the claim of the volume and its mount path.
+
+    The run directory must be in the volume, because a resumed run needs it after its pods have ended.
 
     Raises: ValueError.
     """
     claim, _, path = (flags.FLAGS.volume or "").partition(":")
     if not re.fullmatch(rf"{LABEL}(\.{LABEL})*", claim) or not path.startswith("/"):
-        raise ValueError(f"--volume={flags.FLAGS.volume} is none; give CLAIM:/PATH like runs:/data")
+        raise ValueError(f"--volume={flags.FLAGS.volume} is not a volume; give CLAIM:/PATH like runs:/data")
     workdir = program.option(words, "workdir")
     if not workdir or ".." in workdir or PurePosixPath(path) not in PurePosixPath(workdir).parents:
         raise ValueError(
-            f"--workdir={workdir} must lie in the volume; give one like --workdir={path}/run after --"
+            f"--workdir={workdir} must be in the volume; give, for example, --workdir={path}/run after --"
         )
     return claim, path
 

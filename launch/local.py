@@ -1,7 +1,10 @@
-"""Several processes on this machine: python -m launch.local --processes=2 -- --config=configs/fnet.py ...
+"""Runs a command in several processes on this machine.
 
-Arguments after -- are for `fourier_attn.main`. The processes divide the devices. Each writes its output to
-files of WORKDIR.launch; that of process 0 is also shown. Signals are forwarded to all of them.
+    python -m launch.local --processes=2 -- --config=configs/fnet.py
+
+Arguments after -- are for `fourier_attn.main`. The launcher divides the devices among the processes and
+forwards signals to all of them. Each process writes its output to files in WORKDIR.launch. The launcher also
+prints the output of process 0.
 """
 
 import socket
@@ -20,13 +23,16 @@ from launch.task import POLL, Task
 def define_flags() -> None:
     program.define_flags()
     flags.adopt_module_key_flags(program)
-    flags.DEFINE_integer("processes", 1, "how many")
-    flags.DEFINE_integer("devices", 0, "virtual CPU devices of each process; 0: what the machine has")
-    flags.DEFINE_float("grace", 60.0, "seconds that the others have to end, when one has failed")
+    flags.DEFINE_integer("processes", 1, "number of processes")
+    flags.DEFINE_integer("devices", 0, "number of virtual CPU devices per process; 0: real devices")
+    flags.DEFINE_float("grace", 60.0, "seconds until the others are stopped after one process has failed")
 
 
 def main(*words: str) -> int:
-    """Returns the exit code: that of the first that failed, 2 before others; 128 + n after signal n."""
+    """Returns the exit code.
+
+    It is 128 + n after signal n, otherwise 2 if a process returned 2, otherwise the first code that is not 0.
+    """
     options = flags.FLAGS
     chosen = program.program(words)
     parts = shares(options.processes, options.devices)

@@ -1,4 +1,4 @@
-"""The command that is launched: python -m MODULE WORDS, its directory, and where its output is kept."""
+"""Builds the command to launch, `python -m MODULE WORDS`, with its run directory and output folder."""
 
 import re
 import shlex
@@ -17,7 +17,12 @@ TRAINING = "fourier_attn.main"
 
 @dataclass(frozen=True)
 class Program:
-    """A command with the directory that all its processes, and all its calls, share."""
+    """A command and its run directory.
+
+    Args:
+      command: the words of the command.
+      workdir: the run directory, which all processes and all restarts share.
+    """
 
     command: tuple[str, ...]
     workdir: Path
@@ -32,17 +37,17 @@ class Program:
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("module", TRAINING, "module to run: python -m MODULE, with the arguments after --")
-    flags.DEFINE_boolean("dry_run", False, "print what would be run, and run nothing")
+    flags.DEFINE_string("module", TRAINING, "module to run with the arguments after --, as python -m MODULE")
+    flags.DEFINE_boolean("dry_run", False, "print the commands without running them")
 
 
 def program(words: Sequence[str]) -> Program:
-    """Returns the command of the words after `--`, with a new directory if they name none.
+    """Returns the command for the words after `--`, with a new run directory if `--workdir` is missing.
 
     Raises: ValueError.
     """
     if not words:
-        raise ValueError("there is nothing to run; give the command's options after --: -- --config=FILE")
+        raise ValueError("the command has no arguments; give them after --, for example -- --config=FILE")
     workdir_option = option(words, "workdir")
     if workdir_option == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")

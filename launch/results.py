@@ -1,4 +1,4 @@
-"""Summarises a sweep in a table of its runs, the best first."""
+"""Summarises a sweep in a table of its runs, with the best run first."""
 
 import json
 import math
@@ -15,25 +15,44 @@ from fourier_attn.train.summary import is_finished, summary
 from launch.grid import Point
 
 FILE, MEANS_FILE = "summary.json", "means.json"
-SEEDS = ("seed", "data.split_seed")  # runs that differ in these alone have a mean
+SEEDS = ("seed", "data.split_seed")  # Runs that differ only in these are averaged.
 
 
 @dataclass
 class Row:
-    """One run: its values of the grid, and how it ended."""
+    """One run of a sweep.
+
+    Args:
+      run: name of its directory.
+      values: its options, as written in the grid.
+      state: "done", "failed", "stopped" or "open".
+      metric: name of the metric; None if it is not known yet.
+      validation: best validation score of all epochs.
+      test: test score.
+      error: reason of a failure.
+    """
 
     run: str
     values: dict[str, str]
-    state: str  # "done", "failed", "stopped" or "open"
+    state: str
     metric: str | None = None
-    validation: float | None = None  # best of all epochs
+    validation: float | None = None
     test: float | None = None
     error: str = ""
 
 
 @dataclass
 class Mean:
-    """The finished runs that differ in their seeds alone: means and, of several, deviations (n - 1)."""
+    """Mean scores of finished runs that differ only in their seeds.
+
+    Args:
+      values: the options that they share.
+      runs: number of runs.
+      validation: mean validation score.
+      validation_sd: standard deviation (n - 1) of it; None for one run.
+      test: mean test score.
+      test_sd: standard deviation (n - 1) of it; None for one run.
+    """
 
     values: dict[str, str]
     runs: int
@@ -47,7 +66,10 @@ def row(directory: Path, point: Point, code: int | None, error: str = "") -> Row
     """Returns the row of a run.
 
     Args:
+      directory: of the run.
+      point: its options.
       code: the command's exit code; None if it is unknown, or the run has not been started.
+      error: reason of a failure.
     """
     row = Row(directory.name, dict(point), state(directory, code), error=error)
     try:
@@ -69,7 +91,7 @@ def state(directory: Path, code: int | None) -> str:
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
-    """Sorts rows by validation, the best first; runs without one, or whose score is undefined, are last."""
+    """Sorts rows by validation score, with the best first and runs without a defined score last."""
     return sorted(rows, key=lambda r: (scored(r), sign(r.metric) * (r.validation or 0.0)), reverse=True)
 
 
@@ -79,7 +101,7 @@ def scored(row: Row) -> bool:
 
 
 def means(rows: Sequence[Row]) -> list[Mean]:
-    """Returns means over seeds, the best first; [] if no runs of the sweep differ in their seeds alone."""
+    """Returns means over seeds, with the best first; [] if no two runs differ only in their seeds."""
     groups: dict[tuple[tuple[str, str], ...], list[Row]] = {}
     for each in ordered(rows):
         kept = tuple((knob, value) for knob, value in each.values.items() if knob not in SEEDS)

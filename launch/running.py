@@ -1,4 +1,7 @@
-"""Jobs on this machine, by submitit's local executor: started, shown, handed signals, waited for."""
+"""Runs jobs on this machine through submitit's local executor.
+
+The launcher prints their output, forwards signals to them, and waits for them.
+"""
 
 import codecs
 import contextlib
@@ -15,15 +18,17 @@ from submitit import LocalExecutor
 from fourier_attn import atomic
 from launch.task import HANDED_ON, Task
 
-FOREVER = 60 * 24 * 365  # minutes
+FOREVER = 60 * 24 * 365  # minutes: submitit requires a time limit
 
 
 class Running:
     """A job of one or several processes, as `Task` runs them.
 
     Args:
-      folder: of its output, `ID_PROCESS_log.out` and `.err`.
-      grace: seconds for the others to end when one has failed, before they get a signal, and then killed.
+      task: the command and its processes.
+      folder: for the output files, `ID_PROCESS_log.out` and `.err`.
+      grace: seconds from the failure of one process to SIGTERM for the others, and from there to SIGKILL.
+      show: whether to print the output of process 0.
     """
 
     def __init__(self, task: Task, folder: Path, grace: float, show: bool = False):
@@ -35,8 +40,8 @@ class Running:
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         executor = LocalExecutor(folder)
         executor.update_parameters(timeout_min=FOREVER, tasks_per_node=self.processes)
-        # Blocked here, they are blocked in submitit's processes, too: what a terminal, or a process manager,
-        # sends to all of them acts in this one alone, which hands it on once.
+        # Submitit's processes inherit the blocked signals. A signal that a terminal or a process manager
+        # sends to all processes therefore acts only in this one, which forwards it once.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)
         try:
             self.job = executor.submit(task)
@@ -53,7 +58,7 @@ class Running:
         return self.folder / f"{self.job.job_id}_{process}_log.{name}"
 
     def done(self) -> bool:
-        """Shows what is new, and whether all processes have ended; keeps an eye on those that do not."""
+        """Prints new output, stops processes if one has failed, and returns whether all have ended."""
         done = self.job.done()
         if done:
             self.lock.close()
@@ -65,7 +70,7 @@ class Running:
         return done
 
     def look_after(self) -> None:
-        """Ends processes whose peers have failed, or have been stopped."""
+        """Ends the remaining processes after one of them has failed or was stopped."""
         now = time.monotonic()
         if not self.ended_since and any(code for _, code in self.codes()):
             self.ended_since = now
@@ -79,13 +84,16 @@ class Running:
             self.hand_on(signal.SIGKILL)
 
     def hand_on(self, signum: int) -> None:
-        """Has every process send its command a signal; SIGUSR2 as SIGUSR1, since it is submitit's own."""
+        """Forwards a signal to the command of every process.
+
+        SIGUSR2 is sent as SIGUSR1, because submitit uses SIGUSR2 itself.
+        """
         signum = signal.SIGUSR1 if signum == signal.SIGUSR2 else signum
         with self.task.orders_file(self.folder).open("a") as file:
             file.write(f"{int(signum)}\n")
 
     def codes(self) -> list[tuple[int, int]]:
-        """Returns (process, exit code) of those that have ended, in the order in which they did."""
+        """Returns (process, exit code) of the processes that have ended, in the order of their ends."""
         ended = []
         for process in range(self.processes):
             path = self.task.code_file(self.folder, process)
@@ -94,9 +102,9 @@ class Running:
         return [(process, code) for _, process, code in sorted(ended)]
 
     def exit_code(self, received: int = 0) -> int:
-        """Returns the exit code of the whole, after a signal if one was received."""
+        """Returns the exit code of the job, after the signal `received` (0: none)."""
         codes = [code for _, code in self.codes()]
-        codes += [128 + signal.SIGKILL] * (self.processes - len(codes))  # killed before it could note them
+        codes += [128 + signal.SIGKILL] * (self.processes - len(codes))  # A killed process leaves no code.
         return exit_code(codes, received)
 
     def error(self, process: int) -> str:
@@ -107,9 +115,13 @@ class Running:
 
 
 def exit_code(codes: Sequence[int], received: int) -> int:
-    """Returns one code for several processes' codes, which are in the order in which they ended.
+    """Returns one exit code for several processes.
 
-    It is 128 + n after signal n, else 2 if there is one, else that of the first that failed.
+    It is 128 + n after signal n, otherwise 2 if a process returned 2, otherwise the first code that is not 0.
+
+    Args:
+      codes: of the processes, in the order of their ends.
+      received: the signal; 0: none.
     """
     failed = [code for code in codes if code]
     if not failed:
@@ -137,14 +149,14 @@ class Shown:
 
 
 class Signals:
-    """Hands the signals of `HANDED_ON` on to all jobs that were added; `received` is the first of them."""
+    """Forwards the signals of `HANDED_ON` to all added jobs. `received` is the first one, or 0."""
 
     def __init__(self) -> None:
         self.jobs: list[Running] = []
         self.received = 0
 
     def add(self, job: Running) -> None:
-        """Adds a job, which gets a signal that came while it was being started."""
+        """Adds a job, and forwards a signal that arrived while the job was starting."""
         self.jobs.append(job)
         if self.received:
             job.hand_on(self.received)
@@ -157,15 +169,15 @@ class Signals:
 
 @contextlib.contextmanager
 def handing_on() -> Iterator[Signals]:
-    """Hands signals on inside `with`; no job is left after it."""
+    """Forwards signals inside `with`, and kills jobs that still run at its end."""
     signals = Signals()
-    stopping = [s for s in HANDED_ON if signal.getsignal(s) is not signal.SIG_IGN]  # as nohup has SIGHUP
+    stopping = [s for s in HANDED_ON if signal.getsignal(s) is not signal.SIG_IGN]  # nohup ignores SIGHUP
     previous = {signum: signal.signal(signum, signals.receive) for signum in stopping}
     try:
         yield signals
     finally:
         for job in signals.jobs:
             if not job.job.done():
-                os.kill(int(job.job.job_id), signal.SIGKILL)  # its tasks notice it, and end
+                os.kill(int(job.job.job_id), signal.SIGKILL)  # Its tasks then end by themselves.
         for signum, handler in previous.items():
             signal.signal(signum, handler)

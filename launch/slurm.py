@@ -1,7 +1,9 @@
-"""A job on SLURM: python -m launch.slurm --nodes=2 --gpus_per_node=8 -- --config=configs/fnet.py ...
+"""Runs a command as a SLURM job.
 
-Arguments after -- are for `fourier_attn.main`. After a preemption, a time-out or a kill the job is queued
-again and resumed in its directory. Each process writes its output to files of WORKDIR.launch.
+    python -m launch.slurm --nodes=2 --gpus_per_node=8 -- --config=configs/fnet.py
+
+Arguments after -- are for `fourier_attn.main`. After a preemption, a time-out or a kill, SLURM queues the job
+again, and it resumes in its run directory. Each process writes its output to files in WORKDIR.launch.
 """
 
 import sys

@@ -1,7 +1,9 @@
-"""All combinations of knobs: python -m launch.sweep --grid=seed=0,1,2 --directory=runs/sweep -- --config=FILE
+"""Runs all combinations of options of a grid.
 
-Each has its own directory in --directory, named after its values, with its output next to it. Finished ones
-are skipped. A table, the best first, is printed at the end and saved in summary.json.
+    python -m launch.sweep --grid=seed=0,1,2 --directory=runs/sweep -- --config=FILE
+
+Each run has a directory in --directory, named after its values, with its output next to it. Finished runs are
+skipped. At the end the sweep prints a table with the best run first, and saves it in summary.json.
 """
 
 import contextlib
@@ -21,13 +23,13 @@ from launch.program import Program
 from launch.running import Running, handing_on
 from launch.task import POLL, Task
 
-ASK = 5.0  # seconds between questions to SLURM
-GRACE = 60.0  # seconds
+ASK = 5.0  # seconds between queries of SLURM
+GRACE = 60.0  # seconds until a run is killed after SIGTERM
 
 
 def define_flags() -> None:
     define_run_flags("runs/sweep")
-    flags.DEFINE_multi_string("grid", [], "KNOB=VALUE,VALUE,...; given again for each further knob")
+    flags.DEFINE_multi_string("grid", [], "OPTION=VALUE,VALUE,...; repeat the flag for each further option")
 
 
 def define_run_flags(directory: str) -> None:
@@ -40,9 +42,9 @@ def define_run_flags(directory: str) -> None:
     cluster.define_flags()
     flags.adopt_module_key_flags(program)
     flags.adopt_module_key_flags(cluster)
-    flags.DEFINE_string("directory", directory, "for the runs, and the table")
-    flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each run")
-    flags.DEFINE_integer("jobs", None, "runs at once; default 1 on this machine, all on SLURM")
+    flags.DEFINE_string("directory", directory, "directory for the runs and the table")
+    flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or one SLURM job per run")
+    flags.DEFINE_integer("jobs", None, "number of runs at once; default: 1 on this machine, all on SLURM")
 
 
 def main(*words: str) -> int:
@@ -70,12 +72,13 @@ def main(*words: str) -> int:
 def run_all(
     runs: Sequence["Run"], configs: Sequence[Any], directory: Path, report: Callable[[], bool]
 ) -> int:
-    """Runs what is not finished, as --executor, --jobs and --dry_run say, and reports.
+    """Runs the unfinished runs according to --executor, --jobs and --dry_run, and reports.
 
     Args:
-      configs: of the runs; () where they are unknown.
-      directory: is printed as the place of the output.
-      report: prints and writes the results; returns whether all runs are done.
+      runs: all runs.
+      configs: configurations of the runs; () if they are unknown.
+      directory: of the output, to be printed.
+      report: a function that prints and writes the results; returns whether all runs are done.
     Returns: the exit code: 0 if all runs are done, 1 if one failed, 128 + n after signal n.
     Raises: ValueError for options that cannot be used, and for a finished run of another configuration.
     """
@@ -123,18 +126,26 @@ def on_cpu() -> Iterator[None]:
 
 
 def check_same(workdir: Path, config: Any) -> None:
-    """Checks that a finished run is of this configuration. Raises: ValueError with the differences."""
+    """Checks that a finished run has this configuration.
+
+    Raises: ValueError with the differences.
+    """
     from fourier_attn.train import init_from
     from fourier_attn.train.rundir.workdir import check
 
     try:
         check(workdir, init_from.load(config, workdir).config)
     except ValueError as error:
-        raise ValueError(f"{error}; of a sweep, another --directory") from error
+        raise ValueError(f"{error}; for a sweep, give another --directory") from error
 
 
 class Run:
-    """One of several runs, in its own directory; a point of a grid, if there is one."""
+    """One of several runs.
+
+    Args:
+      program: its command, with its run directory.
+      point: its point of the grid, if any.
+    """
 
     def __init__(self, program: Program, point: Mapping[str, str] | None = None):
         self.program, self.point = program, dict(point or {})
@@ -142,7 +153,7 @@ class Run:
         self.error = ""
 
     def end(self, job: Running) -> None:
-        """Notes how its job ended."""
+        """Saves the exit code and the error of `job`, and prints how the run ended."""
         self.code = job.exit_code()
         self.error = job.error(0) if self.code else ""
         self.announce()
@@ -155,10 +166,12 @@ class Run:
 
 
 def run_here(waiting: Iterator[Run], parts: Sequence[Share]) -> int:
-    """Runs all, one at once for each share of the machine; returns the signal that ended it, or 0.
+    """Runs all runs on this machine, one at a time on each share of its devices.
 
     Args:
-      waiting: is asked for the next one when there is room for it.
+      waiting: yields the next run when a share is free.
+      parts: the shares.
+    Returns: the signal that stopped the runs, or 0.
     """
     slots: list[tuple[Run, Running] | None] = [None] * len(parts)
     ended = False
@@ -181,7 +194,16 @@ def run_here(waiting: Iterator[Run], parts: Sequence[Share]) -> int:
 
 
 def run_on_slurm(waiting: Sequence[Run], asked: dict[str, Any], most: int | None) -> int:
-    """Submits a job for each run that has none yet, and waits for all; a signal ends the waiting only."""
+    """Submits a job for each run that does not have one yet, and waits for all jobs.
+
+    A signal ends the waiting, but the jobs keep running.
+
+    Args:
+      waiting: the runs.
+      asked: submitit's parameters.
+      most: number of jobs at once; None: all.
+    Returns: the signal that was received, or 0.
+    """
     left, jobs, queue = list(waiting), {}, cluster.Queue()
     known = {run: cluster.submitted(run.program.output) for run in waiting}
     earlier = [job for numbers in known.values() for job in numbers]

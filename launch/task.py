@@ -1,4 +1,4 @@
-"""One process of a job, as submitit runs it: starts the command, hands signals on to it, resumes it."""
+"""Runs one process of a job under submitit: starts the command, forwards signals to it, and resumes it."""
 
 import ctypes
 import dataclasses
@@ -21,11 +21,11 @@ from fourier_attn import atomic
 from launch.devices import Share
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-HANDED_ON = (*STOPPING, signal.SIGUSR2)  # to a command as SIGUSR1, since SIGUSR2 is submitit's
+HANDED_ON = (*STOPPING, signal.SIGUSR2)  # SIGUSR2 is forwarded as SIGUSR1, because submitit uses it.
 LIBC = ctypes.CDLL(None)
 PARENT_DEATH = 1  # Linux: PR_SET_PDEATHSIG
-POLL = 0.1  # seconds
-LINGER = 120.0  # seconds that SLURM has to end, or to requeue, a job after a signal
+POLL = 0.1  # seconds between checks
+LINGER = 120.0  # seconds in which SLURM must end or requeue a job after a signal
 
 
 @dataclasses.dataclass
@@ -37,9 +37,10 @@ class Task:
     this also happens after a kill. An exit code is saved in a file as soon as the command has ended.
 
     Args:
+      command: the words of the command.
       shares: this machine's devices, one share for each process; () under SLURM, which assigns its own.
-      coordinator: host:port at which the processes of this machine meet; "" for one process, and under SLURM.
-      watched: whether a launcher waits for it, and holds a lock; without the launcher the command ends.
+      coordinator: host:port at which these processes meet; "" for one process, and under SLURM.
+      watched: whether a launcher waits and holds a lock; the command is stopped if the launcher ends.
       requeues: how often the job may be queued again because the command was killed.
       name: prefix of the files through which it and its launcher communicate.
     """
@@ -51,8 +52,8 @@ class Task:
     requeues: int = 0
     name: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex[:8])
     child: subprocess.Popen | None = dataclasses.field(default=None, init=False, compare=False)
-    stopping: bool = dataclasses.field(default=False, init=False, compare=False)  # a signal came
-    warned: bool = dataclasses.field(default=False, init=False, compare=False)  # a signal will come
+    stopping: bool = dataclasses.field(default=False, init=False, compare=False)  # a signal has arrived
+    warned: bool = dataclasses.field(default=False, init=False, compare=False)  # submitit's signal came
 
     def __call__(self) -> int:
         """Runs the command to its end.
@@ -89,7 +90,7 @@ class Task:
         return code
 
     def environment(self, share: Share, rank: int) -> dict[str, str]:
-        """Returns the environment of the command, in which Python prints without buffering."""
+        """Returns the environment of process `rank`, in which Python prints without buffering."""
         changes = {"PYTHONUNBUFFERED": "1", **(share.environment or {})}
         if self.coordinator:
             changes["JAX_COORDINATOR_ADDRESS"] = self.coordinator
@@ -98,7 +99,7 @@ class Task:
         return {key: value for key, value in merged.items() if value is not None}
 
     def running(self) -> bool:
-        """Returns whether the command runs. It holds no lock, so signal handlers may call it, too."""
+        """Returns whether the command is running. Signal handlers can call it, because it takes no lock."""
         assert self.child
         try:
             return os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -106,11 +107,11 @@ class Task:
             return False
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
-        """Notes a signal that SLURM gives to every process of a step, and so to the command, too."""
+        """Remembers a signal. SLURM also sends it to the command, like to every process of the step."""
         self.stopping = True
 
     def note_usr2(self) -> None:
-        """Remembers that submitit's signal has come, which submitit then acts upon, in process 0 only."""
+        """Remembers submitit's signal, and then calls submitit's handler, which acts only in process 0."""
         act = signal.getsignal(signal.SIGUSR2)
 
         def note(signum: int, frame: FrameType | None) -> None:
@@ -121,7 +122,12 @@ class Task:
         signal.signal(signal.SIGUSR2, note)
 
     def obey(self, orders: Path, done: int) -> int:
-        """Sends the command the signals that the launcher has written since; returns how many there are."""
+        """Forwards the signals that the launcher wrote to `orders`, and returns their number.
+
+        Args:
+          orders: the file with one signal per line.
+          done: number of signals that were already forwarded.
+        """
         numbers = orders.read_text().split() if orders.exists() else []
         for number in numbers[done:]:
             self.stopping = True
@@ -130,7 +136,7 @@ class Task:
         return len(numbers)
 
     def abandon(self, since: float) -> float:
-        """Ends the command, since nobody waits for it any more; returns the time of the first call."""
+        """Stops the command after its launcher has ended; returns the time of the first call."""
         assert self.child
         if not since:
             self.child.send_signal(signal.SIGTERM)
@@ -147,7 +153,7 @@ class Task:
         return DelayedSubmission(dataclasses.replace(self))
 
     def leave_to_slurm(self, folder: Path, code: int) -> None:
-        """Queues the job again where its command was killed, or waits until SLURM does what it announced."""
+        """Requeues the job if its command was killed, or waits for SLURM if it has announced a signal."""
         if code <= 128:
             return
         if self.stopping or self.warned:
@@ -170,18 +176,18 @@ class Task:
         return folder / f"{self.name}_{process}_usage.json"
 
     def orders_file(self, folder: Path) -> Path:
-        """Numbers of signals that the launcher hands on to every process, one in a line."""
+        """Returns the file with the signals for every process, one number per line."""
         return folder / f"{self.name}_signals"
 
     def lock_file(self, folder: Path) -> Path:
-        """Returns the file that the launcher locks as long as it lives."""
+        """Returns the file that the launcher keeps locked while it runs."""
         return folder / f"{self.name}_lock"
 
 
 def usage() -> dict[str, float]:
     """Returns the CPU time, in seconds of all cores, and the peak memory, in MiB, of the command."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    scale = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+    scale = 2**20 if sys.platform == "darwin" else 2**10  # macOS reports bytes, others KiB
     return {"cpu_seconds": spent.ru_utime + spent.ru_stime, "peak_memory_mib": spent.ru_maxrss / scale}
 
 
@@ -195,7 +201,7 @@ def created(path: Path) -> bool:
 
 
 def held(path: Path) -> bool:
-    """Returns whether another process holds a lock on a file, which ends with that process."""
+    """Returns whether another process holds a lock on a file. The lock is released when that process ends."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -205,7 +211,7 @@ def held(path: Path) -> bool:
 
 
 def prepare() -> None:
-    """Sets up signals in the new process: the defaults, without submitit's; SIGTERM when the parent dies."""
+    """Resets the signals of the new process to the defaults, and requests SIGTERM if the parent dies."""
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     for signum in STOPPING:
         signal.signal(signum, signal.SIG_DFL)

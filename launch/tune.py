@@ -1,7 +1,9 @@
-"""Equal tuning: python -m launch.tune --config=fnet:imdb --config=attention:imdb --trials=8 -- OPTIONS
+"""Tunes several models with equal effort.
 
-Random search with the same trials for every model: the same number, and the same draws of learning rate,
-weight decay and dropout. The best trial is chosen by its validation score. Finished trials are skipped.
+    python -m launch.tune --config=fnet:imdb --config=attention:imdb --trials=8 -- OPTIONS
+
+This is a random search. All models get the same number of trials and the same draws of learning rate, weight
+decay and dropout. The validation score selects the best trial. Finished trials are skipped.
 """
 
 import json
@@ -19,7 +21,7 @@ from fourier_attn.columns import aligned
 from launch import program, sweep
 
 FILE = "tuning.json"
-SPACE = {  # flag: knob, default range, whether its logarithm is uniform
+SPACE = {  # flag: option, default range, whether the logarithm is uniform
     "learning_rate": ("optim.learning_rate", "1e-4,3e-3", True),
     "weight_decay": ("optim.weight_decay", "1e-3,1e-1", True),
     "dropout": ("model.dropout", "0,0.3", False),
@@ -28,7 +30,13 @@ SPACE = {  # flag: knob, default range, whether its logarithm is uniform
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a knob may get: low <= value <= high, uniform, or uniform in their logarithm."""
+    """The range of an option: low <= value <= high.
+
+    Args:
+      low: smallest value.
+      high: largest value.
+      log: whether the logarithm of the value is uniform, instead of the value.
+    """
 
     low: float
     high: float
@@ -45,12 +53,14 @@ class Range:
 def define_flags() -> None:
     sweep.define_run_flags("runs/tune")
     flags.adopt_module_key_flags(sweep)
-    flags.DEFINE_multi_string("config", [], "a model to tune; given again for each further one")
-    flags.DEFINE_integer("trials", 8, "of each model")
-    flags.DEFINE_integer("seed", 0, "of the draws; the seed of the trainings is --config.seed after --")
+    flags.DEFINE_multi_string("config", [], "a model to tune; repeat the flag for each further model")
+    flags.DEFINE_integer("trials", 8, "number of trials per model")
+    flags.DEFINE_integer(
+        "seed", 0, "seed of the draws; for the seed of the runs, give --config.seed after --"
+    )
     for name, (knob, values, log) in SPACE.items():
-        scale = "uniform in the logarithm" if log else "uniform"
-        flags.DEFINE_string(name, values, f"LOW,HIGH of {knob}, {scale}; empty: as each configuration has it")
+        scale = "log-uniform" if log else "uniform"
+        flags.DEFINE_string(name, values, f"LOW,HIGH: {scale} range of {knob}; empty: not tuned")
 
 
 def main(*words: str) -> int:
@@ -90,7 +100,14 @@ def main(*words: str) -> int:
 
 
 def range_of(flag: str, text: str, log: bool) -> Range | None:
-    """Returns the range that LOW,HIGH says; None for an empty text. Raises: ValueError."""
+    """Returns the range for LOW,HIGH; None for an empty text.
+
+    Args:
+      flag: name of the flag, for messages.
+      text: its value.
+      log: whether the logarithm is uniform.
+    Raises: ValueError.
+    """
     if not text:
         return None
     try:
@@ -105,11 +122,15 @@ def range_of(flag: str, text: str, log: bool) -> Range | None:
 
 
 def draws(space: dict[str, Range], trials: int, seed: int) -> list[dict[str, str]]:
-    """Returns the knobs of each trial.
+    """Returns the options of each trial.
 
-    Trial i and knob k get the number u_ik of one generator, row by row, so that more trials do not change the
-    first ones, and that a range that is left out or changed does not change the draws of the others.
+    Trial i and option k get the number u_ik of one generator, row by row. Additional trials therefore do not
+    change the first ones, and a change of one range does not change the draws of the other options.
 
+    Args:
+      space: option -> range.
+      trials: number of trials, at least 1.
+      seed: of the generator, at least 0.
     Raises: ValueError.
     """
     if trials < 1:
@@ -124,9 +145,12 @@ def draws(space: dict[str, Range], trials: int, seed: int) -> list[dict[str, str
 
 
 def model_names(configs: Sequence[str]) -> dict[str, str]:
-    """Returns the configurations by the names of their directories. Raises: ValueError."""
+    """Returns a dict from the names of the models' directories to their configurations.
+
+    Raises: ValueError.
+    """
     if not configs:
-        raise ValueError("there is no model to tune; give --config=FILE once for each")
+        raise ValueError("no --config is given; give --config=FILE once for each model")
     with sweep.on_cpu():
         from launch import grid
     names = {}
@@ -139,7 +163,7 @@ def model_names(configs: Sequence[str]) -> dict[str, str]:
 
 
 def best_trials(models: Sequence[str], runs: Sequence[sweep.Run]) -> list[dict[str, Any]]:
-    """Returns the best trial of each model by validation; only its test score is among the results."""
+    """Returns the best trial of each model by validation score, with the test score of that trial only."""
     from launch import results
 
     found = []
@@ -160,7 +184,7 @@ def best_trials(models: Sequence[str], runs: Sequence[sweep.Run]) -> list[dict[s
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    """Returns the best trial of each model as text, with the reason for each failure."""
+    """Returns a text table of the best trial of each model, with the reason for each failure."""
     from launch.results import show
 
     knobs = list(dict.fromkeys(knob for row in found for knob in row.get("knobs", ())))

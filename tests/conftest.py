@@ -1,4 +1,4 @@
-"""Strict JAX, toy runs, and the data the tests train on."""
+"""Configures JAX for the tests, and provides toy runs and their data."""
 
 import contextlib
 import gc
@@ -15,7 +15,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 import pytest
-import type_checks as type_checks  # before the modules that it checks
+import type_checks as type_checks  # must be imported before the modules that it checks
 from absl import app
 from absl.testing import flagsaver
 from ml_collections import ConfigDict
@@ -33,17 +33,17 @@ from fourier_attn.train.rundir.checkpoint import Checkpoints
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys
 
-# Background jobs of a shell start with SIGINT ignored, and so would the runs that tests interrupt.
+# Background jobs of a shell ignore SIGINT. The runs that tests interrupt would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Tracing makes many short-lived objects, and JAX lets XLA collect at each pass: a fifth of a test's time.
+# Tracing creates many short-lived objects, and collecting them would take a fifth of the time of a test.
 gc.set_threshold(50_000, 20, 10)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# XLA's optimisations take longer than these small programs save.
-# Commands, sharding and the synthetic reviews run with them.
+# XLA's optimisations take longer than they save in these small programs. Tests of commands, sharding and the
+# synthetic reviews turn them on.
 jax.config.update("jax_disable_most_optimizations", True)
-# So do its emitters of fused loops, which take two fifths of a compilation; later releases have no others.
-# To split a small program into parts for several threads of LLVM takes another third.
+# XLA's emitters of fused loops take two fifths of the compilation time. Later releases have no others.
+# Splitting a small program for several LLVM threads takes another third.
 if jax.__version_info__ < (0, 11):
     faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {faster}".strip()
@@ -53,19 +53,24 @@ SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data
 
 
 def normal(*shape: int, seed: int = 0) -> jax.Array:
-    """Standard normal numbers; NumPy's, since JAX's would be compiled for every shape."""
+    """Returns standard normal numbers from NumPy, because JAX would compile a program for every shape."""
     return array(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 
 def array(values: ArrayLike, dtype: DTypeLike | None = None) -> jax.Array:
-    """These values on the device; `jnp.asarray` would compile a program for every shape, in some 10 ms."""
+    """Returns an array on the device. `jnp.asarray` would compile a program for every shape, in 10 ms."""
     return jax.device_put(np.asarray(values, dtype))
 
 
 def drawn(module: nn.Module, *inputs: jax.Array, **options: jax.Array) -> dict:
-    """Variables for a module, all of them random, of the size that initial ones have.
+    """Returns random variables for a module, with the scale of the initial ones.
 
-    For tests of what a module computes: to compile its initialisers takes longer than to compile the module.
+    Use it in tests of the forward pass. Compiling the initializers takes longer than compiling the module.
+
+    Args:
+      module: the Flax module.
+      inputs: the positional arguments of its call.
+      options: the keyword arguments of its call.
     """
     shapes = jax.eval_shape(module.init, jax.random.key(0), *inputs, **options)
     random = np.random.default_rng(0)
@@ -79,13 +84,13 @@ def drawn(module: nn.Module, *inputs: jax.Array, **options: jax.Array) -> dict:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and cases stay to the end, so the collector need not visit them."""
+    """Excludes modules and test cases from garbage collection, because they live until the end."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What one worker or one command has compiled, the others take over."""
+    """Shares compiled programs among the workers and the commands that tests start."""
     where = str(tmp_path_factory.getbasetemp().parent / "compiled")
     for name, value in (("compilation_cache_dir", where), ("persistent_cache_min_compile_time_secs", 0.0)):
         jax.config.update(f"jax_{name}", value)
@@ -94,7 +99,7 @@ def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_pictures() -> Iterator[None]:
-    """Runs draw empty curves: half of what a toy run costs is its picture after each epoch."""
+    """Replaces figures by empty files, because drawing takes half of the time of a toy run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())
         patch.setattr(report, "plot_confusion", lambda path, *_: path.touch())
@@ -103,14 +108,14 @@ def no_pictures() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs() -> Iterator[None]:
-    """Compiled programs of a whole suite would fill the memory."""
+    """Clears compiled programs after each module, because all of them would fill the memory."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A TFDS data directory that holds the synthetic reviews."""
+    """Returns a TFDS data directory with the synthetic reviews."""
     where = str(tmp_path_factory.mktemp("tfds"))
     reviews.builder(where).download_and_prepare()
     return where
@@ -118,7 +123,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def few_reviews(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A TFDS data directory with few synthetic reviews, for runs of which only the mechanics are tested."""
+    """Returns a TFDS data directory with few synthetic reviews, for tests that ignore the accuracy."""
     where = str(tmp_path_factory.mktemp("few"))
     with pytest.MonkeyPatch.context() as patch:
         sizes = {"train": 200, "validation": 64, "test": 200}
@@ -129,7 +134,7 @@ def few_reviews(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def few_shapes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A TFDS data directory with few shapes."""
+    """Returns a TFDS data directory with few images of shapes."""
     where = str(tmp_path_factory.mktemp("shapes"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shapes, "SPLITS", {"train": 160, "validation": 16, "test": 20})
@@ -139,7 +144,7 @@ def few_shapes(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def shapes_picture(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file of an image of shapes."""
+    """Returns the file of one image of shapes."""
     path = tmp_path_factory.mktemp("files") / "shapes.png"
     Image.fromarray(next(shapes.examples("test", 1)).image).save(path)
     return str(path)
@@ -147,7 +152,7 @@ def shapes_picture(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def sentencepiece_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small SentencePiece model with FNet's special ids, in BPE as FNet's own."""
+    """Returns a small SentencePiece BPE model with FNet's special token ids."""
     import sentencepiece
 
     texts = [
@@ -171,14 +176,14 @@ def sentencepiece_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def standard_promotion() -> Iterator[None]:
-    """Optax's bias correction and Flax's normalisation in bfloat16 mix dtypes; strict promotion refuses."""
+    """Allows dtype promotion, which Optax's bias correction and Flax's normalisation in bfloat16 need."""
     with jax.numpy_dtype_promotion("standard"):
         yield
 
 
 @pytest.fixture
 def optimised() -> Iterator[None]:
-    """Programs as users run them."""
+    """Compiles programs with all optimisations, as for users."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
@@ -186,13 +191,13 @@ def optimised() -> Iterator[None]:
 
 @pytest.fixture
 def toy(few_reviews: str) -> ConfigDict:
-    """A run of a few seconds: 96 reviews, 3 epochs of 6 steps, a network of 1 block."""
+    """Returns a configuration for a run of a few seconds: 96 reviews, 3 epochs of 6 steps, 1 block."""
     return shrink(config.default(), few_reviews)
 
 
 @pytest.fixture
 def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[ConfigDict, Path, int], None]:
-    """Trains a run up to a step, at which it gets a signal."""
+    """Returns a function that trains a run up to a step, and then sends it SIGTERM."""
 
     def stop(c: ConfigDict, where: Path, step: int) -> None:
         poll = loop.Run.poll
@@ -213,7 +218,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[ConfigDict, Path, i
 
 @pytest.fixture(scope="session")
 def toy_run(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a finished run of `toy`, to be read, not to be changed."""
+    """Returns the directory of a finished run of `toy`. Tests must not change it."""
     where = tmp_path_factory.mktemp("toy_run")
     with jax.numpy_dtype_promotion("standard"):
         train.run(shrink(config.default(), few_reviews), where)
@@ -221,7 +226,12 @@ def toy_run(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
-    """Makes a configuration toy-sized."""
+    """Reduces a configuration to toy size and returns it.
+
+    Args:
+      c: the configuration, which is changed.
+      data_dir: a TFDS data directory with the synthetic reviews.
+    """
     c.data.dir, c.data.task, c.data.train_examples, c.data.batch = data_dir, "reviews", 96, 16
     c.data.length, c.data.buckets, c.model.positions = 48, (), 48
     c.model.depth, c.model.d, c.model.mlp = 1, 8, 16
@@ -238,12 +248,12 @@ def shrink(c: ConfigDict, data_dir: str) -> ConfigDict:
 
 
 def configuration(name: str, argument: str) -> ConfigDict:
-    """That of a file in configs."""
+    """Returns the configuration of a file in configs for an argument."""
     return importlib.import_module(f"configs.{name}").get_config(argument)
 
 
 def small_family(c: ConfigDict) -> ConfigDict:
-    """A member of the FNet family in a toy size: one block of width 16."""
+    """Reduces a configuration of the FNet family to toy size, one block of width 16, and returns it."""
     c.model.update({"depth": 1, "d": 16, "emb": 12, "mlp": 24, "positions": 40, "layout": ()})
     c.data.length, c.data.buckets, c.data.batch, c.data.vocab = 40, (), 8, 60
     c.optim.warmup_steps, c.optim.learning_rate = 2, 3e-3
@@ -253,7 +263,10 @@ def small_family(c: ConfigDict) -> ConfigDict:
 
 @pytest.fixture(autouse=True)
 def signals_are_left_alone() -> Iterator[None]:
-    """With another action for SIGPIPE a closed socket would end the process, in whichever test comes next."""
+    """Checks that a test restores signal handlers.
+
+    Another action for SIGPIPE would end the process in a later test, when a socket is closed.
+    """
     watched = (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(each) for each in watched]
     yield
@@ -261,9 +274,13 @@ def signals_are_left_alone() -> Iterator[None]:
 
 
 def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple[int, str, str]:
-    """Runs a command in this process, with flags of its own: exit code, standard output, standard error.
+    """Runs a command in this process, because a new process would need seconds for its imports.
 
-    A process of its own would be some seconds of imports.
+    Args:
+      program: the module of the command.
+      words: its arguments.
+      arguments: whether the command accepts arguments that are not flags.
+    Returns: the exit code, the standard output and the standard error.
     """
     out, err = io.StringIO(), io.StringIO()
     app.define_help_flags()
@@ -284,7 +301,7 @@ def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple
 
 
 def final_state(directory: Path) -> State:
-    """The newest checkpoint of a run."""
+    """Returns the state in the newest checkpoint of a run."""
     c = config_file.load(directory)
     objective = OBJECTIVES[c.model.head]
     network = model.build(c.model)
@@ -296,13 +313,13 @@ def final_state(directory: Path) -> State:
 
 
 def numbers(directory: Path) -> list[dict]:
-    """What a run's metrics.jsonl says, without what another process has otherwise: timings, memory."""
+    """Returns the metrics of a run without timings and memory, which differ between processes."""
     varying = ("examples_per_s", "data_wait", "seconds", "memory_gib")
     return [{k: v for k, v in line.items() if k not in varying} for line in read_lines(directory)]
 
 
 def assert_same_run(a: Path, b: Path) -> None:
-    """Checks that two finished runs are the same bit for bit."""
+    """Checks that two finished runs are bitwise identical."""
     jax.tree.map(np.testing.assert_array_equal, final_state(a), final_state(b))
     assert numbers(a) == numbers(b)
     assert (a / "predictions.jsonl").read_text() == (b / "predictions.jsonl").read_text()

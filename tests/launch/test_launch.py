@@ -50,7 +50,7 @@ def test_a_grid_of_mixers_and_configurations() -> None:
     found = grid.check(["--recipe=small"], points, "fourier_attn.main")
     assert [c.model.mixer.name for c in found] == ["lambda", "fourier"] * 2
     assert {c.data.vocab for c in found} == {20_000}
-    with pytest.raises(ValueError, match="--config is given, and is in the grid, too"):
+    with pytest.raises(ValueError, match="--config is in the arguments and in the grid"):
         grid.check(["--config=fnet"], points, "fourier_attn.main")
     with pytest.raises(ValueError, match=r"mixer=huge,seed=0: model.mixer.name='huge' is unknown"):
         grid.check(["--config=fnet"], grid.points(["mixer=huge", "seed=0"]), "fourier_attn.main")
@@ -203,7 +203,7 @@ def test_a_dry_run_prints_and_does_nothing(
 
 
 BAD = [
-    (local, [], "nothing to run"),
+    (local, [], "the command has no arguments; give them after --"),
     (local, ["--processes=0", "--", FNET], "processes=0 must be at least 1"),
     (local, ["--devices=-1", "--", FNET], "devices=-1 must be at least 0"),
     (local, ["--grace=-1", "--", FNET], "grace=-1.0 must be at least 0"),
@@ -213,14 +213,14 @@ BAD = [
     (slurm, ["--requeues=-1", "--", FNET], "--requeues=-1 must be at least 0"),
     (slurm, ["--time=soon", "--", FNET], "--time='soon' is not a time limit"),
     (slurm, ["--time=0", "--", FNET], "--time='0' is not a time limit"),
-    (slurm, [], "nothing to run"),
-    (sweep, ["--", FNET], "nothing to sweep over"),
+    (slurm, [], "the command has no arguments; give them after --"),
+    (sweep, ["--", FNET], "the grid is empty; give --grid="),
     (sweep, ["--grid=seed", "--", FNET], "--grid=seed is not a grid"),
     (sweep, ["--grid=seed=", "--", FNET], "--grid=seed= is not a grid"),
     (sweep, ["--grid=seed=0,,1", "--", FNET], "is not a grid"),
     (sweep, ["--grid=seed=0,0", "--", FNET], "has 0 more than once"),
     (sweep, ["--grid=seed=0", "--grid=seed=1", "--", FNET], "names seed a second time"),
-    (sweep, ["--grid=seed=0", "--", FNET, "--config.seed=1"], "is in the grid, too"),
+    (sweep, ["--grid=seed=0", "--", FNET, "--config.seed=1"], "in the arguments and in the grid"),
     (sweep, ["--grid=seed=0", "--", FNET, "--workdir=a"], "leave --workdir out"),
     (sweep, ["--grid=seed=0", "--", "--config.d=1"], "needs a configuration"),
     (sweep, ["--grid=optim.learning_rat=1", "--", FNET], 'Did you mean "learning_rate"'),
@@ -240,10 +240,10 @@ BAD = [
     (jobset, [*JOBSET, *GPUS, "--topology=2x4", *MOUNTED], "is for TPUs"),
     (jobset, [*JOBSET, *GPUS, "--gpus_per_machine=0", *MOUNTED], "--gpus_per_machine=0 must be at least 1"),
     (jobset, [*JOBSET, *GPUS, "--restarts=-1", *MOUNTED], "--restarts=-1 must be at least 0"),
-    (jobset, [*JOBSET[:2], *GPUS, *MOUNTED], "--volume=None is none"),
-    (jobset, [*JOBSET, *GPUS, "--", FNET], "--workdir=None must lie in the volume"),
-    (jobset, [*JOBSET, *GPUS, "--", FNET, "--workdir=/data/../a"], "must lie in the volume"),
-    (jobset, [*JOBSET, *GPUS, "--", FNET, "--workdir=/database/a"], "must lie in the volume"),
+    (jobset, [*JOBSET[:2], *GPUS, *MOUNTED], "--volume=None is not a volume"),
+    (jobset, [*JOBSET, *GPUS, "--", FNET], "--workdir=None must be in the volume"),
+    (jobset, [*JOBSET, *GPUS, "--", FNET, "--workdir=/data/../a"], "must be in the volume"),
+    (jobset, [*JOBSET, *GPUS, "--", FNET, "--workdir=/database/a"], "must be in the volume"),
 ]  # fmt: skip
 
 
@@ -331,7 +331,7 @@ def test_a_finished_run_of_another_configuration_is_none_of_the_sweep(
         code, out, err = call(sweep, *words, *given, other)
         assert (code, out) == (2, "")
         assert "was made by another configuration: " in err
-        assert err.endswith("of a sweep, another --directory\n")
+        assert err.endswith("for a sweep, give another --directory\n")
     assert "data.vocab is 50000 there, 20000 now" in err
 
 

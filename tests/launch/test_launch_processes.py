@@ -359,4 +359,4 @@ def test_what_slurm_refuses(node: slurm_node.Node, tmp_path: Path) -> None:
     words = ["--partition=none", STAND_IN, "--", f"--workdir={tmp_path / 'run'}"]
     code, _, err = call("slurm", *words, **node.environment)
     assert code == 2
-    assert re.fullmatch("error: SLURM does not take the job: .*invalid partition.*\n", err)
+    assert re.fullmatch("error: SLURM rejected the job: .*invalid partition.*\n", err)

@@ -85,7 +85,7 @@ def test_the_best_by_validation_is_shown(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "there is no model to tune; give --config=FILE"),
+        ([], "no --config is given; give --config=FILE once for each model"),
         ([*MODELS, MODELS[0]], "has the name fnet-reviews, as another has"),
         ([*MODELS, "--trials=0"], "--trials=0 must be at least 1"),
         ([*MODELS, "--seed=-1"], "--seed=-1 must be at least 0"),
@@ -96,7 +96,7 @@ def test_the_best_by_validation_is_shown(tmp_path: Path, monkeypatch: pytest.Mon
         ([*MODELS, "--learning_rate=", "--weight_decay=", "--dropout="], "every range is empty"),
         ([*MODELS, "--module=launch.sweep"], "has no validation score; leave it out"),
         ([*MODELS, "--", "--config=fnet:imdb"], "give each one before --"),
-        ([*MODELS, "--", "--config.model.dropout=0.1"], "is in the grid, too"),
+        ([*MODELS, "--", "--config.model.dropout=0.1"], "in the arguments and in the grid"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
