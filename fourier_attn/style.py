@@ -4,7 +4,7 @@ Functions that plot are decorated with `styled()`; matplotlib's own settings are
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.rcsetup import cycler
 from matplotlib.text import Annotation
-from matplotlib.transforms import Bbox, BboxBase
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
@@ -35,8 +34,6 @@ MARKERS = "os^Dv*XP"
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"  # even in lightness, and safe for the colour-blind
 SMALL = 7.0  # points: type inside of a figure; the rest of it has a point more
 RIGHT = 1.03  # where names of curves begin, as a share of the axes
-# Ways from a point to its name, the first one that is free; the pairs are shares of half the name's box
-WAYS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)])
 LEAST_CONTRAST = 4.5  # of type on white, WCAG 2 AA
 
 SETTINGS: dict[Any, Any] = {
@@ -184,51 +181,6 @@ def interval(
     for end, marker, beyond in ((ends[0], "<", low < ends[0]), (ends[1], ">", high > ends[1])):
         if beyond:
             axes.plot([end], [row], marker, color=colour, markersize=4.5, clip_on=False, zorder=3)
-
-
-def number_points(axes: Axes, points: Mapping[str, tuple[float, float]], colour: str) -> None:
-    """Plots points and their names as near to them as possible; points at one place share a list of names.
-
-    Call this last, since it looks at where things are.
-    """
-    axes.plot(*zip(*points.values(), strict=True), "o", color=colour)
-    _figure(axes).draw_without_rendering()
-    size = _figure(axes).dpi / 72  # of a point of type, in pixels
-    groups: list[tuple[list[str], np.ndarray]] = []
-    for name, point in points.items():
-        place = axes.transData.transform(point)
-        near = (names for names, other in groups if np.abs(place - other).max() < 3 * size)
-        if (same := next(near, None)) is not None:
-            same.append(name)
-        else:
-            groups.append(([name], place))
-    taken = [Bbox([place - 2 * size, place + 2 * size]) for _, place in groups]
-    for names, place in groups:
-        words = ", ".join(names)
-        half = np.array([0.32 * len(words), 0.6]) * SMALL * size
-        spots = [place + (half + far * size) * way for far in (3, 8, 14, 20, 28) for way in WAYS]
-        boxes = [Bbox([spot - half, spot + half]) for spot in spots]
-        free = (box for box in boxes if _within(box, axes.bbox) and not any(map(box.overlaps, taken)))
-        box = next(free, boxes[0])
-        taken.append(box)
-        back = axes.transData.inverted()
-        middle = back.transform(((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2))
-        line = {"arrowstyle": "-", "linewidth": 0.4, "color": colour, "shrinkA": 0, "shrinkB": 0}
-        name = axes.annotate(
-            words,
-            tuple(back.transform(place)),
-            tuple(middle),
-            textcoords="data",
-            ha="center",
-            va="center",
-            color=ink(colour),
-            arrowprops=line,
-        )
-        name.set_in_layout(False)  # it is where the layout has put the points
-
-
-def _within(box: BboxBase, other: BboxBase) -> bool:
-    return bool(other.contains(box.x0, box.y0) and other.contains(box.x1, box.y1))
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -1,12 +1,12 @@
-"""Plots the pictures of results again from their JSON files: python -m evidence.pages.figures [--check]
+"""Plots the figures in results again from their JSON files: python -m evidence.pages.figures [--check]
 
-Nothing is measured. With --check nothing is written, and a picture that its file does not give is an error.
+Nothing is measured. With --check nothing is written, and a figure that differs from its file is an error.
 """
 
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from benchmarks import growth
+from evidence.pages import speedups, timings
+from evidence.pages.markdown import read_document
 from evidence.pages.run_names import renamed
 from evidence.report import write
 from evidence.suite.ledger import Ledger
@@ -48,18 +50,27 @@ SWEEPS = "robustness-*.json"  # in the folder of a report's cells
 
 
 def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """Yields the name of each picture in results, without the ending, and the function that plots it.
+    """Yields the name of each figure in results, without its ending, and the function that plots it.
 
-    Raises: ValueError for a file that is missing.
+    Args:
+      root: the directory that contains results/.
+    Raises: ValueError (from the functions) for a file that is missing.
     """
     for name, from_document in FIGURES.items():
         yield name, partial(_plotted, from_document, root / "results" / f"{name}.json")
+    for name in speedups.PLOTTED:
+        yield f"benchmarks/{name}", partial(_plotted_speed, root, timings.SPEED[name])
     for cells in sorted(root.glob("results/evidence/*/cells")):
         directory = cells.parent
         for name, plot in write.pictures(Ledger(directory)).items():
             yield f"evidence/{directory.name}/{Path(name).stem}", plot
         for path in sorted(directory.glob(SWEEPS)):
             yield f"evidence/{directory.name}/{path.stem}", partial(_plotted, plot_robustness, path)
+
+
+def _plotted_speed(root: Path, files: Sequence[str]) -> Figure:
+    """Plots the comparisons in several files of results."""
+    return speedups.plot([read_document(root / "results" / f"{file}.json") for file in files])
 
 
 def _plotted(plot: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
@@ -71,20 +82,20 @@ def _plotted(plot: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:
 
 
 def same(a: bytes, b: bytes) -> bool:
-    """Returns whether two PNG files show the same picture."""
+    """Returns whether two PNG files `a` and `b` have the same pixels."""
     first, second = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in (a, b))
     return np.array_equal(first, second)
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("check", False, "change nothing; fail where a picture differs from its file")
-    flags.DEFINE_string("root", ".", "directory with results")
+    flags.DEFINE_bool("check", False, "write nothing; fail if a figure differs from its file")
+    flags.DEFINE_string("root", ".", "directory that contains results/")
 
 
 def main() -> None:
     root, others = paths.given(flags.FLAGS.root), []
     if not (root / "results").is_dir():
-        raise ValueError(f"--root={root} has no results; name the root of the sources")
+        raise ValueError(f"--root={root} has no results; pass the root of the sources")
     for name, plot in pictures(root):
         path, plotted = root / "results" / f"{name}.png", style.png(plot())
         if path.exists() and same(path.read_bytes(), plotted):
@@ -95,7 +106,7 @@ def main() -> None:
             print(f"results/{name}.png")
     if flags.FLAGS.check and others:
         raise RuntimeError(
-            f"these pictures are not what their files say: {', '.join(others)}; run without --check"
+            f"these figures differ from their files: {', '.join(others)}; run without --check to write them"
         )
 
 

@@ -17,7 +17,7 @@ number that says something else than the results do is an error.
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from absl import flags
@@ -35,7 +35,7 @@ from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
 from evidence.pages.skills import skills_table
-from evidence.pages.timings import growth, kept, speed, values
+from evidence.pages.timings import SPEED, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
 from fourier_attn.choices import check_choice
@@ -46,6 +46,12 @@ OPENING = re.compile(r"^<!-- table:", re.MULTILINE)
 VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->(?P<body>[^<\n]*)<!-- /value -->")
 
 PAGES = ("README.md", "docs/*.md", "docs/optics/*.md", "results/evidence/*/findings.md")
+
+
+def speed_table(results: Results, files: Sequence[str]) -> str:
+    """Tabulates the comparisons in several files of results."""
+    return speed(results, *files)
+
 
 TABLES: dict[str, Callable[[Results], str]] = {
     "reviews": partial(runs, name="benchmarks/reviews-cpu", task="reviews"),
@@ -68,36 +74,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "lm": partial(perplexities, tier="lm"),
     "images-pixels": partial(evidence, tier="pixels", whole=True),
     "padding": partial(padding, name="studies/padding-imdb"),
-    "speed-fourier": lambda r: speed(
-        r,
-        "benchmarks/fourier-complex-cpu",
-        "benchmarks/fourier-methods-cpu",
-        "benchmarks/fourier-lengths-cpu",
-    ),
-    "speed-mixers": lambda r: speed(
-        r,
-        "benchmarks/mixers-circular-cpu",
-        "benchmarks/mixers-lambda-cpu",
-        "benchmarks/mixers-others-cpu",
-        "benchmarks/mixers-methods-cpu",
-        "benchmarks/dense-cpu",
-    ),
-    "speed-ops": lambda r: speed(r, "benchmarks/peer-ops-cpu"),
-    "speed-torch": lambda r: speed(r, "benchmarks/mixers-torch-cpu"),
-    "speed-encoder": lambda r: speed(r, "benchmarks/encoder-depth-cpu", "benchmarks/encoder-growth-cpu"),
-    "speed-optics": lambda r: speed(
-        r,
-        "benchmarks/optics-ideal-cpu",
-        "benchmarks/optics-chip-cpu",
-        "benchmarks/optics-parts-cpu",
-        "benchmarks/optics-train-cpu",
-    ),
-    "speed-images": lambda r: speed(r, "benchmarks/images-cpu"),
+    **{name: partial(speed_table, files=files) for name, files in SPEED.items()},
     "speed-loop": lambda r: values(r, "benchmarks/loop-cpu", "benchmarks/startup-cpu"),
     "speed-allocator": partial(kept, name="benchmarks/allocator-cpu"),
-    "speed-predictor": lambda r: speed(r, "benchmarks/predictor-cpu"),
     "growth": partial(growth, name="benchmarks/growth-cpu"),
-    "peer": lambda r: speed(r, "benchmarks/peer-huggingface-cpu", "benchmarks/peer-crossbar-cpu"),
     "aot-mixers": compiled_mixers,
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,

@@ -2,6 +2,32 @@
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 
+SPEED = {  # tables of comparisons, and the files of results that each has
+    "speed-fourier": (
+        "benchmarks/fourier-complex-cpu",
+        "benchmarks/fourier-methods-cpu",
+        "benchmarks/fourier-lengths-cpu",
+    ),
+    "speed-mixers": (
+        "benchmarks/mixers-circular-cpu",
+        "benchmarks/mixers-lambda-cpu",
+        "benchmarks/mixers-others-cpu",
+        "benchmarks/mixers-methods-cpu",
+        "benchmarks/dense-cpu",
+    ),
+    "speed-ops": ("benchmarks/peer-ops-cpu",),
+    "speed-torch": ("benchmarks/mixers-torch-cpu",),
+    "speed-encoder": ("benchmarks/encoder-depth-cpu", "benchmarks/encoder-growth-cpu"),
+    "speed-images": ("benchmarks/images-cpu",),
+    "speed-optics": (
+        "benchmarks/optics-ideal-cpu",
+        "benchmarks/optics-chip-cpu",
+        "benchmarks/optics-parts-cpu",
+        "benchmarks/optics-train-cpu",
+    ),
+    "speed-predictor": ("benchmarks/predictor-cpu",),
+    "peer": ("benchmarks/peer-huggingface-cpu", "benchmarks/peer-crossbar-cpu"),
+}
 SIDES = ("kept", "given back")
 EQUAL = "equal within the range"
 

@@ -1,32 +1,27 @@
 """Plots the figures of the report."""
 
-import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from evidence.report.comparisons import MARGIN, Verdict
-from evidence.suite import statistics
 from evidence.suite.ledger import (
     NAMES,
     Finding,
-    best,
-    core_hours,
     interval,
     least_core_hours,
     number,
     score,
     scored,
     validation,
-    validation_examples,
     without_failures,
 )
 from fourier_attn import style
-from fourier_attn.studies.intervals import plot_band
 
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]
@@ -34,9 +29,12 @@ Groups = Mapping[str, Sequence[Finding]]
 
 @style.styled()
 def curves(groups: Groups) -> Figure:
-    """Plots validation over epochs with bands over seeds, each model in a panel, the others in grey.
+    """Plots validation scores over epochs: a thin line per seed and a thick one for their mean.
 
-    What is seen is where the seeds are; wider bands are cut.
+    Each model has a panel, in which the means of the other models are grey.
+
+    Args:
+      groups: the findings of each model, one for each seed.
     """
     across = min(ACROSS, len(groups))
     lines = -(-len(groups) // across)
@@ -47,20 +45,42 @@ def curves(groups: Groups) -> Figure:
         for other, (places, numbers) in by_model.items():
             if other != name:
                 axes.plot(places, 100 * np.mean(numbers, axis=1), color=style.PALE, linewidth=0.6)
-        plot_band(axes, epochs, values, color=style.BLUE, marker="o")
+        plot_seeds(axes, epochs, values, style.BLUE, "o")
         axes.set_title(textwrap.fill(f"{name} ({len(groups[name])})", 24), fontsize=style.SMALL)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     every = [100 * value for _, values in by_model.values() for each in values for value in each]
-    panels[0].set_ylim(*limits(every))  # of all, which share it
+    panels[0].set_ylim(*limits(every))  # all panels share it
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
     for axes in panels[max(len(groups) - across, 0) : len(groups)]:
         axes.xaxis.set_tick_params(labelbottom=True)
-    figure.supxlabel("epoch", fontsize=style.SMALL + 1)
+    figure.supxlabel("epoch; thin: seeds, thick: their mean, grey: other models", fontsize=style.SMALL + 1)
     metrics = {findings[0]["metric"] for findings in groups.values()}
     metric = metrics.pop() if len(metrics) == 1 else "score"
     figure.supylabel(f"validation {NAMES.get(metric, metric)}, %", fontsize=style.SMALL + 1)
     return figure
+
+
+def plot_seeds(
+    axes: Axes,
+    epochs: Sequence[float],
+    values: Sequence[Sequence[float]],
+    colour: str,
+    marker: str,
+    label: str | None = None,
+) -> None:
+    """Plots a thin line for each seed and a thick one for their mean.
+
+    Args:
+      axes: the panel.
+      epochs: places on the x-axis.
+      values: scores from 0 to 1 (epochs x seeds).
+      colour, marker, label: of the mean.
+    """
+    scores = 100 * np.asarray(values, float)
+    if scores.shape[1] > 1:
+        axes.plot(epochs, scores, color=colour, linewidth=0.5, alpha=0.6)
+    axes.plot(epochs, scores.mean(axis=1), color=colour, marker=marker, label=label)
 
 
 def limits(values: Sequence[float]) -> tuple[float, float]:
@@ -73,9 +93,13 @@ def limits(values: Sequence[float]) -> tuple[float, float]:
 
 @style.styled()
 def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
-    """Plots accuracy over epochs of two models in a panel: validation with bands over seeds, training dashed.
+    """Plots accuracy over epochs, two models in a panel.
 
-    What is seen is where the seeds are; wider bands are cut.
+    Validation has a thin line per seed and a thick one for their mean. Training has a dashed line of means.
+
+    Args:
+      groups: the findings of each model, one for each seed.
+      couples: the names of the two models of each panel.
     """
     across = min(3, len(couples))
     lines = -(-len(couples) // across)
@@ -83,19 +107,19 @@ def pairs(groups: Groups, couples: Sequence[tuple[str, str]]) -> Figure:
     panels = figure.subplots(lines, across, squeeze=False).ravel()
     for axes, couple in zip(panels, couples, strict=False):
         every = []
-        for name, color, marker in zip(couple, style.COLOURS, style.MARKERS, strict=False):
+        for name, colour, marker in zip(couple, style.COLOURS, style.MARKERS, strict=False):
             epochs, values = validation(groups[name])
             trained = training(groups[name])[: len(epochs)]
-            label = f"{name} ({len(groups[name])})"
-            plot_band(axes, epochs, values, color=color, marker=marker, label=label)
-            axes.plot(epochs, [100 * np.mean(each) for each in trained], "--", color=color, linewidth=0.8)
+            plot_seeds(axes, epochs, values, colour, marker, f"{name} ({len(groups[name])})")
+            axes.plot(epochs, [100 * np.mean(each) for each in trained], "--", color=colour, linewidth=0.8)
             every += [100 * value for each in (*values, *trained) for value in each]
         axes.set_ylim(*limits(every))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.legend(loc="lower right")
     for axes in panels[len(couples) :]:
         axes.set_axis_off()
-    figure.supxlabel("epoch; solid: validation, dashed: training", fontsize=style.SMALL + 1)
+    words = "epoch; solid: validation (thin: seeds), dashed: training"
+    figure.supxlabel(words, fontsize=style.SMALL + 1)
     figure.supylabel("accuracy, %", fontsize=style.SMALL + 1)
     return figure
 
@@ -111,24 +135,26 @@ def training(findings: Sequence[Finding]) -> list[list[float]]:
 
 @style.styled()
 def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
-    """Plots the score of each model, the best on top, and over core-hours, parameters and joules.
+    """Plots score, core-hours, parameters and joules of each model in one row, the best model on top.
 
-    The first panel has the score of each seed, small, their mean, and its 95 % interval, with an arrow if it
-    extends beyond all seeds. In the other panels models are numbered.
+    The panel of scores has a red tick per seed, the mean, and its 95 % interval with an arrow if it is wider
+    than the axis.
 
     Args:
-      joules: energy of an example, of models on engines.
+      groups: the findings of each model, one for each seed.
+      joules: energy of an example for models on engines.
     """
     seeds = {name: [100 * score(finding) for finding in findings] for name, findings in groups.items()}
     order = sorted(groups, key=lambda name: np.mean(without_failures(seeds[name]) or [-math.inf]))
     places = {
-        "core-hours of a seed, at least": {name: least_core_hours(groups[name]) for name in order},
+        "core-hours, least": {name: least_core_hours(groups[name]) for name in order},
         "parameters, millions": {name: groups[name][0]["parameters"] / 1e6 for name in order},
-        "engine, J an example": joules,
+        "energy, J": joules,
     }
     shown = {label: values for label, values in places.items() if any(values.values())}
-    figure = style.figure(height=max(0.2 * len(order) + 0.7, 2.2))
-    scores, *over = figure.subplots(1, 1 + len(shown), width_ratios=[1.2, *[1] * len(shown)])
+    figure = style.figure(height=max(0.2 * len(order) + 0.7, 1.6))
+    ratios = [1.4, *[1] * len(shown)]
+    scores, *over = figure.subplots(1, len(ratios), sharey=True, width_ratios=ratios)
     ends = limits([x for each in seeds.values() for x in each])
     mean = {name: float(np.mean(without_failures(seeds[name]) or [math.nan])) for name in order}
     for row, name in enumerate(order):
@@ -137,30 +163,32 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
         scores.plot(seeds[name], [row] * len(seeds[name]), "|", color=style.VERMILION, markersize=6)
     metrics = {scored(findings[0]) for findings in groups.values()}
     title = metrics.pop() if len(metrics) == 1 else "score"
-    means = limits(list(mean.values()))
-    intervals = ": seeds, 95 %" if any(len(each) > 1 for each in seeds.values()) else ""
-    scores.set(xlabel=f"{title}, %{intervals}", xlim=ends, ylim=(-0.5, len(order) - 0.5))
+    words = "\n(mean, 95 %, seeds)" if any(len(each) > 1 for each in seeds.values()) else ""
+    scores.set(xlabel=f"{title}, %{words}", xlim=ends, ylim=(-0.5, len(order) - 0.5))
     scores.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    scores.set_yticks(range(len(order)), [f"{name}  {len(order) - row}" for row, name in enumerate(order)])
-    for axes, label in zip(over, shown, strict=True):
-        axes.set(xlabel=label, ylim=means)
-        if label.startswith("engine"):
+    scores.set_yticks(range(len(order)), order)
+    for axes, (label, values) in zip(over, shown.items(), strict=True):
+        known = {row: value for row, name in enumerate(order) if (value := values.get(name))}
+        axes.set_xlabel(label)
+        if label.startswith("energy"):
             axes.set_xscale("log")
+            axes.plot(known.values(), known.keys(), "o", color=style.BLUE)
             axes.margins(x=0.2)
         else:
-            axes.set_xlim(0, 1.1 * max(value for value in shown[label].values() if value))
+            axes.hlines(known.keys(), 0, known.values(), color=style.PALE, linewidth=2)
+            axes.plot(known.values(), known.keys(), "o", color=style.BLUE)
+            axes.set_xlim(0, 1.1 * max(known.values()))
             axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    over[0].set_ylabel(f"{title}, %")
-    for axes, values in zip(over, shown.values(), strict=True):
-        numbered = [(str(n), name) for n, name in enumerate(reversed(order), 1) if not math.isnan(mean[name])]
-        places = {n: (value, mean[name]) for n, name in numbered if (value := values.get(name))}
-        style.number_points(axes, places, style.BLUE)
     return figure
 
 
 @style.styled()
 def forest(verdicts: Sequence[Verdict]) -> Figure:
-    """Plots each comparison's difference with its interval, and the bound that its claim must exceed."""
+    """Plots the difference of each comparison with its 95 % interval, and the bound that it must exceed.
+
+    Args:
+      verdicts: the comparisons, one in each row.
+    """
     figure = style.figure(height=0.3 * len(verdicts) + 0.8)
     axes = figure.subplots()
     for row, v in enumerate(verdicts):
@@ -172,29 +200,4 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
     axes.set_yticks(range(len(verdicts)), [f"{v.comparison.name}: {v.words}" for v in verdicts])
     axes.invert_yaxis()
     axes.set_xlabel(f"difference of test accuracy, points (red: the bound; margin {100 * MARGIN:g} point)")
-    return figure
-
-
-@style.styled()
-def expected(groups: Groups) -> Figure:
-    """Plots the expected best validation accuracy of each mixer over hours of trials.
-
-    Bars are one standard error of the validation examples, the same for all trials.
-    """
-    figure = style.figure(height=3.0)
-    axes = figure.subplots()
-    trials: dict[str, list[Finding]] = {}
-    for name, findings in groups.items():
-        trials.setdefault(name.partition("-rate-")[0], []).extend(findings)
-    for marker, (name, findings) in zip(itertools.cycle(style.MARKERS), trials.items(), strict=False):
-        likely = statistics.expected_best(without_failures([best(finding) for finding in findings]))
-        spent = [taken for finding in findings if (taken := core_hours(finding))]
-        cost = np.mean(spent) if spent else np.nan
-        places = cost * np.arange(1, len(likely) + 1)
-        error = 100 * np.sqrt(likely * (1 - likely) / validation_examples(findings[0]))
-        label = f"{name} ({len(likely)} trials)"
-        axes.errorbar(places, 100 * likely, error, marker=marker, elinewidth=0.6, label=label)
-    axes.set(xlabel="core-hours of trials; bars: one standard error of the validation examples")
-    axes.set(ylabel="expected best validation accuracy, %")
-    style.label_ends(axes)
     return figure

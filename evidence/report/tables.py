@@ -131,12 +131,32 @@ def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
     others = [model.name for model in cells.MODELS["1"] if model.name not in tried]
     yield "\nAll models have the rate and the dropout that FNet's trials chose; others may prefer others."
     yield f"Without trials: {', '.join(f'`{name}`' for name in others)}.\n"
-    yield "![expected best validation accuracy over hours](expected-best.png)\n"
+    yield "\nThe expected best validation accuracy of a random search with this many trials:\n"
+    yield expected_table(groups)
     finding = next(iter(groups.values()))[0]
     examples = validation_examples(finding)
     accuracy = best(finding)
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
     yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"
+
+
+def expected_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """Lists the expected best validation accuracy of each mixer after 1, 2, ... trials, in percent.
+
+    Args:
+      groups: the findings of each trial, by "MIXER-rate-...".
+    """
+    trials: dict[str, list[float]] = {}
+    for name, findings in groups.items():
+        values = without_failures([best(finding) for finding in findings])
+        trials.setdefault(name.partition("-rate-")[0], []).extend(values)
+    likely = {name: statistics.expected_best(values) for name, values in trials.items()}
+    most = max(map(len, likely.values()))
+    lines = [
+        [f"`{name}`", *(f"{100 * value:.2f}" for value in values), *[""] * (most - len(values))]
+        for name, values in likely.items()
+    ]
+    return table(["mixer", *(f"{n} trial{'s' * (n > 1)}, %" for n in range(1, most + 1))], lines)
 
 
 def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:

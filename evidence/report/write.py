@@ -224,9 +224,7 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
     plots = {}
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)
-        if tier == "settings":
-            plots["expected-best.png"] = partial(figures.expected, groups)
-        elif tier not in OWN_TABLES:
+        if tier not in ("settings", *OWN_TABLES):
             for part, models in parts(groups).items():
                 plots[f"curves-{tier}{part}.png"] = partial(figures.curves, models)
                 plots[f"costs-{tier}{part}.png"] = partial(costs, models)

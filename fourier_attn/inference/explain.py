@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from fourier_attn import atomic, paths, provenance, style
 from fourier_attn.config import Config
@@ -27,9 +27,9 @@ from fourier_attn.ops.patches import fold
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import model_inputs
 
-MOST = 8  # heads, or filters, in a row of the picture
-NAME = 0.16  # inches that the name of a token needs
-NAMED = 40  # at most this many tokens are named at the axes
+MOST = 8  # heads, or filters, of a block in the figure
+NAMED = 26  # at most this many tokens are named at the axes
+ACROSS, ACROSS_NAMED = 4, 2  # maps in a line, without and with names of tokens
 
 
 @runtime_checkable
@@ -215,26 +215,32 @@ def _digits(array: np.ndarray | None) -> list[Any]:
 
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
-    """Plots a row of maps for each block and kind: a map for each of the first heads, or filters.
+    """Plots the maps of each block and kind: one for each of the first heads, or filters.
 
-    Above them are the image and the maps of the answer's heads, if there are any; for an image also question
-    and answer.
+    All blocks share one scale of colours for each kind of map, so that uniform attention is uniformly dark.
+    The image and the maps of the answer's heads are above them, if there are any. For an image, the title has
+    the question and the answer.
+
+    Args:
+      document: what `Explanation.document` returns.
     """
     tokens, maps = document["tokens"], np.array(document.get("map", []))
     pictures = [np.array(each, np.uint8) for each in document.get("pictures", [])]
     rows = [
-        (f"block {i}: {block['mixer']}, {kind}", kind, np.array(array))
+        Row(f"block {i}: {block['mixer']}, {kind}", kind, np.array(array))
         for i, block in enumerate(document["blocks"], 1)
         for kind, array in block.items()
         if kind != "mixer" and len(array)
     ]
-    above, shown = int(len(maps) > 0), maps[:MOST]
-    wide = max([above * (len(shown) + len(pictures)), *(len(array[:MOST]) for _, _, array in rows)])
     named = 0 < len(tokens) <= NAMED
-    side = max(2.4, NAME * len(tokens) + 0.6) if named else 1.8
-    high = above + len(rows)
-    figure = style.figure(max(side * wide, 5.0) + 1, (side + 0.6) * high)
-    parts = figure.subfigures(high, squeeze=False)[:, 0]
+    above = len(pictures) + len(maps[:MOST])
+    across = ACROSS_NAMED if named else ACROSS
+    across = max(1, min(across, max([above, *(len(row.array[:MOST]) for row in rows)])))
+    side = (style.PAGE - 0.6) / across if across > 1 else style.COLUMN
+    heights = [side * -(-above // across) + 0.5] if above else []
+    heights += [side * -(-len(row.array[:MOST]) // across) + (0.9 if named else 0.5) for row in rows]
+    figure = style.figure(style.PAGE, sum(heights) + 0.3)
+    parts = figure.subfigures(len(heights), squeeze=False, height_ratios=heights)[:, 0]
     if not tokens and (title := _title(document)):
         figure.suptitle(title)
     if above:
@@ -243,20 +249,54 @@ def plot(document: dict[str, Any]) -> Figure:
         parts[0].suptitle(
             f"where each head looks for the answer, colours from {least:.2g} to {most:.2g}{black}"
         )
-        _over(list(parts[0].subplots(1, wide, squeeze=False)[0]), pictures, maps)
-    for part, (title, kind, array) in zip(parts[above:], rows, strict=True):
-        least, most = _range(array)
-        cut = f", the first {MOST} of {len(array)}" if len(array) > MOST else ""
-        part.suptitle(f"{title}{cut}, colours from {least:.2g} to {most:.2g}")
-        for n, axes in enumerate(part.subplots(1, wide, squeeze=False)[0]):
-            axes.set_axis_off()
-            if n < len(array[:MOST]):
-                _map(axes, array[n], least, most)
-                axes.set_title(f"{'head' if kind == 'weights' else 'number'} {n + 1}")
-            if n == 0 and kind == "weights" and named:
-                axes.set_xticks(range(len(tokens)), tokens, rotation=90)
-                axes.set_yticks(range(len(tokens)), tokens)
+        _over(list(parts[0].subplots(-(-above // across), across, squeeze=False).ravel()), pictures, maps)
+    for part, row in zip(parts[len(parts) - len(rows) :], rows, strict=True):
+        ends = _range(np.concatenate([each.array.ravel() for each in rows if each.kind == row.kind]))
+        cut = f", the first {MOST} of {len(row.array)}" if len(row.array) > MOST else ""
+        part.suptitle(f"{row.title}{cut}, colours from {ends[0]:.2g} to {ends[1]:.2g}")
+        _heads(part, row, across, ends, tokens if named and row.kind == "weights" else [])
     return figure
+
+
+class Row(NamedTuple):
+    """Holds the maps of one block and kind.
+
+    Args:
+      title: the block and the kind, in words.
+      kind: "weights", or the name of a filter.
+      array: one map for each head, or one filter for each number.
+    """
+
+    title: str
+    kind: str
+    array: np.ndarray
+
+
+def _heads(part: SubFigure, row: Row, across: int, ends: tuple[float, float], tokens: Sequence[str]) -> None:
+    """Plots the first maps of one block.
+
+    Args:
+      part: the part of the figure for this block.
+      row: the maps.
+      across: maps in a line.
+      ends: range of the colours.
+      tokens: names at the axes, [] for none.
+    """
+    count = len(row.array[:MOST])
+    panels = part.subplots(-(-count // across), across, squeeze=False)
+    for n, axes in enumerate(panels.ravel()):
+        axes.set_axis_off()
+        if n >= count:
+            continue
+        _map(axes, row.array[n], *ends)
+        axes.set_title(f"{'head' if row.kind == 'weights' else 'number'} {n + 1}")
+        if tokens and n % across == 0:
+            axes.set_yticks(range(len(tokens)), tokens)
+        if tokens and n + across >= count:
+            axes.set_xticks(range(len(tokens)), tokens, rotation=90)
+    if row.array[0].ndim > 1:
+        image = next(axes.images[0] for axes in panels.ravel() if axes.images)
+        part.colorbar(image, ax=panels, shrink=0.6, aspect=30, pad=0.02)
 
 
 def _title(document: dict[str, Any]) -> str:

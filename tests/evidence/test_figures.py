@@ -16,7 +16,8 @@ from matplotlib.text import Text
 from PIL import Image
 from readable import faults
 
-from evidence.pages import figures
+from evidence.pages import figures, speedups
+from evidence.report import figures as report_figures
 from fourier_attn import style
 from fourier_attn.studies.engine import robustness_sweep
 
@@ -107,16 +108,6 @@ def test_faults_of_figures_are_seen(kind: str) -> None:
     assert any(found.startswith(kind) for found in faults(faulty(kind)))
 
 
-def test_crowded_points_keep_their_numbers_apart() -> None:
-    figure = style.figure(2.0, 2.0)
-    axes = figure.subplots()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    points = {str(i): (0.5 + 0.02 * (i % 3), 0.5 + 0.02 * (i // 3)) for i in range(9)} | {"same": (0.5, 0.5)}
-    style.number_points(axes, points, style.BLUE)
-    assert not faults(figure)
-    assert sorted(", ".join(text.get_text() for text in axes.texts).split(", ")) == sorted(points)
-
-
 def test_an_interval_beyond_the_axes_ends_in_an_arrow() -> None:
     figure = style.figure(2.0, 2.0)
     axes = figure.subplots()
@@ -128,11 +119,39 @@ def test_an_interval_beyond_the_axes_ends_in_an_arrow() -> None:
     assert [(line.get_xdata()[0], line.get_marker()) for line in arrows] == [(0.0, "<")]
 
 
+def test_points_of_speed_are_hollow_where_rounds_disagree() -> None:
+    row = {"what": "a / b", "pass": "forward", "times_faster": 2.0, "lowest": 1.5, "highest": 3.0}
+    rows = [
+        row,
+        row | {"lowest": 0.9, "pass": "forward + backward"},
+        row | {"what": "c / d"},
+        {"what": "value"},
+    ]
+    (axes,) = speedups.plot([{"rows": rows}]).axes
+    points = [line for line in axes.lines if line.get_marker() in "os"]
+    filled = [line.get_markerfacecolor() != "none" for line in points]
+    assert filled == [True, False, True]
+    assert [line.get_xdata()[0] for line in points] == [2.0] * 3
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a / b", "c / d"]
+
+
+def test_curves_have_a_thin_line_for_each_seed() -> None:
+    figure = style.figure()
+    axes = figure.subplots()
+    report_figures.plot_seeds(axes, [1, 2], [[0.5, 0.6, 0.7], [0.7, 0.8, 0.9]], style.BLUE, "o", "a (3)")
+    *thin, thick = axes.lines
+    assert [line.get_ydata().tolist() for line in thin] == [[50, 70], [60, 80], [70, 90]]
+    np.testing.assert_allclose(thick.get_ydata(), [60, 80])
+    assert not axes.collections
+    report_figures.plot_seeds(axes, [1, 2], [[0.5], [0.7]], style.BLUE, "o", "b (1)")
+    assert len(axes.lines) == 5  # one seed is its own mean
+
+
 # of each kind one that was wrong; all of them: the slow test
 @pytest.mark.parametrize(
     "name",
     [
-        *("evidence/imdb/pairs-2", "evidence/sst2/costs-sst2", "evidence/imdb/expected-best"),
+        *("evidence/imdb/pairs-2", "evidence/sst2/costs-sst2", "studies/pareto-fnet"),
         *(pytest.param(name, marks=pytest.mark.slow) for name in PICTURES),
     ],
 )

@@ -223,3 +223,17 @@ def test_the_command_writes_what_it_sees(mixer: str, few_reviews: str, tmp_path:
     assert len(seen.plot().axes) == len(plot(document).axes)
     for more in (["--text="], ["--text=a", "--text_pair=b"], ["--image=a.png"]):
         assert run_here(main, *words, *more)[0] == 2
+
+
+def test_blocks_share_one_scale_of_colours() -> None:
+    """Uniform attention does not look bright only because its block has no larger weight."""
+    weights = {"uniform": np.full((3, 2, 2), 0.5).tolist(), "sharp": np.eye(2)[None].tolist()}
+    blocks = [{"mixer": name, "weights": array} for name, array in weights.items()]
+    figure = plot({"tokens": ["good", "film"], "blocks": blocks})
+    images = [axes.images[0] for axes in figure.axes if axes.images]
+    assert [image.get_clim() for image in images] == [(0.0, 1.0)] * 4
+    named = [axes for axes in figure.axes if axes.images and len(axes.get_xticks())]
+    assert [axes.get_title("left") for axes in named] == ["head 2", "head 3", "head 1"]
+    assert not any(
+        line.get_visible() for axes in figure.axes if axes.images for line in axes.get_xgridlines()
+    )

@@ -16,7 +16,22 @@ from fourier_attn import style
 from fourier_attn.studies.inside import structure
 from fourier_attn.studies.inside.matrix_layers import D, T
 
-COLUMNS = 5  # of the picture
+COLUMNS = 5  # panels in a row of the figure
+NAMES = {  # titles of panels
+    "fc": "dense over tokens (fc)",
+    "conv 3": "convolution, 3 taps",
+    "conv 1": "convolution, 1 tap",
+    "MLP": "MLP of each token",
+    "circular": "circular attention",
+    "lambda": "lambda layer",
+    "fourier": "Fourier mixing (FNet)",
+    "global_filter": "global filter",
+    "afno": "AFNO",
+    "long_conv": "long convolution",
+    "linear": "linear: learned matrices",
+    "random": "random: fixed matrices",
+    "token_conv": "one filter over tokens",
+}
 NONE = 1e-4  # a relative residual that is float32 rounding, in layers with a softmax, too
 
 
@@ -33,6 +48,11 @@ def unpacked(text: str) -> np.ndarray:
     return levels.reshape(math.isqrt(levels.size), -1) / 127
 
 
+def title(row: dict[str, Any]) -> str:
+    """Returns the name of a row's layer in words."""
+    return NAMES.get(row["layer"], row["layer"])
+
+
 @style.styled()
 def plot(document: dict[str, Any]) -> Figure:
     """Plots the matrices, token by token, and weights over tokens: blue below zero, red above.
@@ -41,19 +61,19 @@ def plot(document: dict[str, Any]) -> Figure:
     """
     rows = document["rows"]
     pictures = [
-        (f"{row['layer']}\nrank {row['rank']}, {row['distinct']:,} distinct", row["matrix"]) for row in rows
+        (f"{title(row)}\nrank {row['rank']}, {row['distinct']:,} distinct", row["matrix"]) for row in rows
     ]
-    pictures += [(f"{row['layer']}\nweights", row["weights"]) for row in rows if "weights" in row]
+    pictures += [(f"{title(row)}\nweights of tokens", row["weights"]) for row in rows if "weights" in row]
     lines = -(-len(pictures) // COLUMNS)
     figure = style.figure(height=1.75 * lines + 0.8)
     panels = figure.subplots(lines, COLUMNS, squeeze=False).ravel()
     for axes in panels[len(pictures) :]:
         axes.set_axis_off()
-    for axes, (title, matrix) in zip(panels, pictures, strict=False):
-        _show(axes, matrix, title)
+    for axes, (words, matrix) in zip(panels, pictures, strict=False):
+        _show(axes, matrix, words)
     _scale(figure, panels[: len(pictures)], location="bottom", shrink=0.4)
-    words = f"input: {T} tokens of {D} features, token by token; of weights: {T} tokens"
-    figure.supxlabel(f"{words}. Distinct: different entries")
+    words = f"input: {T} tokens of {D} features, token by token (weights: {T} tokens)"
+    figure.supxlabel(f"{words}. Distinct: number of different entries")
     figure.supylabel("output")
     return figure
 
@@ -77,7 +97,7 @@ def plot_layer(document: dict[str, Any], layer: str) -> Figure:
 def _scale(figure: Figure, panels: Iterable[Axes], **look: Any) -> None:
     """Adds the colour bar, in shares of each panel's own scale."""
     bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), style.DIVERGING), ax=list(panels), **look)
-    bar.set_label("entries, as a share of the panel's\n99th percentile of those that are not 0")
+    bar.set_label("entry, relative to the panel's\n99th percentile of nonzero entries")
     bar.set_ticks([-1, 0, 1], labels=["-1 or less", "0", "1 or more"])
 
 
