@@ -1,11 +1,12 @@
 """Measured numbers inside sentences, by the names under which pages have them; see evidence/pages/fill.py."""
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
 
-from evidence.pages.markdown import Results
+from evidence.pages.markdown import Results, significant
 from evidence.pages.optics_values import OPTICS_VALUES
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
@@ -86,7 +87,82 @@ def pointing(results: Results) -> str:
     return f"{np.mean([row['pointing'] for row in mine]) / np.mean([row['chance'] for row in mine]):.1f}"
 
 
+def faster(name: str, what: str, which: str = "", inverse: bool = False) -> Callable[[Results], str]:
+    """Returns a function of the range of "times faster" over the sizes that a benchmark measured.
+
+    Args:
+      name: file of results, such as "benchmarks/growth-cpu".
+      what: regular expression for the beginning of the comparisons' names.
+      which: the pass, such as "forward"; "" for all.
+      inverse: True: how many times slower the first side is.
+    """
+
+    def span(results: Results) -> str:
+        rows = [row for row in results.document(name)["rows"] if re.match(what, row["what"])]
+        ratios = [
+            row["times_faster"] for row in rows if which in ("", row.get("pass")) and "times_faster" in row
+        ]
+        numbers = sorted(1 / ratio if inverse else ratio for ratio in ratios)
+        low, high = significant(numbers[0]), significant(numbers[-1])
+        return low if low == high else f"{low} to {high}"
+
+    return span
+
+
+def measured(name: str, what: str) -> Callable[[Results], str]:
+    """Returns a function of a single number, with its unit.
+
+    Args:
+      name: file of results.
+      what: how the name of the number begins.
+    """
+
+    def number_with_unit(results: Results) -> str:
+        row = next(row for row in results.document(name)["rows"] if row["what"].startswith(what))
+        return f"{significant(row['value'])} {row['unit']}".strip()
+
+    return number_with_unit
+
+
+def growth_of(mixer: str, of: str = "ms") -> Callable[[Results], str]:
+    """Returns a function of how many times as much 8,192 tokens take as 1,024.
+
+    Args:
+      mixer: name of the mixer in the file of results.
+      of: "ms" or "temporary_mb".
+    """
+
+    def ratio(results: Results) -> str:
+        rows = results.document("benchmarks/growth-cpu")["rows"]
+        by_length = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
+        return significant(by_length[8192] / by_length[1024])
+
+    return ratio
+
+
+BOTH = "forward + backward"
 VALUES: dict[str, Callable[[Results], str]] = {
+    "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
+    "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),
+    "slower-chirps": faster("benchmarks/fourier-lengths-cpu", "chirps / plain", inverse=True),
+    "faster-circular": faster("benchmarks/mixers-circular-cpu", "convolutional attention / articles'", BOTH),
+    "faster-lambda": faster("benchmarks/mixers-lambda-cpu", "lambda / grouped convolution", BOTH),
+    "slower-causal": faster("benchmarks/mixers-lambda-cpu", "lambda: causal / not causal", inverse=True),
+    "slower-attention": faster("benchmarks/peer-ops-cpu", "attention / scaled", inverse=True),
+    "faster-circular-torch": faster("benchmarks/mixers-torch-cpu", "convolutional attention"),
+    "faster-lambda-torch": faster("benchmarks/mixers-torch-cpu", "lambda"),
+    "growth-fourier": growth_of("fourier"),
+    "growth-attention": growth_of("attention"),
+    "faster-fnet": faster("benchmarks/encoder-growth-cpu", "fnet / bert$", "training step"),
+    "faster-patches": faster("benchmarks/images-cpu", "patches by a product", BOTH),
+    "loop-share": measured("benchmarks/loop-cpu", "loop over bare step"),
+    "faster-buckets": measured("benchmarks/loop-cpu", "an epoch in buckets"),
+    "first-start": measured("benchmarks/startup-cpu", "command to first step on IMDb, first start, wall"),
+    "second-start": measured("benchmarks/startup-cpu", "command to first step on IMDb, second start, wall"),
+    "faster-kept": faster("benchmarks/allocator-cpu", ""),
+    "slower-engine": faster("benchmarks/optics-train-cpu", "optical training step", inverse=True),
+    "faster-huggingface": faster("benchmarks/peer-huggingface-cpu", "FNet-base"),
+    "slower-crossbar": faster("benchmarks/peer-crossbar-cpu", "optical 3 x 3", inverse=True),
     "other-days": other_days,
     "sst2-error": sst2_error,
     "first-p": first_p,
