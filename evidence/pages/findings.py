@@ -1,4 +1,4 @@
-"""Makes the tables of results/evidence/imdb/findings.md, on the sources' claims, from cells and sweeps."""
+"""Makes the tables of results/evidence/imdb/findings.md: claims of the sources and what we found."""
 
 from collections.abc import Iterator
 from statistics import mean
@@ -11,17 +11,17 @@ from evidence.report.write import answers
 from evidence.suite import cells
 from evidence.suite.ledger import published, validation
 
-# By claim: what the sources say. Their accuracies are of one network each, on 5,000 validation reviews.
+# Claims of the sources. Their accuracies are from one network each, on 5,000 validation reviews.
 SOURCES = {
-    1: "circular attention reads at least as well as attention: 84 against 83 % (articles)",
-    2: "in two dimensions, 16 x 8 and 11 x 11, it reads as in one (articles)",
-    3: "3 x 3 kernels on the engine read as well as any without it: above 84 % (articles)",
-    4: "the transforms of FNet can be left to light (article on FNet)",
-    5: "lambda layers on the engine read as well: above 84 % (articles)",
+    1: "circular attention is at least as accurate as attention: 84 against 83 % (articles)",
+    2: "two dimensions, 16 x 8 and 11 x 11, are as accurate as one (articles)",
+    3: "3 x 3 kernels on the engine are as accurate as any model without it: above 84 % (articles)",
+    4: "light can compute the transforms of FNet (article on FNet)",
+    5: "lambda layers on the engine are as accurate: above 84 % (articles)",
     6: "lambda layers can replace attention (articles)",
-    7: "some layers of attention make FNet better (FNet's paper)",
+    7: "a few layers of attention improve FNet (FNet's paper)",
 }
-PARTLY = "not all seeds yet"
+PARTLY = "some seeds are not yet run"
 HOLDS = {
     "better": "holds (better)",
     "not worse": "holds (not worse)",
@@ -31,7 +31,12 @@ HOLDS = {
 
 
 def claims(results: Results, tier: str) -> str:
-    """Tabulates the comparisons of a tier: its complete ones with the verdict on their claim."""
+    """Tabulates the comparisons of a tier, with a verdict where all seeds are finished.
+
+    Args:
+      results: the files of results.
+      tier: the tier of the suite.
+    """
     seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
     groups = published(results.root, tier)
     whole = {model: findings for model, findings in groups.items() if len(findings) == seeds[model]}
@@ -49,11 +54,16 @@ def claims(results: Results, tier: str) -> str:
                 else [PARTLY if begun else NOT_RUN, "", ""]
             )
         )
-    return table(["claim", "of the sources", "asked here", "difference, points", "95 %", "so it"], lines)
+    return table(["Claim", "Source", "Hypothesis tested", "Difference, points", "95 %", "Verdict"], lines)
 
 
 def validation_curves(results: Results, tier: str) -> str:
-    """Tabulates each model's validation accuracy after every epoch, a mean over seeds."""
+    """Tabulates the validation accuracy of each model after every epoch, as a mean over seeds.
+
+    Args:
+      results: the files of results.
+      tier: the tier of the suite.
+    """
     groups = published(results.root, tier)
     curves = {
         model: [100 * mean(values) for values in validation(findings)[1]]
@@ -68,7 +78,12 @@ def validation_curves(results: Results, tier: str) -> str:
 
 
 def query_keys(results: Results, name: str) -> str:
-    """Tabulates the query-key products of trained runs, in means over their heads."""
+    """Tabulates the query-key products of trained runs, as means over their heads.
+
+    Args:
+      results: the files of results.
+      name: folder of the files, below results/.
+    """
     documents = sweeps(results, name, "query_keys")
     lines = []
     for document in documents.values():
@@ -77,22 +92,33 @@ def query_keys(results: Results, name: str) -> str:
             f"{mean(row[fact] for row in rows):,.0f}" for fact in ("parameters", "freedom", "effective_rank")
         ]
         lines.append([document["setting"], *facts])
-    head = ["run", "parameters of queries and keys, a head", "degrees of freedom of their products"]
+    head = ["run", "parameters of queries and keys per head", "degrees of freedom of their products"]
     return table([*head, "effective rank"], lines or [[NOT_RUN, "", "", ""]]) + notes(documents)
 
 
 def noise(results: Results, name: str) -> str:
-    """Tabulates the twins of each sweep, trained exactly and through the engine, as its noise grows.
+    """Tabulates the accuracy of the twins of each sweep (trained exactly and through the engine) by noise.
 
-    Numbers are means over the devices, and over numbers of bits from 4 on.
+    Numbers are means over devices and over 4 and more bits.
+
+    Args:
+      results: the files of results.
+      name: folder of the files, below results/.
     """
     documents = sweeps(results, name, "robustness")
     lines = [line for document in documents.values() for line in noise_lines(document["rows"])]
-    head = ["run", "computed exactly, %", "engine without noise", "with its noise", "with four times as much"]
+    head = [
+        "run",
+        "exact transform, %",
+        "engine without noise, %",
+        "engine, %",
+        "engine with 4 times its noise, %",
+    ]
     return table(head, lines or [[NOT_RUN, *[""] * 4]]) + notes(documents)
 
 
 def noise_lines(rows: list[Row]) -> Iterator[list[str]]:
+    """Yields a line of the table for each run in the rows of one sweep."""
     for run in dict.fromkeys(row["run"] for row in rows):
         mine = [row for row in rows if row["run"] == run]
 
@@ -104,7 +130,13 @@ def noise_lines(rows: list[Row]) -> Iterator[list[str]]:
 
 
 def sweeps(results: Results, name: str, kind: str) -> dict[str, dict[str, Any]]:
-    """Returns the documents results/NAME/KIND-*.json, by their paths below results."""
+    """Returns the documents results/NAME/KIND-*.json, by their paths below results/.
+
+    Args:
+      results: the files of results.
+      name: folder of the files, below results/.
+      kind: how the names of the files begin.
+    """
     files = (
         f"{name}/{path.stem}" for path in sorted((results.root / "results" / name).glob(f"{kind}-*.json"))
     )

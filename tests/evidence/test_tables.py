@@ -338,7 +338,9 @@ def test_a_claim_is_judged_when_all_its_networks_are_there(root: Path) -> None:
     assert len(rows) == 8
     assert rows[2][5] == "does not hold (worse)"
     assert -33 < float(rows[2][3]) < -27
-    assert rows[0][3] == rows[1][3] == "not all seeds yet"  # two of three seeds of attention, none of 16 x 4
+    assert (
+        rows[0][3] == rows[1][3] == "some seeds are not yet run"
+    )  # two of three seeds of attention, none of 16 x 4
     assert rows[4][3] == "not yet run"
     lines = tables.TABLES["starts"](Results(root)).splitlines()
     assert lines[2:] == [
