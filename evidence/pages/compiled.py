@@ -1,5 +1,7 @@
-"""Tables of programs that were compiled for devices that were not there."""
+"""Makes tables and numbers of programs that were compiled for devices that were not there."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
@@ -13,7 +15,8 @@ def compiled_mixers(results: Results) -> str:
     rows = {name: _by(document, "mixer", ("what", "dtype")) for name, document in documents.items()}
     head = ["mixer", "dtype"]
     for name in documents:
-        head += [f"4 x {TARGETS[name]}: moved", "temporary MB", "thousand cycles"]
+        device = TARGETS[name]
+        head += [f"{device}: communication", f"{device}: temporary MB", f"{device}: thousand cycles"]
     lines = []
     for key in _keys(rows):
         cells: list[str] = []
@@ -26,12 +29,12 @@ def compiled_mixers(results: Results) -> str:
 
 def compiled_lengths(results: Results) -> str:
     """Tabulates the temporary memory of FNet's mixing and of attention over the number of tokens, in MB."""
-    return _over_length(results, "length", _megabytes, ("what",), " MB")
+    return _over_length(results, "length", "mixer", _megabytes, ("what",), "MB")
 
 
 def compiled_methods(results: Results) -> str:
     """Tabulates thousands of estimated cycles of the methods of `fourier_mix` over the number of tokens."""
-    return _over_length(results, "method", _cycles, ("what", "dtype"), " thousand cycles")
+    return _over_length(results, "method", "method", _cycles, ("what", "dtype"), "thousand cycles")
 
 
 def compiled_training(results: Results) -> str:
@@ -43,11 +46,28 @@ def compiled_training(results: Results) -> str:
             place = f"{row['devices']} x {TARGETS[name]}"
             by = row["mesh"] if row["devices"] > 1 else ""
             lines.append([row["what"], row["size"], place, by, _megabytes(row), _moved(row)])
-    head = ["encoder", "size", "devices", "mesh", "temporary MB", "moved"]
+    head = ["encoder", "size", "devices", "mesh", "temporary MB", "communication"]
     return table(head, lines) + notes(documents)
 
 
-def _over_length(results: Results, part: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:
+def ratio(results: Results, name: str, quantity: str, above: Row, below: Row) -> str:
+    """Returns the ratio of a quantity of two programs, with two digits.
+
+    Args:
+      name: file of the results, below results/.
+      quantity: key of a row, "temporary_mb" or "cycles".
+      above: the values that the row of the numerator has; it is the first such row.
+      below: the values that differ in the row of the denominator.
+    """
+    rows = results.document(name)["rows"]
+
+    def find(wanted: Row) -> float:
+        return next(row for row in rows if wanted.items() <= row.items())[quantity]
+
+    return f"{float(f'{find(above) / find(above | below):.2g}'):g}"
+
+
+def _over_length(results: Results, part: str, what: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:
     documents = {name: document for name, document in _documents(results).items() if _part(document, part)}
     if not documents:
         return table([part], [[NOT_RUN]]) + notes(_documents(results))
@@ -57,8 +77,8 @@ def _over_length(results: Results, part: str, cell: Any, keys: tuple[str, ...], 
         rows = _by(document, part, (*keys, "t"))
         for key in dict.fromkeys(key[:-1] for key in rows):
             cells = [cell(rows.get((*key, t))) for t in lengths]
-            lines.append([", ".join(map(str, key)), f"{TARGETS[name]},{unit}", *cells])
-    return table(["", "", *(f"t = {t:,}" for t in lengths)], lines) + notes(documents)
+            lines.append([", ".join(map(str, key)), f"{TARGETS[name]}, {unit}", *cells])
+    return table([what, "device, unit", *(f"t = {t:,}" for t in lengths)], lines) + notes(documents)
 
 
 def _documents(results: Results) -> dict[str, dict[str, Any]]:
@@ -105,3 +125,23 @@ def _cycles(row: Row | None) -> str:
     if row is None or not row["compiles"] or "cycles" not in row:
         return ""
     return significant(row["cycles"] / 1e3)
+
+
+V5E, H100 = TARGETS
+LONGEST = {"part": "length", "what": "attention", "t": 32768}
+WHOLE = {"part": "training", "what": "bert", "devices": 1}
+MIXER = {"part": "mixer", "what": "attention", "dtype": "float32"}
+METHOD = {"part": "method", "what": "rfft", "dtype": "float32", "t": 512}
+
+COMPILED_VALUES: dict[str, Callable[[Results], str]] = {
+    "aot-attention-memory": partial(
+        ratio, name=H100, quantity="temporary_mb", above=LONGEST, below={"what": "fourier"}
+    ),
+    "aot-bert-memory": partial(
+        ratio, name=H100, quantity="temporary_mb", above=WHOLE, below={"what": "fnet"}
+    ),
+    "aot-lambda-cycles": partial(ratio, name=V5E, quantity="cycles", above=MIXER, below={"what": "lambda"}),
+    "aot-monarch-cycles": partial(
+        ratio, name=V5E, quantity="cycles", above=METHOD, below={"what": "monarch"}
+    ),
+}

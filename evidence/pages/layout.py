@@ -68,6 +68,25 @@ ROWS: dict[str, tuple[str, ...]] = {
         "Fourier mixing / fft.fft2().real | b8 t512 d768 | forward + backward |",
         "Fourier mixing / fft.fft2().real | b32 t256 d128 | forward + backward |",
     ),
+    "aot-mixers": (
+        *("attention | float32 |", "circular | float32 |", "lambda | float32 |"),
+        *("fourier | float32 |", "global_filter | float32 |", "long_conv | float32 |"),
+    ),
+    "aot-training": (
+        *(
+            "fnet | 2 blocks, batch 32, 512 tokens | 4 x H100 | data |",
+            "bert | 2 blocks, batch 32, 512 tokens | 4 x H100 | data |",
+        ),
+        *(
+            "fnet | 2 blocks, batch 32, 512 tokens | 4 x H100 | fsdp |",
+            "bert | 2 blocks, batch 32, 512 tokens | 4 x H100 | fsdp |",
+        ),
+        *("fnet | 12 blocks,", "bert | 12 blocks,"),
+    ),
+    "aot-methods": (
+        *("rfft, float32 |", "matmul, float32 |", "monarch, float32 |"),
+        *("chirps, float32 |", "matmul, bfloat16 |", "monarch, bfloat16 |"),
+    ),
     "speed-torch": (
         "attention / PyTorch |",
         "convolutional attention 1-D / PyTorch |",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, significant
 from evidence.pages.optics_values import OPTICS_VALUES
 from evidence.report.comparisons import COMPARISONS, decide
@@ -173,4 +174,5 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "batch-5-below": batch_5("fourier", -1),
     "pointing": pointing,
     **OPTICS_VALUES,
+    **COMPILED_VALUES,
 }

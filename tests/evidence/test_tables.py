@@ -13,7 +13,7 @@ from conftest import ROOT, run_here
 from PIL import Image
 
 from evidence.pages import fill as tables
-from evidence.pages import markdown, timings
+from evidence.pages import compiled, markdown, timings
 from evidence.pages.fill import fill
 from evidence.pages.markdown import Results
 from evidence.report import tables as report_tables
@@ -430,6 +430,14 @@ def test_what_was_compiled_and_not_run(root: Path) -> None:
     table = tables.TABLES["aot-lengths"](Results(root))
     assert "| fourier | v5e, MB | 5,120 | 20,500 |" in table
     assert "H100" not in table
+
+
+def test_a_ratio_is_of_rows_that_differ_in_what_is_named(root: Path) -> None:
+    row = {"part": "length", "what": "fourier", "t": 512, "temporary_mb": 3.0}
+    rows = [row | {"t": 64, "temporary_mb": 7.0}, row, row | {"what": "attention", "temporary_mb": 370.0}]
+    save(root, "benchmarks/aot-h100", rows)
+    above, below = {"what": "attention", "t": 512}, {"what": "fourier"}
+    assert compiled.ratio(Results(root), "benchmarks/aot-h100", "temporary_mb", above, below) == "120"
 
 
 def test_pictures_can_be_opened() -> None:
