@@ -12,8 +12,8 @@ from cells import finding
 from conftest import ROOT, run_here
 from PIL import Image
 
-from evidence.pages import fill as tables
 from evidence.pages import compiled, markdown, timings
+from evidence.pages import fill as tables
 from evidence.pages.fill import fill
 from evidence.pages.markdown import Results
 from evidence.report import tables as report_tables
@@ -118,7 +118,7 @@ def test_a_comparison_in_words(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (block("sped"), "x.md: table='sped' is unknown; choose one of reviews, imdb"),
+        (block("sped"), r"x.md: table='sped' is unknown; did you mean speedup\? Choose one of reviews, imdb"),
         (block("peer"), "results/benchmarks/peer-huggingface-cpu.json is missing"),
         ("<!-- table: peer -->\n", "x.md has a table that is not closed"),
         (f"<!-- table: peer -->\n{block('peer')}", "x.md has a table that is not closed"),
