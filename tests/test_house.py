@@ -15,7 +15,7 @@ PACKAGE = ROOT / "fourier_attn"
 SOURCES = sorted(set(ROOT.glob("[!.]*/**/*.py")) - set(ROOT.glob("build/**/*.py")))
 # What a room imports lies below it: in one of these rooms, or below those.
 RIGHT_BELOW = {
-    "tests": ("benchmarks", "evidence", "main"),
+    "tests": ("benchmarks", "evidence", "main", "standalone"),
     "evidence": ("studies", "launch", "benchmarks"),
     "launch": ("train",),
     "benchmarks": ("configs", "studies"),
@@ -23,6 +23,7 @@ RIGHT_BELOW = {
     "export": ("inference",),
     "main": ("studies", "run_config"),
     "run_config": ("train",),
+    "standalone": ("model", "command"),
     "studies": ("inference",),
     "inference": ("train", "classify"),
     "train": ("pretrained", "provenance", "style"),
@@ -43,7 +44,7 @@ RIGHT_BELOW = {
     "lazy": (),
     "columns": (),
     "plugins": ("paths",),
-    "docs": ("evidence",),
+    "docs": ("evidence", "standalone"),
     "provenance": ("atomic",),
     "style": ("atomic",),
     "atomic": (),

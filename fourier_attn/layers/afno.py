@@ -1,4 +1,4 @@
-"""The adaptive Fourier neural operator as a layer."""
+"""Defines the layer of the adaptive Fourier neural operator."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -11,30 +11,34 @@ from fourier_attn.ops.patches import same_proportions
 
 
 class AFNO(nn.Module):
-    """Adaptive Fourier neural operator: y = irfft(shrink(W_2 relu(W_1 rfft(x) + b_1) + b_2)) + x.
+    """Applies one small complex network to the features of every frequency (AFNO).
 
-    The `+ x` is the published layer's; a block adds the layer's input once more. Nothing depends on
-    the number of tokens.
+        y = irfft(shrink(W_2 relu(W_1 rfft(x) + b_1) + b_2)) + x
+
+    The transforms run over tokens. `+ x` belongs to the published layer. A block adds the layer's input once
+    more. Nothing depends on the number of tokens.
 
         >>> layer, x = AFNO(blocks=2), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `in_kernel` (n, p, h, 2), `in_bias` (n, h, 2), `out_kernel` (n, h, p, 2) and `out_bias`
-    (n, p, 2), real and imaginary parts last, for n blocks of p = d / n features and h = hidden p. Kernels are
-    normal with E |W|^2 = 1 / inputs, biases zero. (Published: deviation 0.02 for all. In narrow blocks
-    nearly all that two such layers let through lies below the threshold, where the derivative is zero.)
+    Parameters: `in_kernel` (n, p, h, 2), `in_bias` (n, h, 2), `out_kernel` (n, h, p, 2) and `out_bias` (n, p,
+    2), with n = `blocks`, p = d / n and h = `hidden` p. The last axis holds real and imaginary parts. Kernels
+    start normal with E |W|^2 = 1 / inputs, biases zero. The published code starts all of them with deviation
+    0.02. In narrow blocks nearly everything that two such layers let through is below the threshold, where
+    the derivative is zero.
 
     Args:
-      blocks: number n of blocks of features; it divides d.
-      hidden: hidden features h for each feature p of a block.
-      threshold: real and imaginary parts of the new spectrum are shrunk by so much towards zero.
-      modes: share in (0, 1] of the lowest frequencies that are kept, on each axis.
-      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence.
-      dtype: of the result; transforms and products run in float32.
-    Masking: padded tokens are set to zero first, so that their content has no influence. The padded
-      length t still has: it sets the frequencies. Outputs at padded positions are not zero.
-    Raises: ValueError where blocks do not divide d, and for other values that do not fit.
+      blocks: number n of blocks of features, which must divide d. Default 8.
+      hidden: hidden features of the network for each feature of a block. Default 1.
+      threshold: amount by which `shrink` moves real and imaginary parts towards zero. Default 0.01.
+      modes: share in (0, 1] of the frequencies that are kept on each axis, lowest first. Default 1.0.
+      grid: (rows, cols) of an image; tokens of other images must have the same proportions. Default (), a
+        sequence.
+      dtype: dtype of the result; transforms and products run in float32. Default float32.
+    Masking: padded tokens are set to zero first, so that their content has no influence. The padded length t
+      has an influence, because it sets the frequencies. Outputs at padded positions are not zero.
+    Raises: ValueError if blocks does not divide d, or if another field is out of range.
     Source: Guibas et al., Adaptive Fourier Neural Operators, arXiv 2111.13587.
     """
 

@@ -1,4 +1,4 @@
-"""Multi-head attention: of tokens to each other, or to other tokens."""
+"""Defines multi-head attention, of tokens to each other or to the tokens of a source."""
 
 import contextlib
 import math
@@ -23,44 +23,48 @@ from fourier_attn.ops.steps import attend_step, fused_attention_step
 
 
 class Attention(nn.Module):
-    """Multi-head attention with dense projections, of tokens x to a source z: x itself if none is given.
+    """Attends from each token to all tokens with dense queries, keys and values (multi-head attention).
 
         q, k, v = x W_q, z W_k, z W_v          per head, without bias unless `bias`
         y = concat_a(softmax(q_a k_a^T / sqrt(k)) v_a) W_o + b_o
 
-    With a source (b, s, e) it is cross-attention: a question asks the patches of an image, for example.
+    The source z is x itself unless `source` (b, s, e) is given. With a source the layer is cross-attention:
+    for example, a question attends to the patches of an image.
 
         >>> layer, x = Attention(heads=2), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `query/kernel` (d, h, k), `key/kernel`, `value/kernel` (e, h, k), e = d without a source,
-    `out/kernel` (h, k, d), `out/bias` (d); with `bias` also `query/bias`, `key/bias`, `value/bias` (h, k).
+    Parameters: `query/kernel` (d, h, k), `key/kernel` and `value/kernel` (e, h, k), with e = d without a
+    source, `out/kernel` (h, k, d) and `out/bias` (d). `bias` adds `query/bias`, `key/bias` and `value/bias`
+    (h, k).
 
     Args:
-      heads: number of heads h.
-      head_width: "full" gives every head the whole width, k = d, as the articles do; "split"
-        divides it, k = d / h, as is usual.
-      bias: of queries, keys and values, as in BERT.
-      causal: token i attends to tokens j <= i only, in self-attention.
-      dropout: rate of the softmax weights, in training.
-      initializer: of the projections, see `fourier_attn.layers.initializers.dense`.
-      method: "literal" computes the lines above; "fused" is the same without keys and values, see
-        `fourier_attn.ops.attention.fused_attention`, for which nothing may come between projection and
-        product: no bias, no rotation, no dropout, "xla". "auto" is "fused" where that holds and it multiplies
-        less: for full heads, unless there are few tokens.
-      implementation: see `fourier_attn.ops.attention.attention`.
-      grid: (rows, cols) of an image, which `rotary` then knows; () for a sequence.
-      rotary: queries and keys are rotated by their places, see `fourier_attn.ops.positions.rotate`.
-      dtype: of the computation; parameters stay float32.
-    Returns: the result; its weights (b, h, t, s) are `weights` in the collection "intermediates", where that
-      is mutable.
-    Masking: the mask is the source's, whose padding gets no weight; outputs at padded positions of x are
-      finite and meaningless.
-    Raises: ValueError where heads do not divide a split width, for an unknown option, for rotary or causal
+      heads: number of heads h. Default 8.
+      head_width: "full" gives each head the whole width, k = d, as in the articles; "split" gives it
+        k = d / h, as in most implementations. Default "full".
+      bias: adds biases to queries, keys and values, as in BERT. Default False.
+      causal: lets token i attend to tokens j <= i only; for self-attention. Default False.
+      dropout: rate of the softmax weights that are dropped in training. Default 0.0.
+      initializer: "fan_in" (Flax's default) or "torch" (uniform within 1 / sqrt(inputs)). Default "fan_in".
+      method: "literal" computes the two lines above. "fused" computes the same result without keys and
+        values, see `fourier_attn.ops.attention.fused_attention`; it needs bias=False, rotary=False, dropout=0
+        and implementation="xla". "auto" uses "fused" where that is possible and takes fewer multiplications,
+        which holds for full heads unless there are few tokens. Default "auto".
+      implementation: "xla" or "cudnn", see `fourier_attn.ops.attention.attention`. Default "xla".
+      grid: (rows, cols) of an image, which sets the positions of `rotary`. Default (), a sequence.
+      rotary: rotates queries and keys by their positions, see `fourier_attn.ops.positions.rotate`. The model
+        sets it. Default False.
+      dtype: dtype of the computation; parameters stay float32. Default float32.
+    Returns: the mixed tokens (b, t, d). If the collection "intermediates" is mutable, it gets the softmax
+      weights (b, h, t, s) as `weights`.
+    Masking: `mask` (b, s) belongs to the source. Padding of the source gets no weight. Outputs at padded
+      positions of x are finite and have no meaning.
+    Raises: ValueError if heads does not divide a split width, for an unknown option, for rotary or causal
       with a source, and for causal with a grid.
-    Source: Vaswani et al., arXiv 1706.03762; "full" width: P. Bloem, Transformers from scratch; a question
-      and an image: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
+    Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762; full width: P. Bloem, Transformers
+      from scratch; a question and an image: Torralba, Isola and Freeman, Foundations of Computer Vision, the
+      chapter on transformers, eq. 1.18-1.24.
     """
 
     heads: int = 8
@@ -92,7 +96,8 @@ class Attention(nn.Module):
         self.check(x, source)
         (b, t, d), (s, e) = x.shape, source.shape[1:]
         k = d if self.head_width == "full" else d // self.heads
-        dropping, method = bool(train and self.dropout), self.method
+        dropping = bool(train and self.dropout)
+        method = self.method
         if method == "auto" and not dropping and self.fusible:
             method = fewest_products(b, t, s, d, e, self.heads, k)
         place = None if cursor is None else cursor.place
@@ -141,13 +146,16 @@ class Attention(nn.Module):
 
     @property
     def fusible(self) -> bool:
-        """Says whether projections are multiplied as they are, so that both can be one product."""
+        """Returns whether queries and keys are multiplied unchanged, so that "fused" is possible."""
         return not (self.bias or self.rotary) and self.implementation == "xla"
 
     def places(self, t: int) -> np.ndarray:
-        """Returns the places of tokens; an image of another resolution has a grid of the same proportions.
+        """Returns the positions (t, axes) of t tokens, on a grid of the stored proportions where there is a
+        grid.
 
-        Raises: ValueError for other proportions.
+        Args:
+          t: number of tokens, with or without a class token.
+        Raises: ValueError for a number of tokens that fills no such grid.
         """
         grid = tuple(self.grid)
         if grid and t != math.prod(grid) + 1:  # which are the patches and a class token
@@ -157,7 +165,13 @@ class Attention(nn.Module):
         return places(t, grid)
 
     def check(self, x: Array, source: Array) -> None:
-        """Checks the fields. Raises: ValueError, see the class."""
+        """Checks the fields against the inputs.
+
+        Args:
+          x: the tokens (b, t, d).
+          source: the tokens (b, s, e) that are attended to; x itself for self-attention.
+        Raises: ValueError, see the class.
+        """
         d = x.shape[-1]
         if self.heads < 1 or (self.head_width == "split" and d % self.heads):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Attention with convolutional queries, keys and values."""
+"""Defines attention with convolutional queries, keys and values."""
 
 import math
 from typing import Any, ClassVar
@@ -21,40 +21,44 @@ from fourier_attn.optics import optical_circular_correlate
 
 
 class CircularAttention(OnEngine):
-    """Self-attention whose projections are circular correlations of each token, one kernel per head.
+    """Attends with queries, keys and values that are circular correlations of each token.
 
-        y = sum_a softmax(q_a k_a^T / sqrt(d)) v_a      `fourier_attn.ops.circular.circular_attention`
+        q_a, k_a, v_a = w_a * x, u_a * x, s_a * x       correlation along the features of each token
+        y = sum_a softmax(q_a k_a^T / sqrt(d)) v_a
 
-    All heads are as wide as the token. By default heads are summed without an output projection, so
-    that the kernels are all the weights: 3 h r of them, where dense projections have 4 h d^2.
+    All heads are as wide as the token. By default heads are summed without an output projection, so that the
+    kernels are the only weights: 3 h r numbers, where dense projections have 4 h d^2.
 
         >>> layer, x = CircularAttention(heads=2), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `query`, `key`, `value`, (h, r) or (h, r1, r2), uniform within 1 / sqrt(taps); with
-    combine_heads="project" also `out/kernel` (h, p, d) and `out/bias` (d).
+    Parameters: `query`, `key` and `value` (h, r), or (h, r1, r2) with `shape`, uniform within 1 / sqrt(taps).
+    combine_heads="project" adds `out/kernel` (h, p, d) and `out/bias` (d).
 
     Args:
-      heads: number of heads h.
-      shape: (d1, d2) makes each token an image, row by row; None or () a signal of d values.
-      boundary: "circular", "zero" or "valid", see `circular_correlate`; "valid" makes tokens shorter and
-        needs combine_heads="project".
-      kernel: taps, (r,) or (r1, r2); None or () is as many as the token has, as in the articles.
-      causal: token i attends to tokens j <= i only. Queries, keys and values are correlations along the
-        features of each token, which see no other token and need no causal form.
+      heads: number of heads h. Default 8.
+      shape: (d1, d2) makes each token an image of d1 rows, read row by row. Default None, a signal of d
+        values.
+      boundary: "circular", "zero" or "valid": what lies outside the token. "valid" makes tokens shorter and
+        needs combine_heads="project". Default "circular".
+      kernel: number of taps, (r,) or (r1, r2). Default None, as many as the token has, as in the articles.
+      causal: lets token i attend to tokens j <= i only. Correlations run along the features of one token, so
+        they need no causal form. Default False.
       combine_heads: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention
-        does.
-      method: "auto", "literal" (three correlations) or "fused" (the exact identity: keys and values are the
-        tokens, the same for all heads), see `circular_attention`.
-      engine: a Fourier-optical engine that computes the three projections, from one transform of each token;
-        None is exact. With an engine the method is "literal": noise comes between projection and product.
-        Neighbouring tokens, padding too, share passes and the converters' scale, so that a token's errors
-        depend on its partner; normalised inputs keep partners alike.
-      dtype: of the computation; parameters stay float32.
-    Masking: padding gets no weight; outputs at padded positions are finite and meaningless.
-    Raises: ValueError where shape or kernel do not fit d, for an unknown option, and for causal with an
-      engine.
+        does. Default "sum".
+      method: "literal" computes three correlations; "fused" uses an exact identity in which all heads share
+        the tokens as keys and values, see `fourier_attn.ops.circular.circular_attention`; "auto" chooses by
+        d. Default "auto".
+      engine: optical engine that computes the three projections from one transform of each token. With an
+        engine the method is "literal", because noise comes between correlation and product. Neighbouring
+        tokens, padding included, share passes and the converters' scale, so that a token's errors depend on
+        its partner; normalised inputs keep partners alike. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
+      dtype: dtype of the computation; parameters stay float32. Default float32.
+    Masking: padding gets no weight. Outputs at padded positions are finite and have no meaning.
+    Raises: ValueError if shape or kernel do not fit d, for an unknown option, and for causal with an engine.
     Source: Optalysys' articles on transformers by convolution.
     """
 

@@ -1,7 +1,7 @@
-"""Control mixers: the identity, and maps between tokens that are learned or random."""
+"""Defines control mixers: the identity, and maps between tokens that are learned or random."""
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -17,21 +17,25 @@ from fourier_attn.ops.steps import mix_step
 
 
 def _real(x: Array, mask: Array | None) -> Array:
+    """Sets padded tokens to zero."""
     return x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
 
 
 def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
-    """The tokens that are mixed: padding zeroed, or kept as it is."""
+    """Sets padded tokens to zero, unless `padding` is "tokens"."""
     check_choice("padding", padding, ("zero", "tokens"))
     return _real(x, mask if padding == "zero" else None)
 
 
-def _mix(
-    layer: "Linear | Random", x: Array, tokens: Array, features: Array | None, cursor: Cursor | None
-) -> Array:
-    """y[i] = sum_j T[i, j] (x_j F), j <= i if causal; of T the part for t tokens is used.
+def _mix(layer: Any, x: Array, tokens: Array, features: Array | None, cursor: Cursor | None = None) -> Array:
+    """Computes y[i] = sum_j T[i, j] (x_j F), over j <= i if causal.
 
-    No F is an identity.
+    Args:
+      layer: the layer that keeps earlier tokens; its field `causal` counts.
+      x: the tokens (b, t, d).
+      tokens: T (length, length); its first t rows and columns are used.
+      features: F (d, d); None leaves the features as they are.
+      cursor: position in a text that is continued, see `fourier_attn.layers.cache`.
     """
     t, length = x.shape[-2] if cursor is None else cursor.room, len(tokens)
     if t > length:
@@ -47,24 +51,34 @@ def _mix(
 
 
 def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array, "t t"]:
-    """Returns the part of T for t tokens; if causal, without the entries T[i, j], j > i.
+    """Returns the part of T for t tokens, without the entries T[i, j], j > i, if causal.
 
-    >>> used_rows(jnp.ones((3, 3)), 2, causal=True)
-    Array([[1., 0.],
-           [1., 1.]], dtype=float32)
+        >>> used_rows(jnp.ones((3, 3)), 2, causal=True)
+        Array([[1., 0.],
+               [1., 1.]], dtype=float32)
+
+    Args:
+      tokens: T, (n, n).
+      t: number of tokens, at most n.
+      causal: whether later tokens are left out.
     """
     return jnp.tril(tokens[:t, :t]) if causal else tokens[:t, :t]
 
 
 class Identity(nn.Module):
-    """No mixing, y = x: the feed-forward-only control ("FF-only") of the FNet paper.
+    """Returns its input, y = x: the control without any mixing ("FF-only" in the FNet paper).
+
+        y = x
 
         >>> layer, x = Identity(), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Masking: tokens do not meet, so padding has no influence on them, and the layer is causal as it is.
-    Source: Lee-Thorpe et al., arXiv 2105.03824.
+    Args:
+      causal: always True, because tokens do not meet. It is not an option.
+      dtype: dtype of the result. Default float32.
+    Masking: tokens do not meet, so padding has no influence on them.
+    Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
 
     causal: bool = not_an_option(True)
@@ -86,31 +100,34 @@ class Identity(nn.Module):
 
 
 class Linear(nn.Module):
-    """Two learned matrices, y = T x F: T mixes tokens, F features ("Linear" of the FNet paper).
+    """Multiplies by two learned matrices, one over tokens and one over features ("Linear" in the FNet paper).
+
+        y = T x F
 
     With use_features=False and use_bias=True it is the fully connected layer over tokens, y = T x + b, with a
-    vector b[i] for each place. The chapter's W is N2 x N1; here N1 = N2, since a block gives back as many
-    tokens as it takes, and shorter inputs use the first t rows and columns.
+    vector b[i] for each position. The chapter's W is N2 x N1; here N1 = N2, because a block returns as many
+    tokens as it gets.
 
         >>> layer, x = Linear(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `tokens` (length, length), `features` (d, d), both normal with deviation 0.02; with `use_bias`
-    also `bias` (length, d), 0 at the start. A shorter sequence uses the first t rows and columns of T.
+    Parameters: `tokens` (length, length) and `features` (d, d), both normal with deviation 0.02. `use_bias`
+    adds `bias` (length, d), zero at the start. A shorter sequence uses the first t rows and columns of
+    `tokens`.
 
     Args:
-      length: tokens of the longest sequence.
-      use_features: whether there is F; without it the features stay apart.
-      use_bias: whether there is b.
-      causal: T[i, j] = 0 for j > i, so that token i sees tokens j <= i only.
-      padding: "zero", or "tokens", where padding is tokens like any other (as published).
-      dtype: of the computation; parameters stay float32.
-    Masking: with "zero" padded tokens are set to zero first and have no influence; outputs there are not
-      zero. With "tokens" the mask is not used.
+      length: number of tokens of the longest sequence. A run sets it. Default 512.
+      use_features: whether there is a matrix F. Default True.
+      use_bias: whether there is a bias b. Default False.
+      causal: sets T[i, j] = 0 for j > i, so that token i sees tokens j <= i only. Default False.
+      padding: "zero", or "tokens", which treats padding as tokens, as published. Default "zero".
+      dtype: dtype of the computation; parameters stay float32. Default float32.
+    Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs there are
+      not zero. With "tokens" the mask is ignored.
     Raises: ValueError for a longer sequence or another padding.
-    Source: Lee-Thorpe et al., arXiv 2105.03824; y = T x + b: Torralba, Isola and Freeman, Foundations of
-      Computer Vision, the chapter on transformers, eq. 1.4.
+    Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824; y = T x + b:
+      Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.4.
     """
 
     length: int = from_model("positions", 512)
@@ -136,7 +153,7 @@ class Linear(nn.Module):
         tokens = self.param("tokens", init, (self.length, self.length), jnp.float32)
         d = x.shape[-1]
         features = self.param("features", init, (d, d), jnp.float32) if self.use_features else None
-        y = _mix(self, _tokens(x, mask, self.padding).astype(self.dtype), tokens, features, cursor)
+        y = _mix(self, _tokens(x, mask, self.padding).astype(self.dtype), tokens, features, cursor=cursor)
         if not self.use_bias:
             return y
         bias = self.param("bias", nn.initializers.zeros, (self.length, d), jnp.float32)
@@ -146,30 +163,33 @@ class Linear(nn.Module):
 
 
 class Random(nn.Module):
-    """Two random matrices that are never trained, y = T x F ("Random" of the FNet paper).
+    """Multiplies by two random matrices that are never trained ("Random" in the FNet paper).
 
-    T (length, length) and F (d, d) are normal, cut at two deviations, with variance 1 / length and 1 / d; a
-    shorter sequence uses the first t rows and columns of T, so that its output is smaller. They are no
-    parameters: the seed and the number of the block determine them, so that checkpoints need not hold
-    them. They are drawn exactly as the paper's code draws them, so that its weights can be used: starting at
-    `PRNGKey(seed)`, each block takes `key, mixing = split(key)` and then `key_F, key_T = split(mixing)`.
+        y = T x F
+
+    T (length, length) and F (d, d) are normal, cut at two deviations, with variances 1 / length and 1 / d. A
+    shorter sequence uses the first t rows and columns of T, so its output is smaller. The matrices are not
+    parameters: seed and block number determine them, so checkpoints do not store them. They are drawn exactly
+    as the paper's code draws them, so that published weights can be used: starting at `PRNGKey(seed)`, each
+    block takes `key, mixing = split(key)` and then `key_F, key_T = split(mixing)`.
 
         >>> layer, x = Random(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
     Args:
-      length: tokens of the longest sequence.
-      seed: of the matrices, apart from that of the training.
-      causal: as for `Linear`.
-      block_number: of the block; None: the last one in the layer's path, "block_2" as `Encoder` names it, or
-        0 for a layer by itself. Layers with one number and one seed have the same matrices.
-      padding: "zero", or "tokens", where padding is tokens like any other (as published).
-      dtype: of the computation.
-    Masking: as for `Linear`.
+      length: number of tokens of the longest sequence. A run sets it. Default 512.
+      seed: seed of the matrices, independent of the training seed. Default 0.
+      causal: sets T[i, j] = 0 for j > i, so that token i sees tokens j <= i only. Default False.
+      block_number: number of the block. Default None: read from the layer's path ("block_2"), or 0 for a
+        layer outside of a network. Layers with the same number and seed have the same matrices.
+      padding: "zero", or "tokens", which treats padding as tokens, as published. Default "zero".
+      dtype: dtype of the computation. Default float32.
+    Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs there are
+      not zero. With "tokens" the mask is ignored.
     Raises: ValueError for a longer sequence, another padding, a negative seed or number, and in a module
-      whose path has no block, without a number.
-    Source: Lee-Thorpe et al., arXiv 2105.03824.
+      without a block in its path if no number is given.
+    Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
 
     length: int = from_model("positions", 512)
@@ -197,11 +217,14 @@ class Random(nn.Module):
                 f"length={self.length} be at least 1"
             )
         tokens, features = self.matrices(self.block, x.shape[-1])
-        return _mix(self, _tokens(x, mask, self.padding).astype(self.dtype), tokens, features, cursor)
+        return _mix(self, _tokens(x, mask, self.padding).astype(self.dtype), tokens, features, cursor=cursor)
 
     @property
     def block(self) -> int:
-        """The number of the block that the layer is in. Raises: ValueError where nothing says it."""
+        """Returns the number of the block that the layer is in.
+
+        Raises: ValueError if neither `block_number` nor the path has one.
+        """
         if self.block_number is not None:
             return self.block_number
         path = "/".join(self.path) if self.scope else ""
@@ -211,7 +234,12 @@ class Random(nn.Module):
         return int(blocks[-1]) if blocks else 0
 
     def matrices(self, block: int, d: int) -> tuple[Float[Array, "n n"], Float[Array, "d d"]]:
-        """T and F of a block; constants of the compiled program."""
+        """Returns T (length, length) and F (d, d) of a block, as constants of the compiled program.
+
+        Args:
+          block: number of the block.
+          d: model width.
+        """
         draw = nn.initializers.lecun_normal()
         with jax.ensure_compile_time_eval(), jax.threefry_partitionable(False):
             key = jax.random.PRNGKey(self.seed, impl="threefry2x32")

@@ -1,4 +1,4 @@
-"""Fourier mixing as a layer."""
+"""Defines Fourier mixing as a layer."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -17,36 +17,43 @@ OPTIONS = {"norm": ("none", "tokens"), "padding": ("invariant", "own", "zero", "
 
 
 class FourierMixing(OnEngine):
-    """FNet's mixing sublayer: y = Re F_tokens(F_features(x)). Its only parameters are engines' ranges.
+    """Mixes tokens and features by the real part of a two-dimensional Fourier transform (FNet).
+
+        y[i, j] = Re sum_{m < t, n < d} x[m, n] exp(-2 pi sqrt(-1) (i m / t + j n / d))
+
+    The layer has no parameters, except the ranges of a calibrated optical engine.
 
         >>> layer, x = FourierMixing(), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
     Args:
-      norm: "none" is the published, unnormalised transform; "tokens" divides it by sqrt(n), n the number of
-        positions it runs over, so that the size of the output does not grow with the length.
-      padding: what a mask does, see Masking. "tokens" is the published transform.
-      lengths: of "invariant", rising: each example is transformed at the smallest that holds it, with zeros
-        after its tokens. So examples of unlike lengths share their frequencies, which is what a network can
-        learn from. A run sets the lengths to which its data are padded. (): the same as "own".
-      grid: (rows, cols) of an image, or of one in the same proportions: the transform then runs over rows,
-        columns and features; () for a sequence. It has no padding and no mask.
-      features: with a grid, whether features are transformed, too.
-      method: how the transform is computed, see `fourier_attn.ops.fourier.fourier_mix`; not with a grid.
-      engine: a Fourier-optical engine that computes the transform; None is exact. With a mask it
-        needs padding="zero" or "tokens". Neighbours in the batch share passes and the converters' scale, so
-        that an example's errors depend on its partner; normalised inputs keep partners alike.
-      dtype: of the result; in which precision the transform runs is for `method` to say.
-    Masking: "invariant" transforms each example over a length that follows from its number of tokens n =
-      mask.sum() alone, "own" over exactly n: neither the content nor the amount of padding has an influence
-      on real tokens. Padding must follow them. Where all of `lengths` are the padded one, "invariant" costs
-      what "zero" does. "zero" sets padded tokens to zero first; the padded length t sets the frequencies.
-      "tokens" ignores the mask: padding is tokens like any other, as published. Outputs at padded positions
-      mean nothing.
-    Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`,
-      for padding="invariant" or "own" with both an engine and a mask, and for a grid with one of them.
-    Source: Lee-Thorpe et al., arXiv 2105.03824.
+      norm: "none" is the published, unnormalised transform; "tokens" divides it by the square root of its
+        length in tokens, so that the size of the output does not grow with the length. Default "none".
+      padding: effect of a mask, "invariant", "own", "zero" or "tokens", see Masking. "tokens" is the
+        published layer. Default "invariant".
+      lengths: increasing lengths in tokens, used by "invariant": each example is transformed at the smallest
+        one that holds it, with zeros after its tokens. Examples of different lengths then share their
+        frequencies. A run sets the lengths to which its data are padded. Default (), the same as "own".
+      grid: (rows, cols) of an image; tokens of other images must have the same proportions. The transform
+        then runs over rows, columns and features, without padding and mask. Default (), a sequence.
+      features: whether features are transformed, too; False needs a grid. Default True.
+      method: how a sequence is transformed, see `fourier_attn.ops.fourier.fourier_mix`. Default "auto".
+      engine: optical engine that computes the transform. With a mask it needs padding="zero" or "tokens".
+        Neighbours in the batch share passes and the converters' scale, so that an example's errors depend on
+        its partner; normalised inputs keep partners alike. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
+      dtype: dtype of the result; transforms run in float32 at least, or as `method` says. Default float32.
+    Masking: "invariant" transforms each example over a length that depends only on its number of tokens n,
+      "own" over exactly n. In both cases neither the content nor the amount of padding has an influence on
+      real tokens. Padding must follow them. "invariant" costs as much as "zero" if all of `lengths` are the
+      padded length. "zero" sets padded tokens to zero first; the padded length t still sets the frequencies.
+      "tokens" ignores the mask: padding is treated as tokens, as published. Outputs at padded positions have
+      no meaning.
+    Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`, for
+      padding="invariant" or "own" with both an engine and a mask, and for a grid with a mask or an engine.
+    Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
 
     norm: str = "none"
@@ -72,12 +79,13 @@ class FourierMixing(OnEngine):
         if mask is not None and self.padding in ("zero", "invariant"):
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
         engine, key = self.choose_engine(train)
-        lengths, sizes = None, ()
+        lengths = None
+        known_lengths = ()
         if self.padding in ("invariant", "own"):  # an engine has no mask then
             x, lengths = self._sized(x, mask)
-            sizes = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
+            known_lengths = () if self.padding == "own" else tuple(n for n in self.lengths if n <= x.shape[1])
         if engine is None:
-            y = fourier_mix(x, lengths=lengths, sizes=sizes, method=self.method)
+            y = fourier_mix(x, lengths=lengths, sizes=known_lengths, method=self.method)
         else:
             y = optical_fourier_mix(x, engine, key, prefer=self.prefer)
         if self.norm == "tokens":
@@ -90,7 +98,7 @@ class FourierMixing(OnEngine):
         if not self.lengths or self.padding == "own":
             return x, None if mask is None else mask.sum(-1)
         t, table = x.shape[1], np.asarray(self.lengths)
-        longest = int(table[np.searchsorted(table, t)])
+        longest = min(n for n in self.lengths if n >= t)
         x = jnp.pad(x, ((0, 0), (0, longest - t), (0, 0)))
         if mask is None:
             return x, None

@@ -1,4 +1,4 @@
-"""A global filter as a layer."""
+"""Defines the global filter as a layer."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -11,24 +11,26 @@ from fourier_attn.ops.patches import same_proportions
 
 
 class GlobalFilter(nn.Module):
-    """One learned transfer function for each feature, y = irfft(W rfft(x)) over tokens (GFNet).
+    """Multiplies the spectrum of each feature by a learned transfer function (GFNet).
+
+        y[:, j] = irfft(W[:, j] rfft(x[:, j]))         over tokens, for each feature j
 
         >>> layer, x = GlobalFilter(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `filter` (length // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2): real and imaginary parts,
-    normal with deviation 0.02 as published. Those that cannot act are named in
-    `fourier_attn.ops.global_filter.global_filter`.
+    Parameters: `filter` (length // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2) with a grid. The last axis
+    holds real and imaginary parts. They start normal with deviation 0.02, as published. The result is real,
+    so a few of them have no effect: the imaginary parts of bin 0 and, for even lengths, of the last bin.
 
     Args:
-      length: tokens that the filter is stored for. Another number of tokens, fewer or more, uses its spectrum
-        interpolated over frequency, which is approximate (`resample_filter`).
-      grid: (rows, cols) of an image that the filter is stored for; () for a sequence. Tokens of another
-        resolution, in the same proportions, use its spectrum interpolated likewise.
-      dtype: of the result; transforms run in float32.
-    Masking: padded tokens are set to zero first, so that their content has no influence. The padded
-      length t still has: the sequence wraps there. Outputs at padded positions are not zero.
+      length: number of tokens that the filter is stored for. For other numbers of tokens its spectrum is
+        interpolated over frequency, which is approximate. A run sets it. Default 512.
+      grid: (rows, cols) of the image that the filter is stored for. For images of the same proportions its
+        spectrum is interpolated. Default (), a sequence.
+      dtype: dtype of the result; transforms run in float32. Default float32.
+    Masking: padded tokens are set to zero first, so that their content has no influence. The padded length t
+      has an influence, because the sequence wraps there. Outputs at padded positions are not zero.
     Raises: ValueError for a grid that the tokens do not fill, and for length or grid below 1.
     Source: Rao et al., Global Filter Networks for Image Classification, arXiv 2107.00645.
     """

@@ -1,4 +1,4 @@
-"""Lambda layers and lambda convolutions with their weights."""
+"""Defines lambda layers and lambda convolutions with their weights."""
 
 import math
 from typing import Any, ClassVar
@@ -24,45 +24,55 @@ NORMS, INITIALIZERS, TABLES = ("layer", "none"), ("fan_in", "uniform"), ("relati
 
 
 class LambdaLayer(OnEngine):
-    """Lambda layer: the context becomes a linear map, which is applied to the query.
+    """Turns the context into a linear map and applies it to each query (lambda layer).
 
         q, key, v = x W_q, x W_k, x W_v       (t, h, k), (t, k, u), (t, v, u) with v = d / h
-        y = concat_a lambda_layer(norm(q), key, norm(v), R)_a       `fourier_attn.ops.lambdas.lambda_layer`
+        y[n, a] = (sum_m softmax_m(key[m]) v[m]^T + sum_m R[m - n] v[m]^T)^T q[n, a]
+
+    The first sum is the content lambda, the same map for all positions. The second sum is the position
+    lambda, from a table R of relative positions. It is never built: `fourier_attn.ops.lambdas.lambda_layer`
+    multiplies by the queries first.
 
         >>> layer, x = LambdaLayer(heads=2, k=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `query/kernel` (d, h, k), `key/kernel` (d, k, u), `value/kernel` (d, v, u), `position`, and
-    with norm="layer" `query_norm` (k), `value_norm` (v u). It has no output projection, and in q it
-    is linear.
+    Parameters: `query/kernel` (d, h, k), `key/kernel` (d, k, u), `value/kernel` (d, v, u), `position` (taps,
+    k, u), and with norm="layer" `query_norm/scale` (k) and `value_norm/scale` (v u). There is no output
+    projection.
 
     Args:
-      heads: number of query heads h; they share keys, values and positions.
-      k: depth of queries and keys.
-      u: intra-depth, the number of key and value sets that are summed.
-      context: taps r of the position table, odd unless causal; with `grid`, r by r. 0 is the whole
-        of `length` (or `grid`).
-      length: positions that a global table is made for, used where `context` is 0 and `grid` is ().
-      table: "relative" has an entry for each distance, the taps above; "pairs" has one for each pair of
-        positions, (length, length), from which the paper starts; it goes with context=0 and no grid.
-      grid: (rows, cols) for an image, or for one in the same proportions; () for a sequence.
-      causal: position n sees m <= n only; the taps are then the last r positions.
-      norm: "layer" normalises each query head and each value (LayerNorm with a scale); "none" does not. The
-        paper's BatchNorm needs running statistics, state that a mixer does not carry, and lets padding
-        and the rest of the batch into every token.
-      initializer: "fan_in" is normal with variance 1 / d, and 1 / (k r) for the table; "uniform" is
-        U(-0.5, 0.5) for all.
-      method: see `lambda_layer`.
-      engine: a Fourier-optical engine that computes the position lambdas, convolutions of the values along
-        the positions with every column of the table; None is exact, and does not build them. Neighbouring
-        features share passes and the converters' scale, where v is odd those of two examples too, so that
-        errors depend on the partner; normalised inputs keep partners alike.
-      dtype: of the computation; parameters stay float32, and so do softmax and sums over positions.
-    Masking: padding gets no weight in the softmax and no value; outputs at padded positions are meaningless.
-    Raises: ValueError where heads do not divide d, for an even context, or for an unknown option.
-    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles, which have norm="none" and
-      initializer="uniform".
+      heads: number of query heads h, which share keys, values and positions. Default 1.
+      k: width of queries and keys. Default 16.
+      u: intra-depth: number of sets of keys and values, which are summed. Default 1.
+      context: number of taps r of the position table, odd unless causal; r by r with a grid. 0 covers all of
+        `length` or `grid`. Default 3.
+      length: number of positions that a global table is made for, used if `context` is 0 and there is no
+        grid. A run sets it. Default 512.
+      table: "relative" has an entry for each distance; "pairs" has one for each pair of positions, and needs
+        context=0 and no grid. Default "relative".
+      grid: (rows, cols) of an image; tokens of other images must have the same proportions. Default (), a
+        sequence.
+      causal: lets position n see positions m <= n only; the taps are then the last r positions. Default
+        False.
+      norm: "layer" normalises each query head and each value with a learned scale; "none" does not. The
+        paper's BatchNorm would let padding and other examples into every token. Default "layer".
+      initializer: "fan_in" is normal with variance 1 / d, and 1 / (k r) for the table; "uniform" is U(-0.5,
+        0.5) for all. Default "fan_in".
+      method: form of the position part, see `fourier_attn.ops.lambdas.lambda_layer`. Default "auto".
+      engine: optical engine that computes the position lambdas as convolutions of the values along the
+        positions, one for each column of the table. Neighbouring features share passes and the converters'
+        scale, and where v is odd those of two examples do, so that errors depend on the partner; normalised
+        inputs keep partners alike. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
+      dtype: dtype of the computation; parameters, softmax and sums over positions stay float32. Default
+        float32.
+    Masking: padding gets no weight in the softmax, and its value counts as zero. Outputs at padded positions
+      have no meaning.
+    Raises: ValueError if heads does not divide d, for an even context, or for an unknown option.
+    Source: Bello, LambdaNetworks: Modeling Long-Range Interactions Without Attention, arXiv 2102.08602;
+      Optalysys' articles on lambda layers, which use norm="none" and initializer="uniform".
     """
 
     heads: int = 1
@@ -91,8 +101,7 @@ class LambdaLayer(OnEngine):
         cursor: Cursor | None = None,
     ) -> Float[Array, "b t d"]:
         b, t, d = x.shape
-        longest = t if cursor is None else cursor.room
-        self._check(longest, d)
+        self._check(t if cursor is None else cursor.room, d)
         uniform = self.initializer == "uniform"
 
         def project(name: str, *features: int) -> Array:
@@ -125,7 +134,7 @@ class LambdaLayer(OnEngine):
         position = position.astype(self.dtype)
         grid = same_proportions(t, self.grid) if self.grid else None
         if cursor is not None:
-            y = self._continue(query, key, value, self.used_taps(position, longest), mask, cursor)
+            y = self._continue(query, key, value, self.used_taps(position, cursor.room), mask, cursor)
             if cursor.place is not None:
                 return y.reshape(b, t, d)
         engine, noise = self.choose_engine(train)
@@ -154,7 +163,7 @@ class LambdaLayer(OnEngine):
         mask: Array | None,
         cursor: Cursor,
     ) -> Array:
-        """Keeps the sums over all tokens and the last values. Returns the result of the last token."""
+        """Updates the kept sums and values, and returns the result (b, 1, h, v) of the last token."""
         value = value.swapaxes(-1, -2)
         query, key = query.astype(value.dtype), key.astype(wide(query, key, value))
         if mask is not None:
@@ -170,7 +179,12 @@ class LambdaLayer(OnEngine):
         return lambda_step(query[:, -1], sums, window, position)[:, None]
 
     def used_taps(self, position: Array, t: int) -> Array:
-        """Returns the part of the table that a sequence of t tokens uses."""
+        """Returns the part of the table that a sequence of t tokens uses.
+
+        Args:
+          position: the table, (taps, k, u).
+          t: number of tokens.
+        """
         if self.table == "pairs":
             return position[:t, :t]
         return position[-t:] if self.causal else position
@@ -211,5 +225,5 @@ class LambdaLayer(OnEngine):
 
 
 def _centred(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
-    """U(-0.5, 0.5), the articles' initial values."""
+    """Draws from U(-0.5, 0.5), as the articles do."""
     return jax.random.uniform(key, shape, dtype, -0.5, 0.5)

@@ -1,4 +1,4 @@
-"""Long convolution as a layer."""
+"""Defines long convolution as a layer."""
 
 from typing import Any, ClassVar
 
@@ -17,31 +17,35 @@ from fourier_attn.ops.steps import convolve_step
 
 
 class LongConvolution(nn.Module):
-    """One learned filter for each feature, as long as the sequence: y[i] = sum_k w[k] x[i - k].
+    """Convolves each feature with a learned filter that is as long as the sequence (long convolution).
+
+        y[i, j] = sum_k w[k, j] x[i - k, j]
 
         >>> layer, x = LongConvolution(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `kernel` (2 length - 1, d), two-sided; (length, d) if causal or circular; the order of its
-    taps is that of `fourier_attn.ops.long_conv.long_convolve`. Tap k is normal with a deviation
-    proportional to 1 / (1 + |k|), and variances that sum to 1: white noise keeps its size, near
-    tokens count most, and no tap starts so small that a gradient through it vanishes. (The publication has
-    exponential decays of several rates, and shrinks small taps to zero in training.)
+    Parameters: `kernel` (2 length - 1, d), with lag 0 in the middle; (length, d) if causal, from lag 0 on, or
+    circular, with lag k in row k mod length. Tap k starts normal with a deviation proportional to 1 / (1 +
+    |k|), and the variances sum to 1. White noise then keeps its size, near tokens count most, and no tap
+    starts so small that its gradient vanishes. The publication uses exponential decays of several rates, and
+    shrinks small taps to zero in training.
 
     Args:
-      length: tokens of the longest sequence. A shorter one uses the taps that reach within it, which for
-        "linear" is the same function, and for "circular" another one, since it wraps at t.
-      boundary: "linear", nothing outside the sequence; or "circular".
-      causal: token i sees tokens up to i only, but for the rounding of transforms.
-      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence. Without it the
-        order is that in which tokens come, which is row by row.
-      scan: with a grid, how tokens are lined up: "rows", "columns", or "snake", rows to and fro, so that
-        neighbours in the line are neighbours in the image.
-      dtype: of the result; transforms run in float32.
-    Masking: padded tokens are set to zero first, so that their content has no influence. Real tokens before
-      "linear" padding get what they get without it, whatever the padded length t; for "circular" t has
-      an influence. Outputs at padded positions are not zero.
+      length: number of tokens of the longest sequence. A shorter sequence uses the taps that reach within it.
+        That is the same function if `boundary` is "linear", and another one if it is "circular". A run sets
+        it. Default 512.
+      boundary: "linear", zero outside the sequence, or "circular". Default "linear".
+      causal: lets token i see tokens up to i only, except for rounding errors of the transforms. Default
+        False.
+      grid: (rows, cols) of an image; tokens of other images must have the same proportions. It is needed for
+        `scan` only. Default (), a sequence.
+      scan: order in which the tokens of a grid are lined up: "rows", "columns", or "snake", which reverses
+        every second row so that neighbours in the line are neighbours in the image. Default "rows".
+      dtype: dtype of the result; transforms run in float32. Default float32.
+    Masking: padded tokens are set to zero first, so that their content has no influence. With
+      boundary="linear" real tokens get the same result as without padding. With "circular" the padded length
+      t has an influence. Outputs at padded positions are not zero.
     Raises: ValueError for a longer sequence, an unknown boundary, and causal with "circular" or a grid.
     Source: Fu et al., Simple Hardware-Efficient Long Convolutions for Sequence Modeling, arXiv 2302.06646.
     """
@@ -91,7 +95,7 @@ class LongConvolution(nn.Module):
         return y if self.scan == "rows" else y[:, np.argsort(order)]
 
     def _distance(self) -> np.ndarray:
-        """|k| of each row of the kernel."""
+        """Returns the distance |k| of each row of the kernel."""
         k = np.arange(self.length)
         if self.boundary == "circular":
             return np.minimum(k, self.length - k)

@@ -1,4 +1,4 @@
-"""Convolution over tokens with one short filter, as a layer."""
+"""Defines convolution over tokens with one short filter, as a layer."""
 
 from typing import Any, ClassVar
 
@@ -17,32 +17,38 @@ from fourier_attn.ops.token_conv import token_convolve
 
 
 def _impulse(key: jax.Array, shape: tuple[int, ...], dtype: Any, causal: bool) -> Array:
-    """1 at the tap of the token itself, plus small normal numbers."""
+    """Draws a filter near the identity: 1 at the tap of the token itself, plus small normal numbers."""
     noise = nn.initializers.normal(0.02)(key, shape, dtype)
     return noise.at[tuple(0 if causal else r // 2 for r in shape)].add(1)
 
 
 class TokenConvolution(nn.Module):
-    """Convolution over tokens with one learned filter, y[i] = sum_k w[k] x[i - k].
+    """Convolves the sequence of tokens with one short learned filter, the same for all features.
+
+        y[i] = sum_{k = -N .. N} w[N + k] x[i - k],     r = 2 N + 1 taps, x is zero outside
+        y[i] = sum_{k = 0 .. r - 1} w[k] x[i - k],      causal, any r
 
         >>> layer, x = TokenConvolution(), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `filter` (taps), or (taps, taps) with a grid. It starts as the identity: 1 at the centre (if
-    causal, at the first tap), plus normal numbers of deviation 0.02. All features share these few numbers, so
-    that drawing them at random decides what a whole network gets to see: a centre near -1 cancels the input
-    that a block adds, y + x.
+    Parameters: `filter` (taps), or (taps, taps) with a grid. It starts as the identity, 1 at the tap of the
+    token itself, plus normal numbers of deviation 0.02. These few numbers are shared by all features, so a
+    purely random start could decide what the network sees: a centre near -1 cancels the input that a block
+    adds, y + x.
 
     Args:
-      taps: length of the filter, odd unless causal.
-      causal: taps reach tokens before only, y[i] = sum_{k = 0 .. taps - 1} w[k] x[i - k].
-      grid: (rows, cols) of an image, or of one in the same proportions; () for a sequence.
-      dtype: of the computation; parameters stay float32.
-    Masking: padded tokens are set to zero first, as what lies outside the sequence is: no influence.
-    Raises: ValueError for an even number of taps that is not causal, and for causal with a grid.
-    Source: see `fourier_attn.ops.token_conv.token_convolve`; filters that start as an impulse: Xiao et al.,
-      Dynamical Isometry and a Mean Field Theory of CNNs, arXiv 1806.05393.
+      taps: number of taps r, odd unless causal. Default 3.
+      causal: lets taps reach earlier tokens only. Default False.
+      grid: (rows, cols) of an image; tokens of other images must have the same proportions. Default (), a
+        sequence.
+      dtype: dtype of the computation; parameters stay float32. Default float32.
+    Masking: padded tokens are set to zero first, as everything outside the sequence is. Padding therefore has
+      no influence.
+    Raises: ValueError for an even number of taps unless causal, and for causal with a grid.
+    Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.6;
+      filters that start as an impulse: Xiao et al., Dynamical Isometry and a Mean Field Theory of CNNs, arXiv
+      1806.05393.
     """
 
     taps: int = 3

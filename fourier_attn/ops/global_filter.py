@@ -122,8 +122,9 @@ def resample_filter(
         return filter
     last, n = len(source) - 1, source[-1]
     weight = jax.lax.complex(*_parts(filter))
-    own = np.zeros(weight.shape, bool)  # columns that are their own mirror image
-    own[(*[slice(None)] * last, [0, n // 2] if n % 2 == 0 else [0])] = True
+    f = np.arange(n // 2 + 1)
+    own = (f == 0) | (2 * f == n)  # columns that are their own mirror image
+    own = np.broadcast_to(own[:, None], weight.shape)
     weight = jnp.where(own, (weight + _mirrored(weight, last)) / 2, weight)
     beyond = jax.lax.slice_in_dim(_mirrored(weight, last), (n - 1) // 2, (n - 1) // 2 + 1, axis=last)
     weight = jnp.concatenate([weight, beyond], axis=last)  # bin n // 2 + 1

@@ -141,7 +141,8 @@ def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
     if scan == "columns":
         return order.T.ravel()
     if scan == "snake":
-        order[1::2] = order[1::2, ::-1]
+        odd = np.arange(grid[0])[:, None] % 2 == 1
+        order = np.where(odd, order[:, ::-1], order)
     return order.ravel()
 
 

@@ -1,9 +1,9 @@
 """Convolution of a sequence of tokens with one short filter."""
 
+import itertools
 import math
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import takes_arrays
@@ -55,5 +55,5 @@ def token_convolve(
         near = tuple(slice(first, first + n) for first, n in zip(before, axes, strict=True))
         return w[tap] * padded[(slice(None),) * lead + near]
 
-    first, *rest = np.ndindex(*filter.shape)
+    first, *rest = itertools.product(*map(range, filter.shape))
     return sum((term(tap) for tap in rest), term(first)).reshape(x.shape)
