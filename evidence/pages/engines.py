@@ -44,12 +44,17 @@ def _growth(what: Parameter) -> str:
 
 
 def kinds(results: Results) -> str:
-    """Kinds of modulators, and how fast they are."""
+    """Tabulates the types of modulators with their fastest frame rate.
+
+    Args:
+      results: not used; all of it is in the code.
+    """
     lines = []
     for name, kind in MODULATOR_TYPES.items():
-        speed = f"{kind.speed_hz:g}{', a pattern; 2^b - 1 of them for b bit' if kind.binary else ''}"
+        power, unit = next((p, u) for p, u in ((1e9, "GHz"), (1e3, "kHz"), (1.0, "Hz")) if kind.speed_hz >= p)
+        speed = f"{kind.speed_hz / power:.4g} {unit}{' / (2^b - 1) for b bits' if kind.binary else ''}"
         lines.append([f"`{name}`", speed, kind.source])
-    return table(["kind", "frames, Hz", "source"], lines)
+    return table(["kind", "fastest frame rate", "source"], lines)
 
 
 def presets(results: Results) -> str:
@@ -58,4 +63,4 @@ def presets(results: Results) -> str:
     for name, entry in PRESETS.items():
         light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of {entry.lit}"
         lines.append([f"`{name}`", ", ".join(entry.published), ", ".join(entry.derived), light, entry.what])
-    return table(["preset", "published", "derived", "light and electronics, dB", "what"], lines)
+    return table(["preset", "published", "derived", "signal to noise, dB", "description"], lines)

@@ -120,7 +120,8 @@ LISTS: dict[str, Callable[[Mapping[str, Callable[[Results], str]], Results], str
 def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
     """Fills a page's blocks; returns the page, and the names of the blocks that changed.
 
-    Raises: ValueError for a block that is not closed, an unknown name, or a file of results that is missing.
+    Raises: ValueError for a block that is not closed, a value that begins a line (Markdown would end the
+      paragraph there), an unknown name, or a file of results that is missing.
     """
     if len(OPENING.findall(text)) != len(BLOCK.findall(text)):
         raise ValueError(
@@ -145,6 +146,8 @@ def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
             changed.append(name)
         return f"<!-- value: {name} -->{body}<!-- /value -->"
 
+    if re.search("^<!-- value: ", text, re.MULTILINE):
+        raise ValueError(f"{where} has a value that begins a line; put a word before it")
     if text.count("<!-- value: ") != len(VALUE.findall(text)):
         raise ValueError(f"{where} has a value that is not closed; write <!-- value: NAME --><!-- /value -->")
     return VALUE.sub(number, BLOCK.sub(replace, text)), changed

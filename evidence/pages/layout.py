@@ -140,6 +140,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         *("chip_11x11 |", "chip_11x11_4bit |", "demonstrator_5x5 |", "hostile |"),
         *("none: A100", "none: processor"),
     ),
+    "frames": ("whole frame", "dac,", "hold,", "laser,", "link,", "hbm,"),
     "components": (
         *("`dac.level_j`", "`adc.level_j`", "`thermo_optic.hold_w_per_pi`"),
         *("`laser.wall_plug`", "`link.bit_j`", "`hbm.bit_j`"),

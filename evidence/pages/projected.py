@@ -24,17 +24,22 @@ def speedup(results: Results, name: str) -> str:
 
 
 def frames(results: Results, name: str) -> str:
-    """Tabulates the energy of one frame on each preset, with its parts for each point."""
+    """Tabulates the energy of one frame, and of its parts per point, on each preset.
+
+    Args:
+      results: the files of results.
+      name: of the file of `fourier_attn.studies.engine.speedup`.
+    """
     documents = results.runs(name)
     if not documents:
         return table(["engine"], [[NOT_RUN]])
-    head = ["engine", "a frame, nJ", *(f"{line}, pJ a point" for line in LINES)]
-    lines = []
-    for row in _part(documents[name], "frame"):
-        typical = row["energy_j"]["typical"]
-        totals = {corner: at["total"] for corner, at in row["energy_j"].items()}
-        cells = [significant(1e12 * typical[line] / row["points"]) for line in LINES]
-        lines.append([row["preset"], spread(totals, 1e9), *cells])
+    rows = _part(documents[name], "frame")
+    totals = [{corner: at["total"] for corner, at in row["energy_j"].items()} for row in rows]
+    lines = [["whole frame, nJ", *(spread(total, 1e9) for total in totals)]]
+    for line in LINES:
+        parts = [1e12 * row["energy_j"]["typical"][line] / row["points"] for row in rows]
+        lines.append([f"{line}, pJ per point", *map(significant, parts)])
+    head = ["energy", *(row["preset"] for row in rows)]
     return table(head, lines) + notes(documents)
 
 

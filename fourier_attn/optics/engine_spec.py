@@ -51,11 +51,13 @@ class Engine:
         (11, 11), "(rows, columns) of the aperture", kind="shape", unit="pixel", static=True
     )
     lens: str = choice(
-        "2d", ("2d", "1d"), '"2d" is spherical; "1d" is cylindrical and transforms each row (the last axis)'
+        "2d",
+        ("2d", "1d"),
+        '"2d" is a spherical lens; "1d" is a cylindrical lens, which transforms each row (the last axis)',
     )
     centered: bool = parameter(
         False,
-        "optical axis in the middle of the array, fftshift(F(ifftshift(x))), as in free space",
+        "places the optical axis in the middle of the array, fftshift(F(ifftshift(x))), as in free space",
         kind="flag",
         static=True,
     )
@@ -64,13 +66,20 @@ class Engine:
     laser: Laser = dataclasses.field(default_factory=Laser)
     receiver: Receiver = dataclasses.field(default_factory=Receiver)
     averages: int = parameter(
-        1, "passes that are averaged", kind="count", unit="pass", least=1, most=1_000_000, static=True
+        1,
+        "number of passes that are averaged",
+        kind="count",
+        unit="pass",
+        least=1,
+        most=1_000_000,
+        static=True,
     )
     # 64 are more digits than a float32 has bits
     slices: int = parameter(
         1,
-        "digits in which an array is written, a pass each: what the modulators' levels left over is written "
-        "next, at full scale. Bits of the modulators add up, those of the detectors do not",
+        "number of digits in which an array is written, with one pass for each. Each "
+        "slice writes what the modulators' levels left over, at full scale. This adds up "
+        "the bits of the modulators, but not those of the detectors",
         kind="count",
         unit="pass",
         least=1,
@@ -79,8 +88,9 @@ class Engine:
     )
     max_remainder: int | None = parameter(
         None,
-        "largest transform of an axis' last points that is left to the digital side; a larger one is done "
-        "optically, with a chirp; None: as many points as a stage has, the aperture's side, and 3 at least",
+        "largest remaining transform of an axis that is computed digitally; a larger one "
+        "is computed optically with a chirp. None: the side of the aperture, and at least"
+        " 3",
         kind="count",
         least=1,
         most=10**9,
@@ -89,23 +99,25 @@ class Engine:
     frame_rate_hz: float = parameter(1e9, "passes per second", unit="Hz", least=TINY)
     dc_block: bool = parameter(
         False,
-        "whether the mean is removed before and added after digitally; not where a factor multiplies",
+        "removes the mean before the pass and adds it digitally afterwards; not available"
+        " where a factor multiplies",
         kind="flag",
         static=True,
     )
     backward: str = choice(
         "model",
         ("model", "ideal", "optical", "surrogate"),
-        'derivative: "model" goes through the encoding, the static device and the clips, straight through '
-        'the quantisers, with scales as constants; "ideal" is the exact transform\'s; "optical" sends the '
-        'cotangent through the noisy engine (the transform is its own transpose); "surrogate" runs '
-        '`hardware` forward and "model" backward',
+        'derivative: "model" goes through the encoding, the static device and the clips, '
+        'straight through the quantisers, with scales as constants; "ideal" is that of '
+        'the exact transform; "optical" sends the cotangent through the noisy engine (the'
+        ' transform is its own transpose); "surrogate" runs `hardware` forward and '
+        '"model" backward',
     )
     hardware: Callable[[Any], Any] | None = dataclasses.field(
         default=None,
         metadata={
             KEY: Parameter(
-                'function of a NumPy array (..., rows, columns) that returns its transform, for "surrogate"',
+                'function from a NumPy array (..., rows, columns) to its transform, for "surrogate"',
                 kind="function",
                 static=True,
             )
@@ -115,7 +127,7 @@ class Engine:
         default=None,
         compare=False,
         metadata=measured(
-            "digital factors of each pixel before it is written, which calibration finds: pre-distortion",
+            "digital factor of each pixel before it is written (pre-distortion), found by calibration",
             "factors",
         ),
     )
@@ -123,7 +135,7 @@ class Engine:
         default=None,
         compare=False,
         metadata=measured(
-            "digital factors of each pixel after it is read, which calibration finds: correction",
+            "digital factor of each pixel after it is read (correction), found by calibration",
             "factors",
         ),
     )
@@ -131,7 +143,8 @@ class Engine:
         default=None,
         metadata={
             KEY: Parameter(
-                "function that gets counts of what enters the converters, see `fourier_attn.optics.ranges`",
+                "function that receives counts of the values that enter the converters, see "
+                "`fourier_attn.optics.ranges`",
                 kind="function",
                 static=True,
             )

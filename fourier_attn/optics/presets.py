@@ -98,26 +98,26 @@ PRESETS: Mapping[str, Preset] = {
         DEMONSTRATOR,
         ("shape", "encode", "lens"),
         light_db=44.2,
-        what="heaters and a camera, which recovers the field from intensities",
+        what="thermal modulators and a camera; the field is recovered from intensities",
     ),
     "chip_11x11": Preset(
         CHIP,
         ("shape", "encode", "lens", "detection"),
         light_db=37.7,
-        what="modulators and balanced receivers, which detect real and imaginary part at once",
+        what="fast modulators and balanced receivers that detect real and imaginary part at once",
     ),
     "chip_11x11_4bit": Preset(
         CHIP.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4),
         ("shape", "encode", "lens", "detection"),
         light_db=37.7,
-        what="the same with converters of 4 bit",
+        what="the same with 4-bit converters",
     ),
     "shot_limited": Preset(
         Engine(receiver=Receiver(detection="hybrid90")).with_photons(1e3),
         (),
         ("detection", "power_w"),
         light_db=29.6,
-        what="shot noise and nothing else",
+        what="shot noise alone",
     ),
     # Half an electron a mirror in a pass: all mirrors put half a well into the zero order. Other orders of an
     # ordinary image are below the camera's levels; it would see them with the zero order blocked.
@@ -133,8 +133,8 @@ PRESETS: Mapping[str, Preset] = {
         ("dac_bits_amp", "power_w"),
         light_db=57.0,
         lit="all pixels",
-        what="a 2f camera: mirrors that are on or off, a lens, a camera in its focal plane; no filter plane, "
-        "so that it correlates nothing",
+        what="binary mirrors, a lens, and a camera in its focal plane; without a filter plane it computes no "
+        "correlations",
     ),
     "hostile": Preset(
         CHIP.replace(
@@ -157,7 +157,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         (),
         light_db=15.7,
-        what="everything bad, for studies of robustness",
+        what="all effects strong, for studies of robustness",
     ),
 }
 

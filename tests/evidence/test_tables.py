@@ -453,7 +453,9 @@ def test_numbers_inside_of_sentences_are_filled(root: Path, monkeypatch: pytest.
     assert (text, changed) == (sentence.replace(">3<", ">2.9<"), ["seen"])
     for wrong, message in (("seen", "is not closed"), ("other -->1<!-- /value", "value='other' is unknown")):
         with pytest.raises(ValueError, match=message):
-            fill(f"<!-- value: {wrong} -->", Results(root), "x.md")
+            fill(f"up to <!-- value: {wrong} -->", Results(root), "x.md")
+    with pytest.raises(ValueError, match="has a value that begins a line"):
+        fill(f"up to\n{sentence.removeprefix('up to ')}", Results(root), "x.md")
 
 
 def test_every_number_of_sentences_is_on_a_page() -> None:

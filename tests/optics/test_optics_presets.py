@@ -140,7 +140,7 @@ def test_tables_are_printed_and_name_no_company(capsys: pytest.CaptureFixture) -
     for name, entry in PRESETS.items():
         head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
         assert f"{head}\n{entry.table()}\n" in printed
-    assert "amplitude_4f: a 2f camera" in printed
+    assert "amplitude_4f: binary mirrors" in printed
     for company in ("optalysys", "lightmatter", "lightelligence", "luminous"):
         assert company not in printed.lower()
 

@@ -17,50 +17,58 @@ class Device:
     """Describes what is static and linear between modulators and detectors."""
 
     static_phase_rms: float | None = noise(
-        "fixed pattern of phases left after calibration, before and after the lens together", unit="rad"
+        "fixed pattern of phase errors that calibration leaves, before and after the lens together",
+        unit="rad",
     )
-    static_gain_rms: float | None = noise("fixed pattern of gains likewise, relative")
+    static_gain_rms: float | None = noise(
+        "fixed pattern of relative gain errors that calibration leaves, before and after the lens together"
+    )
     # four neighbours share the light, so that less than a quarter goes to each
     crosstalk_db: float | None = parameter(
         None,
-        "power coupled to each of the four neighbours, before and after the lens",
+        "power that couples to each of the four neighbours, before and after the lens",
         unit="dB",
         least=-math.inf,
         most=-6.1,
         noise_db=1,
     )
     shift_pitch: tuple[float, float] | None = parameter(
-        None, "(rows, columns) by which the input is off the axis", kind="pair", unit="pixel"
+        None, "offset (rows, columns) of the input from the optical axis", kind="pair", unit="pixel"
     )
     defocus_rad: float | None = parameter(
         None, "quadratic phase at the middle of the aperture's edge", unit="rad"
     )
     fill_factor: float | None = parameter(
         None,
-        "bright share F of a pixel's width. On each axis that the lens transforms, the zero order, which is "
-        "what detectors see, has the amplitude sqrt(F) sinc(F f) of the pixel's light, and higher orders the "
-        "rest; sqrt(F) is undone digitally, with its noise, and sinc(F f) is not",
+        "bright share F of a pixel's width. Detectors see the zero order, with sqrt(F) "
+        "sinc(F f) of the pixel's amplitude on each axis that the lens transforms; higher"
+        " orders take the rest. The factor sqrt(F) is undone digitally, with its noise, "
+        "and sinc(F f) is not",
         least=TINY,
         most=1.0,
     )
     insertion_loss_db: float | None = parameter(
-        None, "modulators to detectors; undone digitally", unit="dB", least=0
+        None, "loss from modulators to detectors; undone digitally", unit="dB", least=0
     )
     phase_drift_rms: float | None = noise(
-        "of each pixel's phase over a long time, before and after the lens together; see `drift_time_s`",
+        "long-term drift of each pixel's phase, before and after the lens together; see `drift_time_s`",
         unit="rad",
     )
-    gain_drift_rms: float | None = noise("drift of each pixel's gain likewise, relative")
+    gain_drift_rms: float | None = noise(
+        "long-term relative drift of each pixel's gain, before and after the lens together"
+    )
     drift_time_s: float = parameter(
         3600.0,
-        "time tau over which the drift is correlated: t after a calibration it has the variance "
-        "2 rms^2 (1 - exp(-t / tau))",
+        "correlation time tau of the drift; its variance at time t after a calibration is"
+        " 2 rms^2 (1 - exp(-t / tau))",
         unit="s",
         least=TINY,
     )
-    age_s: float = parameter(0.0, "since the first calibration, when nothing has drifted", unit="s", least=0)
+    age_s: float = parameter(
+        0.0, "time since the first calibration, at which nothing has drifted", unit="s", least=0
+    )
     recalibrate_s: float | None = parameter(
-        None, "between calibrations, which take off what has drifted", unit="s", least=TINY, most=math.inf
+        None, "time between calibrations, which remove the drift so far", unit="s", least=TINY, most=math.inf
     )
     calibration_probes: float | None = parameter(
         None,
@@ -69,15 +77,16 @@ class Device:
     )
     seed: int = parameter(
         0,
-        "draws what is static, and how it drifts, nothing else",
+        "seed of the static pattern and of its drift, and of nothing else",
         kind="seed",
         least=-(2**31),  # a key is made of 32 bits
         most=2**31 - 1,
     )
     file: str | None = parameter(
         None,
-        "a measured device: .npz with `transfer` and, if there is one, `drive_table`, or .npy with the "
-        "transfer alone. Read where a configuration is built; in Python use `Engine.from_file`",
+        "file of a measured device: .npz with `transfer` and optionally `drive_table`, or"
+        " .npy with the transfer alone. It is read when a configuration is built; in "
+        "Python use `Engine.from_file`",
         kind="file",
         static=True,
     )
@@ -85,8 +94,9 @@ class Device:
         default=None,
         compare=False,
         metadata=measured(
-            "measured matrix (pixels, pixels) from the fields that are written, a row for each, to those "
-            "that are detected, lens and all, without the insertion loss; instead of other static effects",
+            "measured matrix (pixels, pixels), with a row for each written pixel and a column"
+            " for each detected one; includes the lens, excludes the insertion loss, and "
+            "replaces the other static effects",
             "matrix",
         ),
     )

@@ -15,8 +15,8 @@ class Laser:
 
     power_w: float | None = parameter(
         None,
-        'of a pixel that is written with 1 ("unit intensity"), as it leaves the modulators; None: light '
-        "without end, so no shot noise and no electronics",
+        'power of a pixel that is written with 1 ("unit intensity"), as it leaves the '
+        "modulators; None: unlimited light, hence no shot noise and no electronic noise",
         unit="W",
         least=TINY,
         most=math.inf,
@@ -24,15 +24,15 @@ class Laser:
     )
     rin_db_hz: float | None = parameter(
         None,
-        "relative intensity noise, one draw for a whole pass, on signal and reference",
+        "relative intensity noise of signal and reference, drawn once per pass",
         unit="dB/Hz",
         least=-math.inf,
         noise_db=1,
     )
-    power_drift_rms: float | None = noise("slow drift of the power, relative")
+    power_drift_rms: float | None = noise("slow relative drift of the power")
     drift_corr: float = parameter(
         1000.0,
-        "passes over which the drift of the power is correlated",
+        "correlation length of the power's drift",
         unit="pass",
         least=TINY,
         most=math.inf,

@@ -64,59 +64,62 @@ class Modulator:
     encode: str = choice(
         "complex",
         ("complex", "signed", "amplitude", "phase"),
-        'what is written: "complex" amplitude and phase; "signed" real numbers; "amplitude" real numbers '
-        'from 0 up; "phase" the phase alone, with amplitude 1',
+        'values that are written: "complex" writes amplitude and phase; "signed" real '
+        'numbers; "amplitude" real numbers from 0; "phase" the phase alone, with '
+        "amplitude 1",
     )
     kind: str | None = choice(
         None,
         tuple(MODULATOR_TYPES),
-        "what the modulators are, which limits the frame rate; None: not said, no limit",
+        "type of the modulators, which limits the frame rate; None: no limit",
     )
     dac_bits_amp: int | None = bits(
-        'of the amplitude: 2^b levels on [0, 1] for "complex" and "amplitude", 2^b - 1 on [-1, 1] for '
-        '"signed"'
+        'bits of the amplitude: 2^b levels on [0, 1] for "complex" and "amplitude", 2^b -'
+        ' 1 on [-1, 1] for "signed"'
     )
-    dac_bits_phase: int | None = bits("of the phase: 2^b levels around the circle")
+    dac_bits_phase: int | None = bits("bits of the phase: 2^b levels around the circle")
     dac_range: float | str = parameter(
         "auto",
-        'the amplitude that is written as 1; "auto" is the largest of each aperture; '
-        '"calibrated" is `dac_full_scale`, one number for a layer',
+        'amplitude that is written as 1; "auto" is the largest of each aperture; '
+        '"calibrated" is `dac_full_scale`, one number per layer',
         kind="full_scale",
         least=TINY,
         words=("auto", "calibrated"),
         static=True,
     )
     dac_full_scale: float | None = parameter(
-        None, 'amplitude for dac_range="calibrated"; a network has one for each layer', least=TINY
+        None, 'amplitude for dac_range="calibrated"; a network has one per layer', least=TINY
     )
     dac_rounding: str = choice(
         "nearest",
         ("nearest", "stochastic"),
-        '"nearest" (ties to even) or "stochastic" (unbiased, 3 dB more noise)',
+        '"nearest" (ties to even) or "stochastic" (unbiased, with 3 dB more noise)',
     )
     extinction_db: float | None = parameter(
-        None, "extinction of the Mach-Zehnder modulators, of power", unit="dB", least=0, most=math.inf
+        None, "extinction ratio of the Mach-Zehnder modulators, of power", unit="dB", least=0, most=math.inf
     )
     compensated: bool = parameter(
         False,
-        "whether drives are pre-distorted for the extinction's leak, which is known: what it leaves can be "
-        "written exactly, all else as near as can be",
+        "corrects drives for the known leak of a finite extinction ratio: amplitudes "
+        "above the leak are written exactly, smaller ones as closely as possible",
         kind="flag",
         static=True,
     )
-    phase_noise_rms: float | None = noise("of the phase in each pass", unit="rad")
-    amp_noise_rms: float | None = noise("of the amplitude in each pass, relative to it")
+    phase_noise_rms: float | None = noise("phase noise of each pixel, drawn in each pass", unit="rad")
+    amp_noise_rms: float | None = noise(
+        "amplitude noise of each pixel, drawn in each pass, relative to its amplitude"
+    )
     drive_noise_rms: float | None = noise(
-        "of the drive of the Mach-Zehnder modulators in each pass, as amplitude where it does most, at the "
-        "null: times sqrt(1 - a^2)",
+        "noise of the drive of the Mach-Zehnder modulators, drawn in each pass; the "
+        "amplitude a gets this times sqrt(1 - a^2), most at the null",
         unit="rad",
     )
     v_pi: float | None = parameter(
-        None, "voltage that turns a phase by pi", unit="V", least=TINY, most=LARGEST
+        None, "voltage for a phase shift of pi", unit="V", least=TINY, most=LARGEST
     )
     drive_v: float | None = parameter(
         None,
-        "largest voltage of the drivers, both signs, which needs `v_pi`: amplitudes reach "
+        "largest voltage of the drivers, of both signs; needs `v_pi`. Amplitudes reach "
         "sin(pi V / (2 v_pi)), phases pi V / v_pi",
         unit="V",
         least=TINY,
@@ -125,9 +128,10 @@ class Modulator:
         default=None,
         compare=False,
         metadata=measured(
-            "measured complex transmission at equally spaced drives from 0 to full, amplitudes rising; "
-            "between them it is a line. Drives are chosen by it, and phases without the angle that it adds. "
-            "The array of this name in the device's file",
+            "measured complex transmission at equally spaced drives from 0 to full scale, "
+            "with rising amplitudes and linear interpolation. Drives are chosen by it, and "
+            "phases without the angle that it adds. It is the array of this name in the "
+            "device's file",
             "rising",
         ),
     )

@@ -58,58 +58,60 @@ class Receiver:
     light, its parameters shrink by one power less than the light.
     """
 
-    detection: str = choice("field", tuple(DETECTIONS), "way to detect, a key of `DETECTIONS`")
+    detection: str = choice("field", tuple(DETECTIONS), "detection method, a key of `DETECTIONS`")
     lo_ratio: float = parameter(
         10.0,
-        "power of the reference (local oscillator) over unit intensity, at the detectors; 1 / (rows columns) "
-        "is that of a bright pixel inside the aperture",
+        "power of the reference (local oscillator) over unit intensity, at the detectors;"
+        " 1 / (rows columns) is that of a bright pixel inside the aperture",
         least=TINY,
     )
     lo_phase_err: float | None = parameter(
-        None, 'error of each phase step (none for "homodyne_re", which has one)', unit="rad"
+        None, 'error of each phase step; not for "homodyne_re", which has one step', unit="rad"
     )
-    lo_drift: float | None = noise("rms of the reference's phase in a pass", unit="rad")
+    lo_drift: float | None = noise("noise of the reference's phase, drawn in each pass", unit="rad")
     statistics: str = choice(
         "gaussian",
         ("gaussian", "poisson"),
-        'of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above',
+        'distribution of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above',
     )
     # an electron for each photon at 2.6 um, where photodiodes end; a wavelength is not a parameter
     responsivity: float = parameter(
         1.0,
-        "of the detectors; an electron for each photon is wavelength / 1.24 um, like 1.25 at 1.55 um",
+        "responsivity of the detectors; one electron per photon is wavelength / 1.24 um, "
+        "for example 1.25 at 1.55 um",
         unit="A/W",
         least=TINY,
         most=2.1,
     )
     bandwidth_hz: float | None = parameter(
         None,
-        "of the detectors, for the laser's and electrical noise; None: the frame rate, twice that of a "
-        "detector that integrates over its pass. Less than this half would mix a pass with the one before",
+        "bandwidth of the detectors, for laser and electronic noise; None: the frame "
+        "rate, which is twice the bandwidth of a detector that integrates over its pass. "
+        "Less than half the frame rate is refused, because passes would mix",
         unit="Hz",
         least=TINY,
     )
-    dark_current: float | None = noise("of a detector", unit="A", power=-2)
+    dark_current: float | None = noise("dark current of a detector", unit="A", power=-2)
     tia_noise: float | None = noise("current noise of an amplifier", "A/sqrt(Hz)", -1)
     amplifiers: str = choice(
         "detector",
         ("detector", "pair"),
-        'where an amplifier, or a resistor, is: behind each "detector", or one behind each balanced "pair", '
-        "which subtracts currents; noise and energy follow",
+        'position of amplifiers or load resistors: one per "detector", or one per '
+        'balanced "pair", which subtracts currents first; affects noise and energy',
     )
     load_ohm: float | None = parameter(
         None,
-        "resistor in an amplifier's place, which has thermal noise",
+        "load resistor in place of an amplifier, with thermal noise",
         unit="Ohm",
         least=TINY,
         most=math.inf,
         noise_power=2,
     )
-    temperature: float = parameter(300.0, "of that resistor", unit="K", least=TINY)
-    read_noise_e: float | None = noise("rms of a pixel's reading in each pass, of a camera", "electron", -1)
+    temperature: float = parameter(300.0, "temperature of the load resistor", unit="K", least=TINY)
+    read_noise_e: float | None = noise("read noise of a camera's pixel, drawn in each pass", "electron", -1)
     well_depth_e: float | None = parameter(
         None,
-        "electrons that a camera's pixel holds in a pass; more are cut off",
+        "electrons that a camera's pixel can hold in a pass; more are cut off",
         unit="electron",
         least=TINY,
         most=math.inf,
@@ -117,7 +119,7 @@ class Receiver:
     )
     saturation_w: float | None = parameter(
         None,
-        "light on a photodiode beyond which its current stays the same",
+        "light above which a photodiode's current stays constant",
         unit="W",
         least=TINY,
         most=math.inf,
@@ -125,28 +127,32 @@ class Receiver:
     )
     cmrr_db: float | None = parameter(
         None,
-        "common-mode rejection of balanced pairs: their sum appears in their difference, so much weaker; the "
-        "reference's mean part is known and taken off",
+        "common-mode rejection of balanced pairs: their sum leaks into their difference, "
+        "attenuated by this; the reference's known mean is removed",
         unit="dB",
         least=0,
         most=math.inf,
         noise_db=-1,
     )
-    adc_bits: int | None = bits("2^b - 1 levels on [-FS, FS] for balanced signals, 2^b on [0, FS] for powers")
+    adc_bits: int | None = bits(
+        "bits of the detectors' converters: 2^b - 1 levels on [-FS, FS] for balanced "
+        "signals, 2^b on [0, FS] for powers"
+    )
     adc_range: float | str = parameter(
         "auto",
-        'full scale as an amplitude; "auto" is the largest of each pass, an oracle, since no converter '
-        'knows it before; "fixed" the largest there can be, sqrt(rows columns), or sqrt(columns) for lens '
-        '"1d"; "calibrated" is `adc_full_scale`, one number for a layer',
+        'full scale FS as an amplitude; "auto" is the largest of each pass, which no real'
+        ' converter knows in advance; "fixed" is the largest possible one, sqrt(rows '
+        'columns), or sqrt(columns) for lens "1d"; "calibrated" is `adc_full_scale`, one '
+        "number per layer",
         kind="full_scale",
         least=TINY,
         words=("auto", "fixed", "calibrated"),
         static=True,
     )
     adc_full_scale: float | None = parameter(
-        None, 'amplitude for adc_range="calibrated"; a network has one for each layer', least=TINY
+        None, 'amplitude for adc_range="calibrated"; a network has one per layer', least=TINY
     )
-    adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "as `dac_rounding`")
+    adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "like `dac_rounding`")
 
     def __post_init__(self) -> None:
         check_words(self)
