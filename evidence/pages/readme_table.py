@@ -20,7 +20,7 @@ def readme_table(results: Results) -> str:
             "[file](results/studies/imdb.json), [page](docs/mixers.md)",
         ],
         [
-            f"{', '.join(f'`{model}`' for model in SMALL)}, small: test accuracy on IMDb, %",
+            f"small {', '.join(f'`{model}`' for model in SMALL)}: test accuracy on IMDb, %",
             _small(results),
             "[report](results/evidence/imdb/report.md), [page](docs/evidence.md)",
         ],
