@@ -7,7 +7,8 @@ later positions are not trained.
 The texts are IMDb's unlabelled reviews, without those that repeat a test text, and WikiText-2. Prepare them
 with `python -m fourier_attn.data.prepare --dataset=imdb_reviews --source=DIR`, and with
 `--dataset=wikitext2`. You can use other texts with `--config.data.corpora="('texts/*.txt',)"
---config.data.exclude="()"`. The texts have about 20 million tokens. The published base and large models used far more.
+--config.data.exclude="()"`. The texts have about 20 million tokens. The
+published base and large models used far more.
 
 Command: `python -m fourier_attn.main --config=configs/pretrain.py:fnet-mini`.
 
