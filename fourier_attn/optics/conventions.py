@@ -94,14 +94,29 @@ def standard(
     reading: Reading,
     factor: complex | float = 1.0,
 ) -> Complex[np.ndarray, "p p"]:
-    """The matrix as the engine wants it, of one that was written down by another reading."""
+    """Converts a matrix from another convention to that of the engine.
+
+    Args:
+      transfer: the measured matrix, a row for each written pixel.
+      shape: (rows, columns) of the aperture.
+      reading: the convention of the matrix.
+      factor: by which the matrix is multiplied, such as 1/N for a transform without normalisation; default
+        1.
+    """
     matrix = np.asarray(transfer, complex)[reading.places(shape, read=False)]
     matrix = matrix[:, reading.places(shape, read=True)]
     return factor * (matrix.conj() if reading.conjugate else matrix)
 
 
 def ideal(rows: np.ndarray, shape: tuple[int, int], lens: str, centered: bool) -> Complex[np.ndarray, "r p"]:
-    """Rows of the exact transform's matrix."""
+    """Returns rows of the matrix of the exact transform.
+
+    Args:
+      rows: places of the rows, pixels counted row by row.
+      shape: (rows, columns) of the aperture.
+      lens: "2d" or "1d".
+      centered: whether the optical axis is in the middle of the array.
+    """
     places, phase = (
         np.unravel_index(np.arange(math.prod(shape)), shape),
         np.zeros((len(rows), math.prod(shape))),
@@ -118,7 +133,14 @@ def ideal(rows: np.ndarray, shape: tuple[int, int], lens: str, centered: bool) -
 def fit(
     transfer: Complex[np.ndarray, "p p"], shape: tuple[int, int], lens: str = "2d", centered: bool = False
 ) -> Fit:
-    """Compares a matrix with that of the exact transform, as it is and by every reading."""
+    """Compares a matrix with that of the exact transform, as it is and in every other convention.
+
+    Args:
+      transfer: the measured matrix.
+      shape: (rows, columns) of the aperture.
+      lens: "2d" (default) or "1d".
+      centered: whether the optical axis is in the middle of the array; default False.
+    """
     rows = _sample(math.prod(shape))
     wanted = ideal(rows, shape, lens, centered)
     power = np.sum(np.abs(wanted) ** 2)

@@ -82,11 +82,18 @@ def plan_correlation(
     boundary: str,
     prefer: str = "error",
 ) -> CorrelationPlan:
-    """Plans correlations of vectors (shape x) with kernels (h, *r), for an engine that gives the field.
+    """Plans the correlation of vectors with kernels, for an engine that detects the field.
 
     Signals of another size than the aperture's are cut into tiles of its size where the kernel fits on it and
     where this takes fewer frames than the signal as a whole, whose transform `prefer` chooses.
 
+    Args:
+      x: shape of the vectors.
+      kernel: shape of the kernels, (h, *r).
+      engine: the engine, with its aperture.
+      shape: grid on which a vector lies; None: one axis.
+      boundary: "circular", "zero" or "valid".
+      prefer: "error" (default) or "passes", see `plan_transform`.
     Raises: ValueError for kernels that do not fit, or sizes that no plan covers.
     """
     axes = signal_axes(x, kernel, shape, boundary)
@@ -136,7 +143,14 @@ def _tiles(
 
 
 def check_multiply(multiply: str, planned: CorrelationPlan, engine: Engine) -> None:
-    """Raises ValueError for a way to multiply that does not exist, or that these frames do not have."""
+    """Checks that these frames can multiply in this way.
+
+    Args:
+      multiply: "digital" or "modulator".
+      planned: the plan of the correlation.
+      engine: the engine that executes it.
+    Raises: ValueError for an unknown way to multiply, or one that these frames do not have.
+    """
     check_choice("multiply", multiply, ("digital", "modulator"))
     if multiply == "modulator" and not planned.transform.direct:
         sizes = planned.transform.sizes
@@ -166,8 +180,14 @@ def plan_position_lambda(
     grid: tuple[int, ...] | None,
     prefer: str = "error",
 ) -> LambdaPlan:
-    """Plans the position lambdas of values (b, t, v, u) and tables (*r, k, u), by correlations.
+    """Plans position lambdas as correlations of values with tables.
 
+    Args:
+      value: shape of the values, (b, t, v, u).
+      position: shape of the tables, (*r, k, u).
+      engine: the engine, with its aperture.
+      grid: rows and columns of the positions; None: one axis.
+      prefer: "error" (default) or "passes", see `plan_transform`.
     Raises: ValueError for tables that do not fit, or sizes that no plan covers.
     """
     axes, taps = grid or value[1:2], position[:-2]

@@ -204,7 +204,7 @@ def energy(
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
 ) -> Energy:
-    """Energy of so many frames (transforms of one aperture), each written S times, read in P = M K S passes.
+    """Returns the energy of a number of frames, each written S times and read in P = M K S passes.
 
         E = frames (E_convert + E_power + E_move) (1 + o) + E_digital
         E_convert = N1 N2 (S sum_i (E_dac(b_i) + E_mod) + P T turns W_hold + P n_adc E_adc(b))
@@ -226,12 +226,13 @@ def energy(
     The phase shifter of the reference is not here.
 
     Args:
+      engine: the engine, with its converters, light and frame rate.
       frames: may be a mean, so need not be whole. `Plan.load` gives this and what follows of a plan.
+      prices: by the names of the component library; None: typical ones.
+      static_w: power that is always on besides, W. Nothing is published; 0 leaves it out.
       factors: frames in which a second bank multiplies.
       digital_flops, digital_bytes: real operations of digital work, and bytes that cross memory for it, at
         the electronic reference's prices.
-      prices: by the names of the component library; None: typical ones.
-      static_w: power that is always on besides, W. Nothing is published; 0 leaves it out.
     Raises: ValueError for converters without bits, for detection "field", which no detector does, and for
       numbers that cannot be.
     """
@@ -274,7 +275,13 @@ def energy(
 
 
 def conversion_j(kind: str, bits: int, prices: Prices) -> float:
-    """Returns the joules of a conversion of b bit: by 2^b levels, or 4^b where thermal noise is the limit."""
+    """Returns the energy of one conversion in J: by 2^b levels, or 4^b where thermal noise is the limit.
+
+    Args:
+      kind: "dac" or "adc".
+      bits: b of the converter.
+      prices: values by the names of the component library.
+    """
     return max(2.0**bits * prices[f"{kind}.level_j"], 4.0**bits * prices["converter.thermal_j"])
 
 
@@ -318,7 +325,7 @@ def seconds(
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
 ) -> Time:
-    """Time of so many frames.
+    """Returns the time that a number of frames takes.
 
         t = (frames P T / engines + stages turnaround + bytes / bandwidth) (1 + o) + t_digital
         t_digital = max(digital_bytes / bandwidth, digital_flops / rate)   of the electronic reference
@@ -328,6 +335,8 @@ def seconds(
     link. Ideal converters count as float32.
 
     Args:
+      engine: the engine, with its converters and frame rate.
+      frames: transforms of one aperture; can be a mean.
       prices: by the names of the component library; None: typical ones.
       engines: that work side by side.
       stages: how often results must be back before the next frames can be written.
@@ -352,12 +361,16 @@ def seconds(
 
 
 def electronic_energy(moved_bytes: Number = 0.0, flop: Number = 0.0, prices: Prices | None = None) -> float:
-    """Joules of a GPU: its power for as long as the slower of memory and arithmetic takes.
+    """Returns the energy of a GPU in J: its power for as long as the slower of memory and arithmetic takes.
 
         E = W max(bytes / bandwidth, flop / rate)
 
     For a complex float32 transform that is read and written once, 16 bytes per point.
 
+    Args:
+      moved_bytes: bytes that cross its memory; default 0.
+      flop: real operations; default 0.
+      prices: values by the names of the component library; None: typical ones.
     Raises: ValueError for negative numbers.
     """
     prices = _checked(prices)
@@ -365,8 +378,12 @@ def electronic_energy(moved_bytes: Number = 0.0, flop: Number = 0.0, prices: Pri
 
 
 def electronic_seconds(moved_bytes: Number, flop: Number, prices: Prices) -> float:
-    """Returns the seconds of a GPU: those of its memory or of its arithmetic, whichever are more.
+    """Returns the time of a GPU in s: that of its memory or of its arithmetic, whichever is longer.
 
+    Args:
+      moved_bytes: bytes that cross its memory.
+      flop: real operations.
+      prices: values by the names of the component library.
     Raises: ValueError for negative numbers.
     """
     check("moved_bytes", moved_bytes, 0)
@@ -393,7 +410,14 @@ def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> f
 
 
 def check(name: str, value: Any, least: Number, most: Number = math.inf) -> None:
-    """Raises ValueError for a number that is out of its range."""
+    """Checks that a number is in its range.
+
+    Args:
+      name: of the number, for the message.
+      value: the number.
+      least, most: its range, both included; most is infinite by default.
+    Raises: ValueError for a number that is out of its range.
+    """
     if not least <= value <= most:  # not a number included
         low = "positive" if least == TINY else f"at least {least:g}"
         high = f" and at most {most:g}" if most < math.inf else ""

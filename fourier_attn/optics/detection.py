@@ -39,6 +39,12 @@ def detect(
     The laser's power in each pass lights signal and reference. Every detector has shot noise (variance =
     mean) and electrical noise, then its signal is converted. Derivatives go through the sum of
     noise and signal, but not through the noise's size.
+
+    Args:
+      field: light at the detectors, one for each of m passes.
+      laser: relative power of the laser in each pass.
+      engine: the engine, with its receiver.
+      keys: PRNG keys of the noise.
     """
     if engine.laser.rin_db_hz is not None or engine.laser.power_drift_rms is not None:
         field = field * jnp.sqrt(laser).astype(field.dtype)

@@ -48,13 +48,15 @@ def drifts(device: Device) -> bool:
 
 
 def drift(device: Device, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """z(t) - z(t0) of independent paths, at the device's age t, with its last calibration at t0.
+    """Returns z(t) - z(t0) of independent paths at the device's age t, with its last calibration at t0.
 
     Ages that are numbers are exact, see `timed`. A traced one is of single precision, which from 2^24 times
     the interval of calibrations on no longer resolves the time since the last.
 
     Args:
+      device: the device, with age, interval of calibrations and seed.
       shape: of the paths.
+      dtype: of the result.
     """
     key = stream(device_key(device.seed), "drift")
     age: Any = timed(device).age_s
@@ -87,10 +89,15 @@ def timed(device: Device) -> Device:
 
 
 def path(key: Key, time: Float[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """z at a time in units of the correlation time, from 0 up.
+    """Returns z of independent paths at one time.
 
     With ends of variance 1 at a distance h, the middle has the mean (left + right) / (2 cosh(h / 2)) and the
     variance tanh(h / 2).
+
+    Args:
+      key: PRNG key of the paths.
+      time: in units of the correlation time, from 0 up.
+      shape: of the paths.
     """
     return _point(key, *_parts(time), shape)
 

@@ -193,7 +193,11 @@ class Engine:
         like: "Engine | None" = None,
         **parameters: Any,
     ) -> "Engine":
-        """`from_measured` without the check of passivity, which noise in a matrix may break."""
+        """Makes an engine like `from_measured` without its check of passivity, which noise may break.
+
+        Args:
+          transfer_matrix, drive_table, like, parameters: as in `from_measured`.
+        """
         transfer = complex_array("transfer", transfer_matrix)
         conventions.trust(transfer)
         return cls._with_transfer(transfer, drive_table, like, parameters)
@@ -218,11 +222,16 @@ class Engine:
 
     @classmethod
     def from_file(cls, path: str | Path, *, like: "Engine | None" = None, **parameters: Any) -> "Engine":
-        """`from_measured` with the arrays `transfer` and `drive_table` of an .npz file, or an .npy one's.
+        """Makes an engine like `from_measured` from a file.
 
         Without `like`, the file's other entries are parameters by their own names. How well the matrix fits
         the exact transform is printed once, with the convention that it seems to have.
 
+        Args:
+          path: an .npz file with `transfer` and optionally `drive_table`, or an .npy file with the transfer
+            alone.
+          like: what is not measured; None: the file's other entries are parameters by name.
+          parameters: further ones, each by its own name.
         Raises: ValueError for a file that cannot be used.
         """
         transfer, table, given = read_device(paths.given(path))
@@ -349,7 +358,11 @@ class Engine:
         return dataclasses.replace(self, **direct)
 
     def with_photons(self, photons: float | None) -> "Engine":
-        """This engine with the power that gives unit intensity so many photo-electrons in a pass."""
+        """Returns this engine with the laser power for a number of photons.
+
+        Args:
+          photons: photo-electrons of unit intensity in a pass; None: unlimited light.
+        """
         if photons is None:
             return self.replace(power_w=None)
         share = (self.receiver.responsivity, self.device.transmission)
@@ -407,7 +420,14 @@ def every_parameter(engine: Engine) -> Iterator[tuple[str, str, Parameter, Any]]
 
 
 def watts(photons: Any, frame_rate_hz: Any, responsivity: Any, transmission: Any = 1.0) -> Any:
-    """Watts that give so many photo-electrons in a pass; without a transmission, at the detectors."""
+    """Returns the power in W that gives a number of photo-electrons in a pass.
+
+    Args:
+      photons: photo-electrons in a pass.
+      frame_rate_hz: passes per second.
+      responsivity: of the detectors, A/W.
+      transmission: share of the power that arrives; 1, the default, gives the power at the detectors.
+    """
     return photons * frame_rate_hz * ELECTRON_C / responsivity / transmission
 
 

@@ -54,11 +54,14 @@ class Written(NamedTuple):
 
 
 def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, plain: bool = False) -> Written:
-    """The field that is written for an array, each aperture with a scale of its own.
+    """Returns the field that is written for an array; each aperture has its own scale.
 
     The derivative is that of the encoding without its levels, clips included.
 
     Args:
+      x: arrays to write, (..., n1, n2), real or complex.
+      modulator: the modulators.
+      keys: PRNG keys of stochastic rounding.
       plain: whether nothing depends on the scale, so that the array itself is the field.
     """
     if plain:
@@ -78,7 +81,14 @@ def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, pl
 
 
 def disturb(written: Written, modulator: Modulator, passes: int, key: Key) -> Array:
-    """One field for each pass, (passes, ...), with the modulators' noise of that pass."""
+    """Returns one field for each pass, (passes, ...), with the modulators' noise of that pass.
+
+    Args:
+      written: the field without noise.
+      modulator: the modulators, with their noise.
+      passes: number of passes.
+      key: PRNG key of the noise.
+    """
     shape = (passes, *written.field.shape)
     field = jnp.broadcast_to(written.field, shape)
     strengths = (modulator.drive_noise_rms, modulator.amp_noise_rms, modulator.phase_noise_rms)

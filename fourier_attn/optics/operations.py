@@ -36,13 +36,16 @@ def optical_dft(
     inverse: bool = False,
     prefer: str = "error",
 ) -> Inexact[Array, "..."]:
-    """Orthonormal discrete Fourier transform over one or two axes of any size.
+    """Computes the orthonormal discrete Fourier transform over one or two axes of any size.
 
         y[k] = (1 / sqrt(n)) sum_m x[m] exp(-2 pi sqrt(-1) k m / n),  + for the inverse, on each axis
 
     Args:
       x: real or complex; all other axes are a batch.
+      engine: the engine, with its aperture.
+      key: PRNG key of the noise; None is enough for an engine without noise.
       axes: one or two axes.
+      inverse: computes the inverse transform; default False.
       prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Returns: complex; what the detection gives where the size is the aperture's own, and so one frame.
     Raises: ValueError for axes or sizes that no plan covers, an unknown plan, or a missing key.
@@ -67,9 +70,13 @@ def optical_dft(
 
 
 def check_filled(name: str, shape: tuple[int, ...], axes: Sequence[int]) -> None:
-    """Checks that axes other than those of the batch hold something.
+    """Checks that axes other than those of the batch are not empty.
 
-    Raises: ValueError.
+    Args:
+      name: of the array, for the message.
+      shape: of the array.
+      axes: that must not be empty.
+    Raises: ValueError for an empty axis.
     """
     if 0 in [shape[axis] for axis in axes]:
         places = sorted(axis % len(shape) for axis in axes)
@@ -232,7 +239,7 @@ def optical_position_lambda(
     mask: Bool[Array, "b t"] | None = None,
     prefer: str = "error",
 ) -> Float[Array, "b t h _"]:
-    """The position part of `fourier_attn.ops.lambdas.lambda_layer`, its convolutions on the engine.
+    """Computes the position part of `fourier_attn.ops.lambdas.lambda_layer` on the engine.
 
         y[n, a] = lambda[n]^T q[n, a],   lambda[n] = sum_m R[m - n + (r - 1) / 2] value[m]^T
 
@@ -241,7 +248,12 @@ def optical_position_lambda(
     the engine's precision and is rounded once.
 
     Args:
+      query: (b, t, h, k).
+      value: (b, t, v, u).
       position: R, (r, k, u), or (r1, r2, k, u) with `grid`; odd.
+      engine: the engine, with its aperture.
+      key: PRNG key of the noise; None is enough for an engine without noise.
+      grid: (rows, columns) of the positions; None: one axis.
       mask: False where the value counts as zero.
       prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Raises: ValueError for a table that does not fit, sizes that no plan covers, or a missing key.

@@ -52,12 +52,24 @@ class Parameter(NamedTuple):
 
 
 def parameter(default: Any, text: str, **what: Any) -> Any:
-    """A field of a dataclass that is a parameter; `what` are those of `Parameter`."""
+    """Declares a parameter as a field of a dataclass.
+
+    Args:
+      default: its default.
+      text: its meaning.
+      what: further fields of `Parameter`.
+    """
     return dataclasses.field(default=default, metadata={KEY: Parameter(text, **what)})
 
 
 def choice(default: str | None, words: tuple[str, ...], text: str) -> Any:
-    """Declares a parameter that is one of some words."""
+    """Declares a parameter that is one of some words.
+
+    Args:
+      default: the word, or None.
+      words: that are allowed.
+      text: the parameter's meaning.
+    """
     return parameter(default, text, kind="choice", words=words, static=True)
 
 
@@ -67,17 +79,32 @@ def bits(text: str) -> Any:
 
 
 def noise(text: str, unit: str = "", power: int = 1) -> Any:
-    """A strength from 0 up, None for off, times k to a power where noise is k times as strong."""
+    """Declares the strength of a noise, from 0 up; None is off.
+
+    Args:
+      text: the parameter's meaning.
+      unit: of the strength; "" for none.
+      power: noise k times as strong is the strength times k to this power; default 1.
+    """
     return parameter(None, text, unit=unit, least=0, noise_power=power)
 
 
 def measured(text: str, kind: str) -> dict[str, Parameter]:
-    """Metadata of a field for a measured array, which should not count when engines are compared."""
+    """Returns the metadata of a field for a measured array, which is ignored when engines are compared.
+
+    Args:
+      text: its meaning.
+      kind: "matrix", "rising" or "factors".
+    """
     return {KEY: Parameter(text, kind)}
 
 
 def parameters(group: Any) -> Iterator[tuple[str, Parameter, Any]]:
-    """Name, parameter and value of each field of a group that is one; the default of a class."""
+    """Yields name, parameter and value of each field of a group that is a parameter.
+
+    Args:
+      group: a dataclass or an instance; a class has its defaults as values.
+    """
     for field in dataclasses.fields(group):
         if KEY in field.metadata:
             value = field.default if isinstance(group, type) else getattr(group, field.name)
@@ -85,7 +112,7 @@ def parameters(group: Any) -> Iterator[tuple[str, Parameter, Any]]:
 
 
 def register(group: type) -> None:
-    """Makes a dataclass a pytree: what is static is a part of its structure, all else are its leaves."""
+    """Registers a dataclass as a pytree: static parameters are its structure, all others its leaves."""
     static = [name for name, parameter, _ in parameters(group) if parameter.static]
     leaves = [field.name for field in dataclasses.fields(group) if field.name not in static]
     jax.tree_util.register_dataclass(group, leaves, static)

@@ -58,7 +58,7 @@ def plan(
     prefer: str = "error",
     real: bool = False,
 ) -> Plan:
-    """Returns what an operation takes on arrays of these shapes: the plan that is executed, counted.
+    """Returns the number of passes and the digital work of an operation: the plan that is executed, counted.
 
         >>> plan("dft", (11, 11), Engine(shape=(11, 11))).passes
         1
@@ -66,6 +66,7 @@ def plan(
     Args:
       operation: "dft", "fourier_mix", "circular_correlate" or "position_lambda".
       x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda".
+      engine: the engine, with its aperture.
       axes, shape (or grid), boundary, multiply, prefer: as the operation has them.
       real: of "dft", whether its argument is real; those of the others are.
     Raises: ValueError for sizes that no plan covers.

@@ -218,12 +218,17 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
-    """The engine with other converters, noise times a factor, and another device; without noise for 0.
+    """Returns the engine with other converters, noise times a factor, and another device.
 
     Amplitudes of noise are multiplied, the light is divided by the square, so that shot noise grows alike,
     and what a detector takes with it; electrical noise, which counts against the light, is divided once.
     Misalignment and extinction stay. The laws are with the parameters: `noise_power` and `noise_db`.
 
+    Args:
+      engine: the engine to start from.
+      bits: of all converters.
+      noise: factor on its noise; 0 is without noise.
+      device: seed of the device.
     Raises: ValueError for a negative factor, and as `check_variants`.
     """
     if noise < 0:
@@ -249,8 +254,12 @@ def scaled(engine: Engine, bits: int, noise: float, device: int) -> Engine:
 
 
 def check_variants(engine: Engine, devices: int, noises: Sequence[float] = (1.0,)) -> None:
-    """Checks that an engine has so many devices, and these factors on its noise and static errors.
+    """Checks that an engine can have this many devices, and these factors on its noise and static errors.
 
+    Args:
+      engine: the engine.
+      devices: how many devices are drawn.
+      noises: factors on the noise; default (1.0,).
     Raises: ValueError for a measured device, which is one and has the errors that it has.
     """
     if engine.device.transfer is not None and (devices > 1 or any(noise != 1 for noise in noises)):

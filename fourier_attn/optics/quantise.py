@@ -45,7 +45,14 @@ def quantise(
 def quantise_phase(
     phase: Float[Array, "*b"], bits: int | None, rounding: str = "nearest", key: Key = None
 ) -> Float[Array, "*b"]:
-    """Rounds an angle to 2^b steps around the circle; no derivative."""
+    """Rounds an angle to 2^b steps around the circle; it has no derivative.
+
+    Args:
+      phase: angles in rad.
+      bits: b; None does not round.
+      rounding: "nearest" (default) or "stochastic".
+      key: PRNG key, for "stochastic" alone.
+    """
     if bits is None:
         return phase
     cells = phase * (2.0**bits / (2 * jnp.pi))

@@ -28,7 +28,7 @@ choose = cpu_or_other("table", "plain")
 
 
 def stream(key: Key, name: str) -> Key:
-    """The key of a stream of that name: streams of one seed have nothing in common.
+    """Returns the key of a named stream: streams of one seed have nothing in common.
 
     Not even with the small numbers that keys are folded with elsewhere.
     """
@@ -36,23 +36,37 @@ def stream(key: Key, name: str) -> Key:
 
 
 def device_key(seed: Any) -> Key:
-    """The key of a device, the same in single and in double precision."""
+    """Returns the key of a device, the same in single and in double precision."""
     return jax.random.key(jnp.asarray(seed, jnp.int32))
 
 
 def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """Standard normal numbers; on CPUs of 65,536 equally likely values up to 4.3, mean 0 and variance 1."""
+    """Draws standard normal numbers.
+
+    On CPUs they are from 65,536 equally likely values up to 4.3, with mean 0 and variance 1.
+
+    Args:
+      key: PRNG key.
+      shape: of the result.
+      dtype: float type of the result.
+    """
     if math.prod(shape[-2:]) == 1:
         return jax.random.normal(key, shape, dtype)
     return by_platform(choose, partial(compute_normal, shape=shape, dtype=dtype), key)
 
 
 def compute_normal(form: str, key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """From a table: two for each 32 random bits.
+    """Draws standard normal numbers in one form; "table" gives two for each 32 random bits.
 
         n = erfinv((2 i + 1) / 65536 - 1) / s,    i = 0 .. 65535,   s^2 the variance of the numerators
 
     Bits of one axis take less time to count, and to compile, than those of several.
+
+    Args:
+      form: "table", or "plain" for `jax.random.normal`.
+      key: PRNG key.
+      shape: of the result.
+      dtype: float type of the result.
     """
     if form == "plain":
         return jax.random.normal(key, (math.prod(shape),), dtype).reshape(shape)
@@ -65,7 +79,13 @@ def compute_normal(form: str, key: Key, shape: tuple[int, ...], dtype: Any) -> F
 
 
 def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """Numbers from 0 up to, not including, 1."""
+    """Draws uniform numbers in [0, 1).
+
+    Args:
+      key: PRNG key.
+      shape: of the result.
+      dtype: float type of the result.
+    """
     return jax.random.uniform(key, (math.prod(shape),), dtype).reshape(shape)
 
 

@@ -76,7 +76,13 @@ def watched(engine: Engine, monitor: Any, oracles: Collection[str] = tuple(CONVE
 
 
 def report(engine: Engine, converter: str, signal: Array) -> None:
-    """Gives the engine's monitor a count of the sizes that a converter gets."""
+    """Gives the engine's monitor a histogram of the values that enter a converter.
+
+    Args:
+      engine: the engine, with its monitor.
+      converter: "dac" or "adc".
+      signal: the values, in units of the amplitude.
+    """
     if engine.monitor is None:
         return
     size = jnp.abs(jax.lax.stop_gradient(signal)).astype(jnp.float32).reshape(-1)
@@ -87,8 +93,12 @@ def report(engine: Engine, converter: str, signal: Array) -> None:
 
 
 def full_scale(engine: Engine, converter: str, counts: np.ndarray) -> float:
-    """The full scale of least error for what was counted before a converter, as an amplitude.
+    """Returns the full scale with the least error for the values counted before a converter, as an amplitude.
 
+    Args:
+      engine: the engine, with its converters.
+      converter: "dac" or "adc".
+      counts: histogram of the values.
     Raises: ValueError where nothing was counted.
     """
     modulator, receiver = engine.modulator, engine.receiver
@@ -104,7 +114,14 @@ def full_scale(engine: Engine, converter: str, counts: np.ndarray) -> float:
 
 
 def clipped(engine: Engine, converter: str, counts: np.ndarray, amplitude: float) -> float:
-    """Share of the conversions beyond full scale."""
+    """Returns the share of conversions beyond full scale.
+
+    Args:
+      engine: the engine, with its converters.
+      converter: "dac" or "adc".
+      counts: histogram of the values.
+      amplitude: full scale.
+    """
     most = amplitude
     if converter == "adc" and not engine.detector.balanced:
         reference = math.sqrt(engine.receiver.lo_ratio) if engine.detector.referenced else 0.0

@@ -157,6 +157,8 @@ def digital_work(schedule: Schedule, sizes: tuple[int, ...], lens: str = "2d") -
     """Counts the digital work of one array of these sizes.
 
     Args:
+      schedule: the steps.
+      sizes: of the transformed axes.
       lens: a spherical one, "2d", mixes rows, which is undone digitally; a cylindrical one does not.
     """
     work = DigitalWork(0.0, 0)

@@ -8,7 +8,15 @@ from jaxtyping import Array
 def cut(
     z: Array, tiles: tuple[int, ...], taps: tuple[int, ...], sides: tuple[int, ...], boundary: str
 ) -> Array:
-    """(v, *n) becomes (v, *tiles, *N): windows of N points, every N - r + 1."""
+    """Cuts signals (v, *n) into windows (v, *tiles, *N) of N points, one every N - r + 1 points.
+
+    Args:
+      z: the signals.
+      tiles: number of windows along each axis.
+      taps: r, the kernel's size along each axis.
+      sides: N, the aperture's size along each axis.
+      boundary: "circular", "zero" or "valid".
+    """
     for axis, (count, r, side) in enumerate(zip(tiles, taps, sides, strict=True)):
         place = 1 + 2 * axis  # the axes before have become two each
         step = side - r + 1
@@ -27,7 +35,13 @@ def _pad_end(z: Array, axis: int, width: int, mode: str) -> Array:
 
 
 def join(y: Array, tiles: tuple[int, ...], taps: tuple[int, ...]) -> Array:
-    """(v, h, *tiles, *N) becomes (v, h, *n): the first N - r + 1 points of each tile, in a row."""
+    """Joins the first N - r + 1 points of each tile: (v, h, *tiles, *N) becomes (v, h, *n).
+
+    Args:
+      y: the tiles.
+      tiles: number of tiles along each axis.
+      taps: r, the kernel's size along each axis.
+    """
     n = len(tiles)
     kept = tuple(side - r + 1 for side, r in zip(y.shape[-n:], taps, strict=True))
     y = y[(..., *(slice(k) for k in kept))]

@@ -51,9 +51,11 @@ class TransformPlan(NamedTuple):
 def plan_transform(
     sizes: tuple[int, ...], engine: Engine, *, prefer: str = "error", arrays: int = 1, real: bool = False
 ) -> TransformPlan:
-    """Plans transforms over one or two axes of these sizes.
+    """Plans transforms over one or two axes.
 
     Args:
+      sizes: of the transformed axes.
+      engine: the engine, with its aperture.
       prefer: "error" takes the fewest stages, "passes" the fewest frames, and of these the fewest stages.
       arrays: so many of them; frames are counted in wholes.
       real: whether they are real, so that half of their transform says all.
@@ -66,7 +68,14 @@ def plan_transform(
 def choose_transform(
     sizes: tuple[int, ...], engine: Engine, prefer: str, arrays: int = 1, real: bool = False
 ) -> TransformPlan:
-    """Returns the plan that `prefer` asks for, of sizes that the aperture can do; see `plan_transform`."""
+    """Returns the plan that `prefer` asks for, of sizes that the aperture can transform.
+
+    Args:
+      sizes: of the transformed axes.
+      engine: the engine, with its aperture.
+      prefer: "error" or "passes".
+      arrays, real: as in `plan_transform`.
+    """
     check_plan(prefer)
     if sizes == engine.shape:
         method = ", ".join(f"{n} = {n}^1" for n in sizes)
@@ -138,11 +147,15 @@ def packed(count: int, engine: Engine) -> int:
 
 
 def plan_mix(shape: tuple[int, ...], engine: Engine, prefer: str = "error") -> tuple[int, TransformPlan]:
-    """Into how many arrays the real ones (..., t, d) are packed, and how these are transformed.
+    """Plans the transforms of real arrays; returns the number of packed arrays and their plan.
 
     Two share a pass where the engine can do that; or, with prefer="passes", the rows of each by themselves,
     where that is less: for a single one, and for a small odd number.
 
+    Args:
+      shape: of the arrays, (..., t, d).
+      engine: the engine, with its aperture.
+      prefer: "error" (default) or "passes".
     Raises: ValueError for an engine without phases, or sizes that no plan covers.
     """
     check_field(engine)

@@ -39,7 +39,14 @@ class FrameRunner:
         self.rounds = 0
 
     def send(self, x: Array, *, real: bool = False, factor: Array | None = None) -> Array:
-        """Transforms frames (..., N1, N2); complex unless only the real part is asked for."""
+        """Transforms frames; the result is complex unless only the real part is requested.
+
+        Args:
+          x: frames, (..., N1, N2).
+          real: whether the real part is enough; default False.
+          factor: (..., N1, N2), by which a second bank of modulators multiplies the written field; None: no
+            multiplication.
+        """
         engine = self.engine if real else self.engine.whole_field()
         key = None if self.key is None else jax.random.fold_in(self.key, self.rounds)
         self.rounds += 1
@@ -48,7 +55,13 @@ class FrameRunner:
     def dft(
         self, x: Inexact[Array, "..."], planned: TransformPlan, real: bool = False
     ) -> Inexact[Array, "..."]:
-        """Orthonormal transform of the last axes, as planned; `real` says that the real part is enough."""
+        """Computes the orthonormal transform of the last axes, as planned.
+
+        Args:
+          x: arrays, real or complex.
+          planned: the plan.
+          real: whether the real part is enough; default False.
+        """
         if self.engine.modulator.encode == "complex":
             x = _complex(x)
         return self._steps(x.reshape(-1, *planned.sizes), planned.schedule, real).reshape(x.shape)
@@ -162,7 +175,13 @@ def chirp_spectrum(n: int, length: int) -> np.ndarray:
 
 
 def along(x: Array, places: Sequence[int], values: np.ndarray) -> Array:
-    """x times values that run along these axes."""
+    """Multiplies an array by values along some axes.
+
+    Args:
+      x: the array.
+      places: the axes.
+      values: with an axis for each of these.
+    """
     shape = [1] * x.ndim
     for place, n in zip(places, values.shape, strict=True):
         shape[place] = n

@@ -89,7 +89,13 @@ def main() -> None:
 
 
 def compare(hidden: Engine, photons: float, probes: int) -> dict[str, Any]:
-    """Calibrates a hidden device with this much light; returns the row of its residuals and ratios."""
+    """Calibrates a hidden device; returns the row of its residuals and ratios.
+
+    Args:
+      hidden: the device.
+      photons: photo-electrons of unit intensity in a calibration pass.
+      probes: rounds of calibration.
+    """
     keys = jax.random.split(jax.random.key(0), 4)
     measured = calibrate(hidden, keys[0], photons=photons, probes=probes)
     return {
@@ -115,7 +121,13 @@ def signal_to_error(engine: Engine, key: Any) -> float:
 
 
 def train_networks(preset: Engine, hidden: Engine, photons: float) -> list[dict[str, Any]]:
-    """Accuracies on the hidden device of networks that were fine-tuned through it, and through others."""
+    """Returns accuracies on the hidden device of networks that were fine-tuned through it and through others.
+
+    Args:
+      preset: the engine without the device's errors.
+      hidden: the device.
+      photons: photo-electrons of unit intensity in a calibration pass.
+    """
     preset, hidden = preset.replace(shape=PIXELS), hidden.replace(shape=PIXELS)
     measured = calibrate(hidden, jax.random.key(0), photons=photons, probes=flags.FLAGS.probes)
     directory = paths.given(flags.FLAGS.workdir)
@@ -134,7 +146,13 @@ def train_networks(preset: Engine, hidden: Engine, photons: float) -> list[dict[
 
 
 def evaluated(name: str, run: Path, hidden: Engine) -> dict[str, Any]:
-    """Returns a run's accuracy on test through the hidden device, the mean over `REPEATS`."""
+    """Returns a run's test accuracy through the hidden device, the mean over `REPEATS` draws of the noise.
+
+    Args:
+      name: in the result.
+      run: directory of the run.
+      hidden: the device.
+    """
     evaluator = EngineEvaluator(run, flags.FLAGS.data_dir)
     each = [
         float(evaluator.through([hidden], evaluator.public, noise=repeat)[0]) for repeat in range(REPEATS)

@@ -33,11 +33,18 @@ def cpu_power(
     root: Path = POWERCAP,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Power:
-    """Returns the processor's watts while it repeats `work` for this many seconds.
+    """Returns the processor's power in W while it repeats some work.
 
     Running average power limit (RAPL) counts the joules of the whole package, idle cores and other programs
     included. Where its counters cannot be read (virtual machines, other users than root), it is the thermal
     design power of the cores that this process may use.
+
+    Args:
+      work: the function to repeat.
+      seconds: for how long; default 1.
+      library: components with the power of a core; None: the built-in one.
+      root: directory of the power counters.
+      clock: returns the time in s.
     """
     before = counters(root)
     if not before:

@@ -127,7 +127,15 @@ def accuracies(
     intervals: Sequence[float],
     devices: int,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Rows: the exact transform, then all devices at each age, for each interval; one program."""
+    """Yields accuracies: the exact transform, then all devices at each age and interval, in one program.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      engine: the engine, with its drift.
+      ages: in s since the first calibration.
+      intervals: in s between calibrations.
+      devices: how many are drawn.
+    """
     row = {"run": evaluator.name, "split": evaluator.public}
     yield [row | {"accuracy": evaluator.exact(evaluator.public)}]
     for interval in intervals:

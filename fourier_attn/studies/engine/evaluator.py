@@ -98,9 +98,11 @@ class EngineEvaluator:
     def through(
         self, engines: Sequence[Engine], split: str, noise: int = 0, prefer: str | None = None
     ) -> np.ndarray:
-        """Accuracies through engines that differ in strengths alone, all in one program.
+        """Returns accuracies through engines that differ in strengths alone, all in one program.
 
         Args:
+          engines: the engines.
+          split: "validation" or "test".
           noise: seed of what changes from pass to pass.
           prefer: the plan; None: the one that the run has.
         """

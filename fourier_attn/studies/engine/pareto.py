@@ -142,7 +142,13 @@ def main() -> None:
 
 
 def write(document: dict[str, Any], table: Path, picture: Path) -> None:
-    """Writes the numbers and the figure, and prints the table."""
+    """Writes the numbers and the figure, and prints the table.
+
+    Args:
+      document: the results.
+      table: path of the JSON file.
+      picture: path of the figure.
+    """
     provenance.write(table, document)
     style.save(frontier.plot(document), picture)
     print(frontier.table(document["rows"]))
@@ -160,8 +166,13 @@ def base_engine(own: Engine | None) -> Engine:
 
 
 def again(file: Path, config: Config, base: Engine, prices: Options) -> dict[str, Any]:
-    """Returns an earlier result with joules of today's plans and prices.
+    """Returns an earlier result with the energy of today's plans and prices.
 
+    Args:
+      file: the earlier result.
+      config: of the network.
+      base: the engine of that result.
+      prices: options with the component library.
     Raises: ValueError for a file that is not such a result, or is one of another network or engine.
     """
     try:
@@ -203,7 +214,13 @@ def grid() -> list[Choice]:
 
 
 def distinct(evaluator: EngineEvaluator, base: Engine, choices: Sequence[Choice]) -> list[Choice]:
-    """Returns the distinct choices: one of two whose plans for fewer passes and less error are the same."""
+    """Returns the choices, and only one of two if both values of `prefer` give the same plan.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      base: the engine to start from.
+      choices: combinations to try.
+    """
     plans = {
         prefer: job_of(evaluator.config, prefer=prefer).plan(base) for prefer in {c.prefer for c in choices}
     }
@@ -214,7 +231,14 @@ def distinct(evaluator: EngineEvaluator, base: Engine, choices: Sequence[Choice]
 def search(
     evaluator: EngineEvaluator, base: Engine, choices: Sequence[Choice], prices: Options
 ) -> Iterator[dict[str, Any]]:
-    """Joules of each choice and its accuracy on validation; those that differ in power alone at once."""
+    """Yields energy and validation accuracy of each choice; those that differ in power share a program.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      base: the engine to start from.
+      choices: combinations to try.
+      prices: options with the component library.
+    """
     groups = [list(group) for _, group in itertools.groupby(choices, lambda choice: choice[:-1])]
     for group in tqdm(groups, unit="program"):
         prefer = group[0].prefer
@@ -226,7 +250,14 @@ def search(
 
 
 def spent(config: Config, base: Engine, choice: Choice, prices: Options) -> dict[str, Any]:
-    """Returns the photons, passes and joules of an example's transforms."""
+    """Returns the photons, passes and energy in J of an example's transforms.
+
+    Args:
+      config: of the network.
+      base: the engine to start from.
+      choice: bits, slices, averages, power and plan.
+      prices: options with the component library.
+    """
     blocks, batch, engine = layers(config), config.data.batch, choice.engine(base)
     plan = job_of(config, prefer=choice.prefer).plan(engine)
     joules = energy_at_corners(engine, plan.load(blocks), prices)
@@ -245,7 +276,14 @@ def job_of(config: Config, **changes: Any) -> Work:
 
 
 def on_devices(evaluator: EngineEvaluator, base: Engine, choice: Choice, devices: int) -> dict[str, Any]:
-    """Returns the accuracy on test of each device, with its own random errors, and their mean."""
+    """Returns the test accuracy on each device and their mean.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      base: the engine to start from.
+      choice: bits, slices, averages, power and plan.
+      devices: how many are drawn.
+    """
     each = [
         evaluator.through([choice.engine(base, device)], "test", device, choice.prefer)[0]
         for device in range(devices)
@@ -254,7 +292,13 @@ def on_devices(evaluator: EngineEvaluator, base: Engine, choice: Choice, devices
 
 
 def electronic(evaluator: EngineEvaluator, seconds: float, prices: Options) -> dict[str, Any]:
-    """Joules of an example's transforms on this machine's processor."""
+    """Returns the energy in J of an example's transforms on this machine's processor.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      seconds: for how long power is measured.
+      prices: options with the component library.
+    """
     config = evaluator.config
     measured = measure(config, job_of(config), seconds, prices.library)
     if measured.power is None:

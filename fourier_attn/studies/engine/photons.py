@@ -86,7 +86,14 @@ def starved(engine: Engine, photons: float) -> Engine:
 def accuracies(
     evaluator: EngineEvaluator, engine: Engine, photons: Sequence[float], devices: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """Rows: the exact transform, then all devices for each number of photons; one program."""
+    """Yields accuracies: the exact transform, then all devices for each number of photons, in one program.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      engine: the engine.
+      photons: photo-electrons of unit intensity in a pass.
+      devices: how many are drawn.
+    """
     row = {
         "run": evaluator.name,
         "split": evaluator.public,

@@ -48,7 +48,13 @@ def main() -> None:
 
 
 def row(size: tuple[int, int], engine: Engine, prefer: str) -> dict[str, Any]:
-    """Returns the cost of a plan, and its ratio of signal to error on one random array."""
+    """Returns the cost of a plan and its signal-to-error ratio for one random array.
+
+    Args:
+      size: of the array.
+      engine: the engine, with its aperture.
+      prefer: "error" or "passes".
+    """
     planned = plan("dft", size, engine, prefer=prefer)
     light, noise = jax.random.split(jax.random.key(0))
     real, imag = jax.random.normal(light, (2, *size), jnp.float32)

@@ -75,6 +75,12 @@ def make_case(
 ) -> Case:
     """Returns the configured network on an engine.
 
+    Args:
+      config: of the network.
+      job: transforms of the network.
+      engine: the engine.
+      taken: measured time by mode.
+      options: of the study.
     Raises: ValueError if the engine has no plan for it.
     """
     return Case(engine, job.plan(engine), layers(config), config.data.batch, taken, options)
@@ -99,8 +105,12 @@ def project(case: Case) -> dict[str, Any]:
 def energy_at_corners(
     engine: Engine, load: Mapping[str, Any], options: Options
 ) -> dict[str, dict[str, float]]:
-    """Joules of what a plan takes (`Plan.load`), line by line and together.
+    """Returns the energy in J of a plan, line by line and in total, at low, typical and high prices.
 
+    Args:
+      engine: the engine.
+      load: arguments of `cost.energy`, from `Plan.load`.
+      options: with the component library.
     Raises: ValueError for an engine without energy.
     """
     energies = {}

@@ -25,7 +25,15 @@ WIDTH = 0.3  # bits, over which curves are placed side by side
 def accuracies(
     evaluator: EngineEvaluator, engine: Engine, bits: Sequence[int], noises: Sequence[float], devices: int
 ) -> Iterator[dict[str, Any]]:
-    """Yields the accuracy with the exact transform (a row without bits), then with every combination."""
+    """Yields the accuracy with the exact transform (a row without bits), then with every combination.
+
+    Args:
+      evaluator: evaluates one run through engines.
+      engine: the engine to start from.
+      bits: of all converters.
+      noises: factors on the noise.
+      devices: how many are drawn.
+    """
     row = {
         "run": evaluator.name,
         "split": evaluator.public,
@@ -40,7 +48,14 @@ def accuracies(
 def percentages(
     rows: Sequence[dict[str, Any]], run: str, bits: Sequence[int], noises: Sequence[float]
 ) -> tuple[float, np.ndarray]:
-    """Returns a run's accuracy in percent: with the exact transform, and by noise, bits and device."""
+    """Returns a run's accuracy in percent: with the exact transform, and by noise, bits and device.
+
+    Args:
+      rows: of the sweep.
+      run: name of the run.
+      bits: of all converters.
+      noises: factors on the noise.
+    """
     exact = math.nan
     cells = {(noise, b): [] for noise in noises for b in bits}
     for row in rows:
@@ -59,7 +74,13 @@ def runs(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def print_table(rows: Sequence[dict[str, Any]], bits: Sequence[int], noises: Sequence[float]) -> None:
-    """Prints the mean accuracy over devices, in percent."""
+    """Prints the mean accuracy over devices, in percent.
+
+    Args:
+      rows: of the sweep.
+      bits: of all converters.
+      noises: factors on the noise.
+    """
     for run in runs(rows):
         exact, table = percentages(rows, run, bits, noises)
         print(f"{run}: {rows[0]['split']} accuracy, %; exact {exact:.2f}")

@@ -149,7 +149,13 @@ def energy_table(results: dict[str, dict[str, Any]], batch: int) -> str:
 
 
 def report(config: Config, options: Options, chosen: list[str]) -> dict[str, Any]:
-    """Measures, counts, projects, prints; returns all numbers, and sensitivities of the chosen engines."""
+    """Measures, counts, projects and prints; returns all numbers.
+
+    Args:
+      config: of the network.
+      options: of the study.
+      chosen: engines for which the sensitivity to each component is computed.
+    """
     fields = config.model.mixer.to_dict()
     b, t, d, depth = config.data.batch, tokens(config), config.model.d, layers(config)
     device = jax.devices()[0]

@@ -54,7 +54,14 @@ class Measured(NamedTuple):
 
 
 def measure(config: Config, job: Work | None, budget_s: float, library: components.Library) -> Measured:
-    """Seconds per step on the present device, for each mode, and its watts where that is the processor."""
+    """Returns the time of a step on the present device for each mode, and the power if that is the processor.
+
+    Args:
+      config: of the network.
+      job: its transforms; None if it has none.
+      budget_s: time of the measurement in s.
+      library: components, for the power of a core.
+    """
     part = config.model.to_dict()
     exact = part["mixer"]
     for name, mixer in model.mixers(part).items():
