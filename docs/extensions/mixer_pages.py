@@ -55,7 +55,7 @@ def picture(name: str, document: dict, folder: Path) -> str:
         f"```{{figure}} {name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
         f"Every output against every input, around {T} random tokens of {D} features, with "
         f"initial parameters; red above zero, blue below: {words}. "
-        "[All layers, and how they are drawn](../chapter.md#layers-as-matrices-section-1-8)\n```\n\n"
+        "[All layers, and how they are drawn](../chapter.md#matrices-section-1-8)\n```\n\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Defines the comparisons as written down before any test set was read: models and margins."""
+"""Defines the pre-registered comparisons: models and margins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,13 @@ MARGIN, LEVEL = 0.01, 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """Claims that `model` is not worse than `against`, or that it is better.
+    """Holds a claim that `model` is not worse than `against`, or that it is better.
 
     Args:
-      better: True: it is better; False: it loses less than `MARGIN`.
+      claim: number of the claim in the findings.
+      model: name of a model of the tier.
+      against: name of the model that it is compared with.
+      better: True: the claim is that it is better; False: that it loses less than `MARGIN`.
     """
 
     claim: int
@@ -25,11 +28,12 @@ class Comparison:
 
     @property
     def name(self) -> str:
+        """Returns "MODEL against AGAINST"."""
         return f"{self.model} against {self.against}"
 
     @property
     def bound(self) -> float:
-        """Returns the bound of the tested hypothesis: model - against is at most this."""
+        """Returns the bound of the null hypothesis, which is: accuracy of model - against is at most this."""
         return 0.0 if self.better else -MARGIN
 
     def __str__(self) -> str:
@@ -37,7 +41,7 @@ class Comparison:
         return f"`{self.model}` {said} `{self.against}`"
 
 
-# By tier. A claim with several parts holds where all of them do.
+# By tier. A claim with several parts holds if all of them do.
 COMPARISONS: dict[str, tuple[Comparison, ...]] = {
     "toy": (Comparison(1, "fnet", "identity", better=True),),
     "1": (
@@ -58,7 +62,10 @@ class Verdict:
     """Holds the result of a comparison.
 
     Args:
-      p, adjusted: of its hypothesis, alone and among all comparisons (Holm).
+      comparison: the claim.
+      difference: the difference of accuracies with its interval.
+      p: p-value of its null hypothesis.
+      adjusted: the p-value after Holm's adjustment for all comparisons.
       words: "better", "not worse", "worse" or "undecided".
     """
 
@@ -72,9 +79,11 @@ class Verdict:
 def decide(comparisons: tuple[Comparison, ...], right: Mapping[str, np.ndarray]) -> list[Verdict]:
     """Returns the verdict on each comparison, with p-values adjusted for all of them.
 
+    All comparisons count for the adjustment, but only those with results for both models are returned.
+
     Args:
-      right: of each model, whether its answers are right (bool), seeds x examples. All comparisons count for
-        the adjustment; those whose models are not there yet are left out of what is returned.
+      comparisons: the claims of a tier.
+      right: whether each prediction is correct, by model (bool, seeds x examples).
     """
     ready = [c for c in comparisons if c.model in right and c.against in right]
     differences = {c.name: difference(right[c.model], right[c.against]) for c in ready}
@@ -93,7 +102,13 @@ def decide(comparisons: tuple[Comparison, ...], right: Mapping[str, np.ndarray])
 
 
 def verdict(comparison: Comparison, difference: Difference, adjusted: Mapping[str, float]) -> str:
-    """Returns the verdict in words; "worse" if the whole 95 % interval is below the bound."""
+    """Returns the verdict in words.
+
+    Args:
+      comparison: the claim.
+      difference: the measured difference. The verdict is "worse" if its 95 % interval is below the bound.
+      adjusted: the adjusted p-value of each comparison, by its name.
+    """
     if adjusted[comparison.name] < LEVEL:
         return "better" if comparison.better or difference.low > 0 else "not worse"
     return "worse" if difference.high < comparison.bound else "undecided"

@@ -1,4 +1,4 @@
-"""Makes GLUE's table like FNet's: a score for each task, and the mean over tasks without failures."""
+"""Makes a table of GLUE like that of FNet's paper: a score for each task and their mean."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,24 +7,24 @@ import numpy as np
 from evidence.pages.markdown import mean_cell, table
 from evidence.suite.ledger import Finding, number
 
-# What a task's score is the mean of; all others: accuracy, as CoLA's is there, too.
+# Metrics that a score averages. All other tasks use accuracy, including CoLA as in the paper.
 MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearman",)}
 
 
 def score(finding: Finding) -> float:
-    """Returns the score on validation after the last epoch.
+    """Returns the validation score of a finding after the last epoch.
 
-    NaN for a failure, as where all answers are the same number.
+    It is NaN for a failure, for example if all predictions are the same number.
     """
     line = finding["epochs"][-1]["validation"]
     return float(np.mean([number(line[name]) for name in MEANS.get(finding["task"], ("accuracy",))]))
 
 
 def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Lists mean and deviation over seeds of each task, and the mean of the tasks, by kind of network.
+    """Tabulates mean and standard deviation over seeds of each task, and the mean over tasks.
 
     Args:
-      groups: by "TASK-KIND".
+      groups: the findings of each "TASK-KIND", where KIND is a kind of network.
     """
     by_kind: dict[str, dict[str, list[float]]] = {}
     for name, findings in groups.items():

@@ -1,4 +1,4 @@
-"""Makes the tables of the report on finished cells."""
+"""Makes the tables of a task's report."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from evidence.suite.ledger import (
 from fourier_attn.studies.engine.projection import Options, example_joules
 from fourier_attn.studies.intervals import percent_range
 
-# What the articles give, of their own network and recipe: validation accuracy, one network each.
+# Published by the articles for their own network and recipe: validation accuracy, one network each.
 PUBLISHED = {
     "attention": "83",
     "circular-1d": "84",
@@ -55,7 +55,11 @@ PAIRS = {
 
 
 def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Lists the scores of each model, the best first."""
+    """Tabulates the scores of each model, the best first.
+
+    Args:
+      groups: the findings of each model, one for each seed.
+    """
     metrics = dict.fromkeys(scored(findings[0]) for findings in groups.values())
     lines = []
     scores = {name: [100 * score(finding) for finding in findings] for name, findings in groups.items()}
@@ -77,13 +81,24 @@ def accuracy_table(groups: Mapping[str, Sequence[Finding]]) -> str:
             ]
         )
     metric = next(iter(metrics)) if len(metrics) == 1 else "score"
-    head = ["model", f"{metric} of each seed, %", "mean", "SD", "95 %", "without the texts in train"]
-    head += ["validation, best epoch", "last epoch", "the articles' own network (validation)"]
+    head = [
+        "model",
+        f"{metric} of each seed, %",
+        "mean",
+        "SD",
+        "95 %",
+        "without texts that are also in training",
+    ]
+    head += ["validation, best epoch", "last epoch", "articles (validation)"]
     return table(head, lines)
 
 
 def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Lists what each model takes."""
+    """Tabulates parameters, core-hours, speed, memory and energy of each model.
+
+    Args:
+      groups: the findings of each model, one for each seed.
+    """
     lines = []
     for name, findings in groups.items():
         cost, spent = Cost.of(findings), joules(findings[0])
@@ -91,53 +106,65 @@ def cost_table(groups: Mapping[str, Sequence[Finding]]) -> str:
             [
                 f"`{name}`",
                 cost.parameters,
-                cost.core_hours or "not known",
+                cost.core_hours or "unknown",
                 cost.examples_per_s,
                 cost.memory,
                 f"{spent['typical']:.2g} ({spent['low']:.2g} to {spent['high']:.2g})" if spent else "",
             ]
         )
     head = ["model", HEADS.parameters, HEADS.core_hours, HEADS.examples_per_s, HEADS.memory]
-    return table([*head, "engine, J an example (low to high)"], lines)
+    return table([*head, "engine, J per example (low to high)"], lines)
 
 
 def averaged(values: Sequence[float | int | None], form: str, scale: float = 1.0) -> str:
-    """Returns the mean of `without_failures`, in words."""
+    """Formats the mean of the known values, "" if there are none.
+
+    Args:
+      values: scores; None and NaN are ignored.
+      form: a format string, such as "{:.2f}".
+      scale: factor of the mean.
+    """
     known = without_failures(values)
     return form.format(scale * np.mean(known)) if known else ""
 
 
 def swept(directory: Path) -> Iterator[str]:
-    """Yields the sections on sweeps over bits, noise and devices, one for each file of studies.robustness."""
+    """Yields a section for each sweep over bits, noise and devices in a directory of results."""
     for path in sorted(directory.glob("robustness-*.json")):
         document = read_document(path)
         whose = [document] if "command" in document else document["rows"]
         commands = dict.fromkeys(f"`{runnable(each['command'])}`" for each in whose)
         yield f"\n### Accuracy over bits and noise: {path.stem.removeprefix('robustness-')}\n"
-        yield f"Mean over devices, by {', '.join(commands)}:\n"
+        yield f"The table has means over devices. Command: {', '.join(commands)}\n"
         yield by_bits(document["rows"])
-        yield f"\n![accuracy over bits and noise]({path.stem}.png)\n"
+        yield f"\n![Accuracy over bits and noise]({path.stem}.png)\n"
 
 
 def joules(finding: Finding) -> dict[str, float] | None:
-    """Estimates what the engine takes for an example, typically and with parts at their best and worst."""
+    """Estimates the joules of an example on the engine of a finding's cell: "low", "typical" and "high"."""
     return example_joules(cells.EVERY[finding["cell"]].read(), Options())
 
 
 def settings(groups: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
-    """Yields the section on trials of settings."""
+    """Yields the section on hyperparameter trials.
+
+    Args:
+      groups: the findings of each trial.
+    """
     yield settings_table(groups)
     tried = {name.partition("-rate-")[0] for name in groups}
     others = [model.name for model in cells.MODELS["1"] if model.name not in tried]
-    yield "\nAll models have the rate and the dropout that FNet's trials chose; others may prefer others."
-    yield f"Without trials: {', '.join(f'`{name}`' for name in others)}.\n"
+    yield "\nAll models use the learning rate and dropout of the best FNet trial."
+    yield "Other models may prefer other values."
+    yield f"Models without trials: {', '.join(f'`{name}`' for name in others)}.\n"
     yield "\nThe expected best validation accuracy of a random search with this many trials:\n"
     yield expected_table(groups)
     finding = next(iter(groups.values()))[0]
     examples = validation_examples(finding)
     accuracy = best(finding)
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
-    yield f"Few trials; one standard error of {examples:,} validation reviews is {error:.2f} points.\n"
+    yield "\nThere are few trials."
+    yield f"The standard error of {examples:,} validation reviews is {error:.2f} points.\n"
 
 
 def expected_table(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -160,6 +187,7 @@ def expected_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """Tabulates the validation accuracy and core-hours of each trial in `groups`."""
     lines = [
         [
             f"`{name}`",
@@ -174,11 +202,13 @@ def settings_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def hours(finding: Finding) -> str:
+    """Formats the core-hours of a finding, "" if they are unknown."""
     taken = core_hours(finding)
     return f"{taken:.2f}" if taken else ""
 
 
 def comparison_table(verdicts: Sequence[Verdict]) -> str:
+    """Tabulates comparisons: hypothesis, difference, p-values and verdict of each."""
     lines = [
         [
             str(v.comparison.claim),
@@ -190,8 +220,8 @@ def comparison_table(verdicts: Sequence[Verdict]) -> str:
         ]
         for v in verdicts
     ]
-    head = ["claim", "hypothesis, written down beforehand", "difference, points", "95 %"]
-    return table([*head, "p", "p (Holm)", "verdict"], lines)
+    head = ["Claim", "Hypothesis tested", "Difference, points", "95 %"]
+    return table([*head, "p", "p (Holm)", "Verdict"], lines)
 
 
 def difference_cells(verdict: Verdict) -> tuple[str, str]:
@@ -201,10 +231,10 @@ def difference_cells(verdict: Verdict) -> tuple[str, str]:
 
 
 def provenance_line(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Says in small print where the cells were trained."""
+    """Returns a line with machine, commit and date of the cells in `groups`."""
     origins = {
         f"{machine(each['hardware'])}; commit {(each['commit'] or 'unknown')[:9]}; {each['date'][:10]}"
         for findings in groups.values()
         for each in findings
     }
-    return "".join(f"\n<sub>{origin}</sub>\n" for origin in sorted(origins))
+    return f"\nTrained on {'. Also: '.join(sorted(origins))}.\n"

@@ -1,4 +1,4 @@
-"""Writes the section of the report on what makes accuracies differ: seeds, splits, devices."""
+"""Writes the section of the report on sources of variance: seeds, splits and devices."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,12 @@ from evidence.suite.ledger import Ledger, score
 
 
 def components(ledger: Ledger, tier: str) -> Iterator[str]:
-    """Yields standard deviations over seeds and splits, together and apart, and over devices of engines."""
+    """Yields standard deviations over seeds, splits and both, and over devices of engines.
+
+    Args:
+      ledger: the finished cells.
+      tier: the tier of the suite.
+    """
     if tier not in cells.APART:
         return
     model, _ = cells.APART[tier]
@@ -27,29 +32,33 @@ def components(ledger: Ledger, tier: str) -> Iterator[str]:
         document = read_document(path)
         for run, values in devices(document["rows"]).items():
             if run in ledger.findings and ledger.findings[run]["model"].endswith("-engine"):
-                groups[f"`{run}`: its engine's device and noise ([sweep](#{anchor(path)}))"] = values
+                groups[f"`{run}`: device and noise of its engine ([sweep](#{anchor(path)}))"] = values
     lines = [[what, *varied(values)] for what, values in groups.items() if len(values) > 1]
     if not every or not lines:
         return
     examples, accuracy = every[0]["test"]["examples"], np.mean([score(finding) for finding in every])
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / examples)
-    yield "\n### What varies\n"
-    yield table(["what differs", "degrees of freedom", "SD of test accuracy, points", "its 95 %"], lines)
-    yield f"\nOne standard error of {examples:,} test reviews, the same for all, is {error:.2f} points."
-    yield "A device counts with its mean over numbers of bits. So few networks and devices do not tell one"
-    yield "share from another.\n"
+    yield "\n### Sources of variance\n"
+    yield table(["source", "degrees of freedom", "SD of test accuracy, points", "95 % of SD"], lines)
+    yield f"\nAll models share one test set of {examples:,} reviews."
+    yield f"Its standard error is {error:.2f} points."
+    yield "The accuracy of a device is its mean over numbers of bits. There are too few networks and devices"
+    yield "to separate these sources.\n"
 
 
 def varied(values: Sequence[float]) -> list[str]:
-    """Formats degrees of freedom, the standard deviation, and its 95 % interval (normal values)."""
+    """Formats degrees of freedom, standard deviation and its 95 % interval, for normal `values`."""
     deviation, (low, high) = statistics.spread(values), statistics.spread_interval(values)
     return [str(len(values) - 1), f"{deviation:.2f}", f"{low:.2f} to {high:.2f}"]
 
 
 def devices(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Returns the accuracy of every device in %, a mean over bits, for each run with the engine's noise.
+    """Returns the accuracy of every device in percent, for each run with the noise of the engine.
 
-    The same device at several numbers of bits is one device.
+    The accuracy of a device is the mean over its numbers of bits.
+
+    Args:
+      rows: the rows of a sweep.
     """
     accuracies: dict[str, dict[int, list[float]]] = {}
     for row in rows:
@@ -59,5 +68,5 @@ def devices(rows: Sequence[Row]) -> dict[str, list[float]]:
 
 
 def anchor(path: Path) -> str:
-    """Returns the anchor of a sweep's section in the report."""
+    """Returns the anchor of the report's section on the sweep in the file `path`."""
     return f"accuracy-over-bits-and-noise-{path.stem.removeprefix('robustness-')}"

@@ -1,7 +1,7 @@
-"""Writes the report on the evidence: python -m evidence.report.write --results=results/evidence/imdb
+"""Writes the report of a task: python -m evidence.report.write --results=results/evidence/imdb
 
-report.md and its figures, from the files of finished cells alone. Cells that are not finished, or were
-trained by different code, are an error unless --partial is given; the report then says so.
+It writes report.md and its figures from the files of finished cells. Unfinished cells and cells of different
+code are an error, unless --partial is given. The report then lists them.
 """
 
 import sys
@@ -32,43 +32,58 @@ from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, Ledger, unpack
 from fourier_attn import atomic, command, paths, style
 
-ENGINES = "On emulated engines, and the same computed exactly"
-OWN_TABLES = {"glue": glue_table, "lm": perplexity_table}  # tiers whose scores are not one share
+ENGINES = "Emulated engines and their exact twins"
+OWN_TABLES = {"glue": glue_table, "lm": perplexity_table}  # tiers with several scores
+TASKS = {  # names of tasks, by their folder
+    "imdb": "IMDb",
+    "sst2": "SST-2",
+    "listops": "ListOps",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "pixels": "Pixels",
+    "lm": "Language models",
+}
 TITLES = {
-    "1": "Tier 1: small networks, alike in all but their mixer",
-    "2": "Tier 2: the articles' network with norms first, by another recipe than theirs, for two epochs",
-    "toy": "A rehearsal on synthetic reviews: these numbers say nothing",
-    "sst2": "SST-2, with the weights of the best epoch on validation",
+    "1": "Tier 1: small networks that differ only in their mixer",
+    "2": "Tier 2: the articles' network with norms first and our recipe, for two epochs",
+    "toy": "Rehearsal on synthetic reviews (not a result)",
+    "sst2": "SST-2, weights of the best epoch on validation",
     "pretrain": "Pre-training: accuracy on masked tokens",
-    "glue": "GLUE: the same small network pre-trained and from scratch, on validation after the last epoch",
-    "listing": "The articles' network by the recipe of their listing",
-    "listops": "ListOps, shortened to at most 512 tokens",
+    "glue": "GLUE: a small network, pre-trained and from scratch, on validation after the last epoch",
+    "listing": "The articles' network with the recipe of their listing",
+    "listops": "ListOps with at most 512 tokens",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
-    "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks alike in all but their mixer",
-    "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks alike in all but their mixer",
+    "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks that differ only in their mixer",
+    "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks that differ only in their mixer",
     "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
     "skills": "Skills: two blocks, 2,000 steps",
-    "lm": "Next-token models of WikiText-2: perplexity",
+    "lm": "Perplexity of next-token models on WikiText-2",
     "shapes": "Synthetic shapes: questions, and labels of patches",
     "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
-    "settings": "Settings tried, on validation reviews by a split of their own (seed 100)",
+    "settings": "Hyperparameter trials on a separate validation split (seed 100)",
 }
 READING = """
-Curves are means over seeds (their number is in brackets) with bands of 95 % (Student), cut at the ends of
-axes. Grey curves are the other models of the figure, dashed ones training. In the plots of costs, the first
-panel has the score of each seed (red) and the mean's 95 % interval, which a single seed does not have,
-with an arrow if it extends beyond the axis; in the other panels models are numbered. Core-hours are those of
-the fastest seed, since other work on the machine slows a training down; with more seeds the fastest one
-is faster. A core-hour is 3,600 seconds on one core. If processes of all seeds were killed, it is unknown.
-Peak memory is the mean over seeds of the largest memory of a process.
+## How to read this report
+
+- **Curves.** A thin line is a seed, a thick line is the mean over seeds, and grey lines are the other
+  models. Dashed lines are training. The number of seeds is in brackets.
+- **Costs.** The first panel has the mean score, its 95 % interval, and a red tick per seed. An arrow means
+  that the interval is wider than the axis. A single seed has no interval. The other panels have the costs of
+  the same model.
+- **Core-hours** are from the fastest seed, because other work on the machine makes training slower. With more
+  seeds, the minimum is lower. One core-hour is 3,600 seconds on one core. Core-hours are unknown if a process
+  was killed in every seed.
+- **Peak memory** is the largest memory of a process, as a mean over seeds.
 """
-# mixer -> from when on it has another initial value, and what it had before
+# mixer -> date since which it has another initial value, and the earlier value
 STARTED = {"token_conv": ("2026-11-25T18:00", "a filter of random numbers")}
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("results", "results/evidence/imdb", "directory with the files of finished cells")
-    flags.DEFINE_bool("partial", False, "report on what there is; the report names what is missing")
+    flags.DEFINE_string(
+        "results", "results/evidence/imdb", "directory of a task, with finished cells in cells/"
+    )
+    flags.DEFINE_bool("partial", False, "write a report with a note if cells are missing or differ")
 
 
 def main() -> None:
@@ -77,11 +92,11 @@ def main() -> None:
     if not ledger.findings:
         aside = "".join(f" ({path.name} {why})" for path, why in ledger.aside.items())
         raise ValueError(
-            f"results={directory} has no finished cell{aside}; python -m evidence.suite.train makes them"
+            f"results={directory} has no finished cell{aside}; train them with python -m evidence.suite.train"
         )
     notes = cautions(ledger)
     if notes and not flags.FLAGS.partial:
-        raise ValueError(f"{notes[0]} --partial reports on what there is, and says so")
+        raise ValueError(f"{notes[0]} Pass --partial to write the report with this note")
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     atomic.write(directory / "report.md", report(ledger))
@@ -91,18 +106,18 @@ def main() -> None:
 
 
 def cautions(ledger: Ledger) -> list[str]:
-    """Returns what a reader has to know beforehand."""
+    """Returns notes on missing, changed and mixed cells of a ledger, for the top of the report."""
     return [
-        *(f"`{path.name}` {why}; it is left out." for path, why in ledger.aside.items()),
+        *(f"`{path.name}` {why}; the report leaves it out." for path, why in ledger.aside.items()),
         *missing(ledger),
         *earlier(ledger.findings.values()),
         *mixed(ledger.findings.values()),
-        *(f"`{name}` was trained with other knobs: {what}." for name, what in ledger.unlike().items()),
+        *(f"`{name}` was trained with other options: {what}." for name, what in ledger.unlike().items()),
     ]
 
 
 def missing(ledger: Ledger) -> Iterator[str]:
-    """Yields the unfinished cells of tiers that have begun."""
+    """Yields a note on the unfinished cells of each tier of a ledger that has finished ones."""
     for tier in tiers(ledger):
         left = Counter(cell.model for cell in suite.cells(tier) if cell.name not in ledger.findings)
         if left:
@@ -112,22 +127,25 @@ def missing(ledger: Ledger) -> Iterator[str]:
 
 
 def earlier(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yields a note on cells that were trained before their mixer's initial value changed."""
+    """Yields a note on `findings` that were trained before their mixer's initial value changed."""
     for mixer, (until, initial) in STARTED.items():
         cells = [
             finding["cell"] for finding in findings if finding["mixer"] == mixer and finding["date"] < until
         ]
         if cells:
             listed = ", ".join(f"`{name}`" for name in cells)
-            yield f"{listed} started from {initial}, as `{mixer}` no longer does; not yet run again."
+            yield f"{listed} started from {initial}, which `{mixer}` no longer does; not yet run again."
 
 
 def mixed(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yields cells of a tier that were trained by other code, or tested on other rows than they should be.
+    """Yields notes on cells of a tier that differ in code, test rows or initial weights.
 
-    Test rows are the same if task, split, knobs of the data and initial weights are: words are numbered by
-    the training reviews, or by the tokenizer of the weights. Cells that began with other weights than those
-    of the same tier, or were resumed with changed fingerprints, are also named.
+    Cells with the same task, split, data options and initial weights must have the same test rows, because
+    the training reviews or the tokenizer of the weights number the words. Cells that were resumed with
+    changed fingerprints are also listed.
+
+    Args:
+      findings: the results of cells.
     """
     alike: dict[tuple[str, str], dict[str, list[str]]] = {}
     for finding in findings:
@@ -152,13 +170,17 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def tiers(ledger: Ledger) -> list[str]:
-    """Returns the tiers with a finished cell, in the order of the suite."""
+    """Returns the tiers of a ledger with a finished cell, in the order of the suite."""
     there = {finding["tier"] for finding in ledger.findings.values()}
     return [tier for tier in suite.MODELS if tier in there]
 
 
 def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
-    """Returns whether each answer is right (seeds x examples) of models with at least two seeds."""
+    """Returns whether each prediction is correct (seeds x examples), for models with at least two seeds.
+
+    Args:
+      groups: the findings of each model.
+    """
     return {
         name: np.array([unpack(finding["right"]) for finding in findings])
         for name, findings in groups.items()
@@ -167,15 +189,19 @@ def answers(groups: Mapping[str, Sequence[Finding]]) -> dict[str, np.ndarray]:
 
 
 def report(ledger: Ledger) -> str:
-    """Returns the text of report.md."""
+    """Returns the text of report.md for the cells of a ledger."""
     return "\n".join(report_lines(ledger)) + "\n"
 
 
 def report_lines(ledger: Ledger) -> Iterator[str]:
-    yield "# Networks with seeds\n"
-    yield "Made by `python -m evidence.report.write` from the files in `cells/`; no number is typed.\n"
+    """Yields the parts of report.md for the cells of a ledger."""
+    task = ledger.directory.name
+    yield f"# {TASKS.get(task, task.capitalize())} report\n"
+    yield "`python -m evidence.report.write` generates this report from the files in `cells/`."
     yield READING
-    yield from (f"- {note}" for note in cautions(ledger))
+    if notes := cautions(ledger):
+        yield "## Notes\n"
+        yield from (f"- {note}" for note in notes)
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)
         yield f"\n## {TITLES[tier]}\n"
@@ -190,24 +216,29 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             yield f"\n### {ENGINES}\n" if part else ""
             yield accuracy_table(models)
             yield f"\n{cost_table(models)}"
-            yield f"![validation accuracy over epochs](curves-{tier}{part}.png)\n"
-            yield f"![accuracy and cost](costs-{tier}{part}.png)\n"
+            yield f"![Validation accuracy over epochs](curves-{tier}{part}.png)\n"
+            yield f"![Accuracy and cost](costs-{tier}{part}.png)\n"
         if couples := pairs(tier, groups):
-            kind = "Small stand-ins for the articles' figures" if tier == "1" else "The articles' figures"
+            kind = "Small versions of the articles' figures" if tier == "1" else "The articles' figures"
             yield f"\n### {kind}, {len(couples)} of {len(PAIRS[tier])}\n"
-            yield f"![accuracy over epochs, two models in a panel](pairs-{tier}.png)\n"
+            yield f"![Accuracy over epochs, two models per panel](pairs-{tier}.png)\n"
         yield provenance_line(groups)
         if verdicts := decide(COMPARISONS.get(tier, ()), answers(groups)):
             yield "\n### Comparisons\n"
             yield comparison_table(verdicts)
-            yield f"![differences with 95 % intervals](forest-{tier}.png)\n"
+            yield f"![Differences with 95 % intervals](forest-{tier}.png)\n"
         if tier == "1":
             yield from swept(ledger.directory)
         yield from components(ledger, tier)
 
 
 def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequence[Finding]]]:
-    """Groups models that can be compared: alike in size, or on engines with exact twins ("-engines")."""
+    """Splits models into two parts that can be compared: those of one size, and engines with exact twins.
+
+    Args:
+      groups: the findings of each model.
+    Returns: non-empty parts by "" or "-engines".
+    """
     parts = {"": {}, "-engines": {}}
     for name, findings in groups.items():
         parts["-engines" if name.endswith(suite.TWINS) else ""][name] = findings
@@ -215,12 +246,12 @@ def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequen
 
 
 def pairs(tier: str, groups: Mapping[str, Sequence[Finding]]) -> list[tuple[str, str]]:
-    """Returns the articles' pairs of which both models have results."""
+    """Returns the articles' pairs of a tier, if both models are in `groups`."""
     return [couple for couple in PAIRS.get(tier, ()) if groups.keys() >= set(couple)]
 
 
 def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
-    """Returns functions that plot the figures of report.md, by the names of their files."""
+    """Returns functions that plot the figures of a ledger's report.md, by the names of their files."""
     plots = {}
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)
@@ -236,7 +267,11 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
 
 
 def costs(groups: Mapping[str, Sequence[Finding]]) -> Figure:
-    """Plots the scores of models over what they cost."""
+    """Plots scores and costs of models.
+
+    Args:
+      groups: the findings of each model.
+    """
     energies = {name: joules(findings[0]) for name, findings in groups.items()}
     spent = {name: energy["typical"] for name, energy in energies.items() if energy}
     return figures.costs(groups, spent)
