@@ -92,7 +92,13 @@ def engines() -> dict[str, Mixer]:
 
 
 def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[..., Any], list[Any]]:
-    """Returns a mixer's gradient function and its arguments' shapes; the first ones are on all devices."""
+    """Returns the gradient function of a mixer and its arguments as shapes (parameters on all devices).
+
+    Args:
+      mixer: name and options of the mixer.
+      dtype: dtype of the input.
+      b, t, d: batch size, tokens and width.
+    """
     name, fields = mixer
     layer = MIXERS[name](**fields, dtype=jnp.dtype(dtype))
     x, mask = jax.ShapeDtypeStruct((b, t, d), dtype), jax.ShapeDtypeStruct((b, t), bool)
@@ -109,7 +115,15 @@ def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[...
 def training(
     name: str, depth: int, b: int, t: int, size: str = "base", placement: Placement | None = None
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Returns a training step of an encoder for pre-training, in bfloat16, and its state and batch."""
+    """Returns a pre-training step of an encoder in bfloat16, and the shapes of its state and batch.
+
+    Args:
+      name: architecture, such as "fnet".
+      depth: number of blocks.
+      b, t: batch size and tokens.
+      size: "base" or another size of the family.
+      placement: distribution over devices; None for one device.
+    """
     c = family(name, size)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
@@ -170,7 +184,13 @@ def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
 
 
 def compiled(function: Callable[..., Any], arguments: list[Any], donate: bool = False) -> Row:
-    """Compiles a function for its arguments' devices; returns the compiler's facts about it."""
+    """Compiles a function for the devices of its arguments; returns facts of the compiler.
+
+    Args:
+      function: the function.
+      arguments: their shapes, with devices.
+      donate: whether the first argument can be overwritten.
+    """
     begin = time.process_time()
     try:
         program = jax.jit(function, donate_argnums=0 if donate else ()).trace(*arguments).lower().compile()
@@ -192,7 +212,13 @@ def mixer_rows(
     d: int = 32,
     dtypes: tuple[str, ...] = ("float32", "bfloat16"),
 ) -> Iterator[Case]:
-    """Yields every mixer and method, forward and gradient, on four devices."""
+    """Yields the gradient of every mixer and method on four devices.
+
+    Args:
+      devices: the devices.
+      b, t, d: batch size, tokens and width.
+      dtypes: dtypes of the input.
+    """
     for dtype in dtypes:
         chosen = mixers(t) | (engines() if dtype == "float32" else {})
         for what, mixer in chosen.items():
@@ -238,7 +264,12 @@ def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
 
 
 def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Case]:
-    """Yields training steps of encoders of size base: of 2 blocks on four devices, of 12 on one."""
+    """Yields training steps of encoders of size base: 2 blocks on four devices, 12 blocks on one.
+
+    Args:
+      devices: the devices.
+      b, t: batch size and tokens.
+    """
     for axis, count, depth in (("data", 4, 2), ("fsdp", 4, 2), ("data", 1, 12)):
         shape = [count if name == axis else 1 for name in AXES]
         placement = Placement(Mesh(np.array(devices[:count]).reshape(shape), AXES))

@@ -31,7 +31,12 @@ GROWTH = [(512, 9), (1024, 5), (2048, 3), (4096, 3)]  # t, rounds
 
 
 def encoder(name: str, depth: int, d: int, t: int) -> Config:
-    """Returns the configuration of an encoder in other sizes; only `PUBLISHED` keeps attention's dropout."""
+    """Returns the configuration of an encoder; only `PUBLISHED` keeps the dropout of attention.
+
+    Args:
+      name: architecture.
+      depth, d, t: number of blocks, width and tokens.
+    """
     c = family("bert" if name == PUBLISHED else name, "base")
     c.model.update({"depth": depth, "d": d, "emb": d, "mlp": 4 * d, "positions": t, "vocab": 8_000})
     if name == "hybrid":
@@ -44,6 +49,12 @@ def encoder(name: str, depth: int, d: int, t: int) -> Config:
 
 
 def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
+    """Returns a random batch for pre-training.
+
+    Args:
+      vocab: size of the vocabulary.
+      b, t: batch size and tokens.
+    """
     rng, p = np.random.default_rng(0), round(0.15 * t)
     return {
         "inputs": jnp.asarray(rng.integers(7, vocab, (b, t)), jnp.int32),
@@ -81,6 +92,12 @@ class Side:
 
 
 def measure(depth: int, d: int, b: int, t: int, rounds: int) -> list[dict[str, Any]]:
+    """Times a training step of each encoder against BERT.
+
+    Args:
+      depth, d, b, t: number of blocks, width, batch size and tokens.
+      rounds: number of rounds.
+    """
     sides = {}
     for name in (*SIDES, PUBLISHED):
         c = encoder(name, depth, d, t)

@@ -59,7 +59,14 @@ def forward_and_backward(mix):
 def side_by_side(
     facts: dict[str, str], functions: dict[str, Any], *arguments: Array, calls: int = 3
 ) -> list[dict[str, Any]]:
-    """Returns a row for the first function against each of the others."""
+    """Returns a row for the first function against each of the others.
+
+    Args:
+      facts: size and pass, for the rows.
+      functions: the functions, by name.
+      arguments: their arguments.
+      calls: calls per round.
+    """
     compiled = {name: jax.jit(function) for name, function in functions.items()}
     sides = {name: lambda f=f: f(*arguments) for name, f in compiled.items()}
     ours, *others = functions
@@ -74,6 +81,7 @@ def side_by_side(
 
 
 def written(b: int, t: int, d: int) -> str:
+    """Formats batch size b, tokens t and width d."""
     return f"b{b} t{t} d{d}"
 
 

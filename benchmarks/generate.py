@@ -40,6 +40,13 @@ def define_flags() -> None:
 
 
 def build(name: str, fields: dict[str, Any], positions: int) -> model.Model:
+    """Builds a language model with two blocks.
+
+    Args:
+      name: the mixer.
+      fields: options of the mixer.
+      positions: largest number of tokens.
+    """
     c = config.default(name)
     sizes = {"depth": 2, "d": 128, "mlp": 512, "vocab": 8_000, "positions": positions}
     c.model.update(sizes | {"head": "lm", "norm_position": "pre", "activation": "gelu"})

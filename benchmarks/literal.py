@@ -21,11 +21,17 @@ def correlate(x: Array, kernel: Array) -> Array:
 
 
 def three_projections(x: Array, query: Array, key: Array, value: Array) -> list[Array]:
+    """Correlates x with each of the kernels query, key and value."""
     return [correlate(x, kernel) for kernel in (query, key, value)]
 
 
 def circular_attention(x: Array, query: Array, key: Array, value: Array) -> Array:
-    """Computes the articles' layer: three convolutions, heads in the batch, softmax, the sum over heads."""
+    """Computes the articles' layer: three convolutions, heads in the batch, softmax, and a sum over heads.
+
+    Args:
+      x: (b, t, d).
+      query, key, value: kernels, one for each head.
+    """
     b, t, d = x.shape
     h = query.shape[0]
     q, k, v = (y.swapaxes(1, 2).reshape(b * h, t, d) for y in three_projections(x, query, key, value))
@@ -34,7 +40,13 @@ def circular_attention(x: Array, query: Array, key: Array, value: Array) -> Arra
 
 
 def attention(x: Array, query: Array, key: Array, value: Array, out: Array) -> Array:
-    """Computes dense attention with heads of full width, kernels (d, h, k) and (h, k, d)."""
+    """Computes dense attention with heads of full width.
+
+    Args:
+      x: (b, t, d).
+      query, key, value: kernels (d, h, k).
+      out: kernel (h, k, d).
+    """
     q, k, v = (jnp.einsum("btd,dhk->bhtk", x, w) for w in (query, key, value))
     weights = jax.nn.softmax(q @ k.swapaxes(2, 3) / q.shape[-1] ** 0.5)
     return jnp.einsum("bhtk,hkd->btd", weights @ v, out)
@@ -57,7 +69,12 @@ def lambda_layer(query: Array, key: Array, value: Array, table: Array, grid: tup
 
 
 def global_lambda(query: Array, key: Array, value: Array, table: Array) -> Array:
-    """Computes one head with u = 1: gathers the embedding of each pair, and builds all position lambdas."""
+    """Computes a lambda layer with one head and u = 1 that builds all position lambdas.
+
+    Args:
+      query, key, value: (b, n, k), (b, n, k) and (b, n, v).
+      table: an embedding for each relative position (2 n - 1, k).
+    """
     n = value.shape[1]
     pairs = table[np.arange(n)[None, :] - np.arange(n)[:, None] + n - 1]
     content = jnp.einsum("bmk,bmv->bkv", jax.nn.softmax(key, axis=1), value)
@@ -66,6 +83,7 @@ def global_lambda(query: Array, key: Array, value: Array, table: Array) -> Array
 
 
 def linear(x: Array, tokens: Array, features: Array) -> Array:
+    """Multiplies x (b, t, d) by a matrix of tokens (t, t) and one of features (d, d)."""
     return jnp.einsum("bij,jk,ni->bnk", x, features, tokens)
 
 

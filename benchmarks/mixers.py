@@ -73,7 +73,14 @@ def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
 def side_by_side(
     what: str, size: str, sides: dict[str, tuple[Callable[..., Any], tuple]], rounds: int, same: bool = True
 ) -> list[dict[str, Any]]:
-    """Returns rows for forward and forward + backward of two functions, each with its arguments."""
+    """Returns rows for forward and forward + backward of two functions.
+
+    Args:
+      what, size: names of the comparison and the size, for the rows.
+      sides: the two functions and their arguments, by name; the first one is ours.
+      rounds: number of rounds.
+      same: whether to check that the results are equal within a tolerance.
+    """
     rows = []
     first, second = sides
     for name, wrap in (("forward", fresh), ("forward + backward", forward_and_backward)):
@@ -99,6 +106,12 @@ def side_by_side(
 
 
 def circular(rounds: int, t: int) -> list[dict[str, Any]]:
+    """Times circular attention against the articles' form and dense attention.
+
+    Args:
+      rounds: number of rounds.
+      t: number of tokens.
+    """
     x = normal(0, B, t, D)
     dense = Attention(heads=H)
     params = dense.init(jax.random.key(0), x)
@@ -122,7 +135,13 @@ def circular(rounds: int, t: int) -> list[dict[str, Any]]:
 
 
 def circular_methods(rounds: int, t: int, widths: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Times the methods of circular attention that `auto` chooses from."""
+    """Times the methods of circular attention that `auto` selects from.
+
+    Args:
+      rounds: number of rounds.
+      t: number of tokens.
+      widths: widths of the model.
+    """
     rows = []
     for boundary, shape, taps in (("circular", None, None), ("zero", (16, 8), (3, 3))):
         for d in widths:
@@ -158,6 +177,12 @@ def attention_methods(rounds: int, quick: bool) -> list[dict[str, Any]]:
 
 
 def lambda_arguments(n: int, d: int, taps: tuple[int, ...], b: int = B) -> tuple[jax.Array, ...]:
+    """Returns random queries, keys, values and a position table for a lambda layer.
+
+    Args:
+      n, d, b: positions, width and batch size.
+      taps: shape of the context.
+    """
     return normal(0, b, n, K), normal(1, b, n, K), normal(2, b, n, d), normal(3, *taps, K, scale=0.2)
 
 
@@ -190,6 +215,12 @@ def lambdas(rounds: int, quick: bool) -> list[dict[str, Any]]:
 
 
 def others(rounds: int, t: int) -> list[dict[str, Any]]:
+    """Times the other mixers against a plain form in JAX.
+
+    Args:
+      rounds: number of rounds.
+      t: number of tokens.
+    """
     x = normal(0, B, t, D)
     weights = (normal(1, t, t, scale=0.1), normal(2, D, D, scale=0.1))
     kernels = [normal(i, D, H, D, scale=D**-0.5) for i in (1, 2, 3)]
@@ -211,10 +242,12 @@ def others(rounds: int, t: int) -> list[dict[str, Any]]:
 
 
 def our_layer(what: str, t: int) -> Step:
+    """Builds a training step of a layer in JAX, see `benchmarks.ours.step`."""
     return ours.step(what, t)
 
 
 def torch_layer(what: str, t: int, device: str) -> Step:
+    """Builds a training step of a layer in PyTorch, see `benchmarks.peer_torch.step`."""
     from benchmarks import peer_torch  # here, in the process of this side
 
     return peer_torch.step(what, t, device)

@@ -81,7 +81,13 @@ def library_floor(x: jax.Array, key: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def ratio(what: str, sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
-    """Returns a row of two sides; the ratio is how many times faster the first one is."""
+    """Returns a row of two sides; the ratio is how many times faster the first one is.
+
+    Args:
+      what: name of the comparison.
+      sides: the two functions, by name.
+      rounds: number of rounds.
+    """
     ours, other = sides
     row = {"what": what, "rounds": rounds} | compare(interleave(sides, rounds), ours, other)
     print(f"  {what}: {row['times_faster']} times faster", flush=True)
@@ -154,7 +160,13 @@ def parts(rounds: int) -> list[dict[str, Any]]:
 
 
 def without(what: str, off: dict[str, Any], rounds: int) -> dict[str, Any]:
-    """Times a whole pass against one without an effect."""
+    """Times a whole pass against one without an effect.
+
+    Args:
+      what: name of the effect.
+      off: options of the engine that turn it off.
+      rounds: number of rounds.
+    """
     chip, x, key = PRESETS["chip_11x11"].engine, light(APERTURES, 11, 11), jax.random.key(1)
     sides = {
         "ours": lambda: optical_dft2(x, chip, key),

@@ -16,17 +16,19 @@ from fourier_attn.ops.lambdas import lambda_layer
 
 
 def dense(x, query, key, value, out):
+    """Computes dense attention of x with kernels query, key, value and out."""
     params = {"query": {"kernel": query}, "key": {"kernel": key}, "value": {"kernel": value}}
     params["out"] = {"kernel": out, "bias": jnp.zeros(x.shape[-1])}
     return Attention(heads=query.shape[1]).apply({"params": params}, x)
 
 
 def linear(x, tokens, features):
+    """Multiplies x (b, t, d) by a matrix of tokens (t, t) and one of features (d, d)."""
     return Linear(length=len(tokens)).apply({"params": {"tokens": tokens, "features": features}}, x)
 
 
 def lambdas(query, key, value, table, **options):
-    """Computes `lambda_layer` for one head and u = 1."""
+    """Computes `lambda_layer` of query, key and value with a position table, for one head and u = 1."""
     y = lambda_layer(query[:, :, None], key[..., None], value[..., None], table[..., None], **options)
     return y[:, :, 0]
 

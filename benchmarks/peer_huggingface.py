@@ -158,6 +158,13 @@ def our_training(folder: str) -> Step:
 
 
 def forward(what: str, size: str, theirs: Maker, ours: Maker, rounds: int) -> dict[str, Any]:
+    """Times the forward pass of a model here and in PyTorch, after a check that the results agree.
+
+    Args:
+      what, size: names of the model and the size, for the row.
+      theirs, ours: functions that build the two sides in a folder; ours reads the weights that theirs writes.
+      rounds: number of rounds.
+    """
     with tempfile.TemporaryDirectory() as folder:
         makers = {"torch": partial(theirs, folder), "ours": partial(ours, folder)}
         with started(makers) as sides:  # theirs first, since ours reads its weights
@@ -173,6 +180,7 @@ def forward(what: str, size: str, theirs: Maker, ours: Maker, rounds: int) -> di
 
 
 def training(rounds: int) -> dict[str, Any]:
+    """Times a training step of FNet-base here and in PyTorch, over `rounds` rounds."""
     with tempfile.TemporaryDirectory() as folder:
         makers = {"torch": partial(torch_training, folder), "ours": partial(our_training, folder)}
         with started(makers) as sides:

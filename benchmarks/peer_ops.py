@@ -31,6 +31,13 @@ def arrays(size: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def ours(size: tuple[int, ...], passes: str, rate: float) -> Step:
+    """Builds attention or Fourier mixing in JAX.
+
+    Args:
+      size: shape of the input: (b, t, h, k) for attention, (b, t, d) for Fourier mixing.
+      passes: "forward" or "forward + backward".
+      rate: dropout of attention weights.
+    """
     *given, g = map(jnp.asarray, arrays(size))
 
     def forward(*given: jax.Array) -> jax.Array:
@@ -47,12 +54,25 @@ def ours(size: tuple[int, ...], passes: str, rate: float) -> Step:
 
 
 def theirs(size: tuple[int, ...], passes: str, rate: float, device: str) -> Step:
+    """Builds the same function in PyTorch.
+
+    Args:
+      size, passes, rate: as for `ours`.
+      device: device of PyTorch.
+    """
     from benchmarks import peer_torch  # here, in the process of this side
 
     return peer_torch.op(arrays(size), passes, rate, device)
 
 
 def row(what: str, size: tuple[int, ...], passes: str, rounds: int, rate: float = 0.0) -> dict[str, Any]:
+    """Times one function in JAX and PyTorch, after a check that the results agree.
+
+    Args:
+      what: name of the comparison.
+      size, passes, rate: as for `ours`.
+      rounds: number of rounds.
+    """
     device = "cuda" if jax.default_backend() == "gpu" else "cpu"
     makers = {"ours": partial(ours, size, passes, rate), "torch": partial(theirs, size, passes, rate, device)}
     with started(makers) as sides:

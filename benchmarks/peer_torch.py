@@ -24,7 +24,7 @@ def correlate(x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Heads on the third axis."""
+    """Computes attention of q, k and v (b, t, h, k)."""
     q, k, v = (y.transpose(1, 2) for y in (q, k, v))
     return (torch.softmax(q @ k.transpose(2, 3) / q.shape[-1] ** 0.5, dim=-1) @ v).transpose(1, 2)
 
@@ -34,11 +34,19 @@ def convolutional(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tenso
 
 
 def dense(x: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor) -> Tensor:
+    """Computes dense attention of x with kernels query, key, value and out."""
     q, k, v = (torch.einsum("btd,dhk->bthk", x, w) for w in (query, key, value))
     return torch.einsum("bthk,hkd->btd", attend(q, k, v), out)
 
 
 def lambdas(query: Tensor, key: Tensor, value: Tensor, table: Tensor, grid: tuple[int, ...]) -> Tensor:
+    """Computes a lambda layer with one head and u = 1, with a grouped convolution.
+
+    Args:
+      query, key, value: (b, n, k), (b, n, k) and (b, n, v).
+      table: position table (*taps, k).
+      grid: shape of the n positions.
+    """
     b, n, v = value.shape
     *taps, k = table.shape
     content = torch.einsum("bmk,bmv->bkv", torch.softmax(key, dim=1), value)
@@ -64,7 +72,14 @@ def layer(what: str) -> Callable[..., Tensor]:
 
 
 def op(arrays: list[Any], passes: str, rate: float, device: str) -> Callable[[], list[Any]]:
-    """Builds `scaled_dot_product_attention`, heads on the third axis, or `fft2().real` for a single array."""
+    """Builds `scaled_dot_product_attention`, or `fft2().real` for a single array.
+
+    Args:
+      arrays: arguments, heads on the third axis, and the cotangent of the result.
+      passes: "forward" or "forward + backward".
+      rate: dropout of attention weights.
+      device: device of PyTorch.
+    """
     torch.set_num_threads(provenance.cores())
     *given, g = [torch.tensor(a, device=device) for a in arrays]
     if passes != "forward":
@@ -87,7 +102,13 @@ def op(arrays: list[Any], passes: str, rate: float, device: str) -> Callable[[],
 
 
 def step(what: str, t: int, device: str) -> Callable[[], list[Any]]:
-    """Returns a function that computes a layer's gradients on its arrays, with the sum of squares as loss."""
+    """Builds a function that computes the gradients of a layer, with the sum of squares as loss.
+
+    Args:
+      what: name of the layer.
+      t: number of tokens.
+      device: device of PyTorch.
+    """
     torch.set_num_threads(provenance.cores())
     function = layer(what)
     given = [torch.tensor(a, requires_grad=True, device=device) for a in arrays(what, t)]

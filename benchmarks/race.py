@@ -75,7 +75,13 @@ def started(sides: dict[str, Callable[[], Step]]) -> Iterator[dict[str, Side]]:
 
 
 def race(sides: dict[str, Side], rounds: int, calls: int = 1) -> dict[str, list[float]]:
-    """Seconds per call of each side in every round; only one of them computes at a time."""
+    """Returns the seconds per call of each side in every round. Only one side computes at a time.
+
+    Args:
+      sides: the processes, by name.
+      rounds: number of rounds.
+      calls: calls of a side per round.
+    """
     seconds = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():

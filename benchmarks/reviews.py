@@ -45,7 +45,13 @@ def module(name: str) -> Any:
 
 
 def result(name: str, seed: int, folder: str) -> dict[str, Any]:
-    """Trains a configuration and returns its row."""
+    """Trains a configuration on the synthetic reviews and returns its row.
+
+    Args:
+      name: the configuration.
+      seed: its seed.
+      folder: folder for data and runs.
+    """
     file, argument = source(name)
     config = module(file).get_config(argument)
     config.data.dir, config.seed = folder, seed

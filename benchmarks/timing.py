@@ -17,7 +17,12 @@ COMMIT = provenance.commit()  # now, since the sources may change while this pro
 
 
 def compare(seconds: dict[str, list[float]], ours: str, other: str) -> dict[str, Any]:
-    """Medians in milliseconds and how many times faster `ours` is: the median over rounds, with its range."""
+    """Returns median times in milliseconds and "times faster" (median and range over rounds).
+
+    Args:
+      seconds: seconds per call in each round, by side.
+      ours, other: names of the two sides; the ratio is the time of `other` over that of `ours`.
+    """
     ratios = [b / a for a, b in zip(seconds[ours], seconds[other], strict=True)]
     return {
         "ours_ms": round(1e3 * statistics.median(seconds[ours]), 3),
@@ -37,11 +42,13 @@ def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
 def report(
     name: str, rows: list[dict[str, Any]], peers: tuple[str, ...] = (), setting: str | None = None
 ) -> None:
-    """Prints the rows as a table and writes them, with their origin, to results/benchmarks/NAME-BACKEND.json.
+    """Prints rows as a table and writes them, with their origin, to results/benchmarks/NAME-BACKEND.json.
 
     Args:
-      peers: packages that were raced, whose versions belong to the result.
-      setting: in words, under which conditions, where they are not those of an ordinary process.
+      name: name of the file.
+      rows: the results.
+      peers: packages in the comparison whose versions are recorded.
+      setting: conditions that differ from an ordinary process, in words.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = [columns, *([str(row.get(key, "")) for key in columns] for row in rows)]

@@ -118,10 +118,14 @@ LISTS: dict[str, Callable[[Mapping[str, Callable[[Results], str]], Results], str
 
 
 def fill(text: str, results: Results, where: str) -> tuple[str, list[str]]:
-    """Fills a page's blocks; returns the page, and the names of the blocks that changed.
+    """Fills the blocks of a page.
 
-    Raises: ValueError for a block that is not closed, a value that begins a line (Markdown would end the
-      paragraph there), an unknown name, or a file of results that is missing.
+    Args:
+      text: the page.
+      results: the files of results.
+      where: path of the page from the root, for links and error messages.
+    Returns: the filled page, and the names of the blocks that changed.
+    Raises: ValueError for a block that is not closed, an unknown name, or a missing file of results.
     """
     if len(OPENING.findall(text)) != len(BLOCK.findall(text)):
         raise ValueError(

@@ -40,7 +40,13 @@ def perplexity_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def of(finding: Finding, split: str, name: str) -> float:
-    """Returns a perplexity on a split: of the best weights on test, and at the best epoch on validation."""
+    """Returns the perplexity of a finding on a split.
+
+    Args:
+      finding: the results of a cell.
+      split: "test" (best weights) or "validation" (best epoch).
+      name: "perplexity" (per token) or "word_perplexity".
+    """
     if split == "test":
         return number(finding["test"].get(name))
     epochs = [entry["validation"] for entry in finding["epochs"] if "validation" in entry]

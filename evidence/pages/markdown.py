@@ -75,9 +75,9 @@ class Results:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Reads a file of results, which says where all of it comes from, or where each of its rows does.
+    """Reads a file of results, which has the origin of all its rows or of each row.
 
-    Raises: ValueError where it is missing or damaged.
+    Raises: ValueError if the file `path` is missing or damaged.
     """
     try:
         document = json.loads(path.read_text())
@@ -108,7 +108,7 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 
 
 def notes(documents: dict[str, dict[str, Any]]) -> str:
-    """Says in small print where the files, or each of their rows, come from."""
+    """Returns a `<sub>` line for each origin (command, machine, versions) of documents or rows."""
     origins: dict[str, list[str]] = {}
     for name, document in documents.items():
         if "hardware" in document:
@@ -130,7 +130,7 @@ def runnable(command: str) -> str:
 
 
 def origin(row: Row) -> str:
-    """Says hardware, versions, commit, date and setting in words; what was not recorded is "unknown"."""
+    """Describes hardware, versions, commit, date and setting of a row in words."""
     versions, commit, date = row["versions"] or {}, row["commit"], row["date"]
     drifted = {what for entry in row.get("allowed_drift", []) for what in entry["what"]}
     listed = ", ".join(f"{name} {version or 'unknown'}" for name, version in versions.items())
@@ -147,13 +147,13 @@ def origin(row: Row) -> str:
 
 
 def loaded(load: dict[str, float | None]) -> str:
-    """Says the machine's load before and after."""
+    """Describes the load of the machine before and after a measurement."""
     known = [f"{load[when]:g} {when}" for when in ("before", "after") if load.get(when) is not None]
     return f"load {', '.join(known)}" if known else ""
 
 
 def machine(hardware: dict[str, Any] | None) -> str:
-    """Says what machine it was."""
+    """Describes the hardware of a row in words."""
     if hardware is None:
         return "hardware unknown"
     text = f"{hardware['cpu']}, {hardware['cores']} core{'s' * (hardware['cores'] != 1)}"

@@ -46,7 +46,13 @@ HEADS = Cost(
 
 
 def runs(results: Results, name: str, task: str) -> str:
-    """Tabulates the accuracy of each seed of each configuration, then those that have not been run."""
+    """Tabulates the accuracy of each seed of each configuration, and the configurations that are not yet run.
+
+    Args:
+      results: the files of results and the configurations.
+      name: the file of results.
+      task: task of the configurations.
+    """
     documents = results.runs(name)
     groups = grouped(rows_of(documents), partial(label, results))
     lines = [run_line(title, rows) for title, rows in groups.items()]
@@ -63,7 +69,9 @@ def evidence(results: Results, tier: str, whole: bool = False, twins: bool | Non
     """Tabulates the models of a tier of the suite, the best first: score, time, and more.
 
     Args:
-      whole: with parameters and memory, too.
+      results: the files of results.
+      tier: the tier.
+      whole: True: also with speed, parameters and memory.
       twins: True: only models on engines and their exact twins, which differ in size; False: only the others.
     """
     every = [model.name for model in suite.MODELS[tier]]
@@ -114,6 +122,12 @@ def padding(results: Results, name: str) -> str:
 
 
 def padding_line(choice: str, rows: list[Row]) -> list[str]:
+    """Returns the line of a treatment of padding.
+
+    Args:
+      choice: name of the treatment, and options that differ.
+      rows: its runs, [] if it is not yet run.
+    """
     if not rows:
         return [choice, NOT_RUN, "", "", ""]
     validation = statistics.mean(100 * max(row["validation"]) for row in rows)
@@ -128,6 +142,7 @@ def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
 
 
 def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    """Groups `rows` by the result of `key` for each of them."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -152,6 +167,12 @@ def label(results: Results, row: Row) -> str:
 
 
 def run_line(title: str, rows: list[Row]) -> list[str]:
+    """Returns the line of a configuration: test accuracy of each seed, mean, deviation, epochs and seconds.
+
+    Args:
+      title: name of the configuration.
+      rows: its runs.
+    """
     rows = sorted(rows, key=lambda row: (row["seed"], row["split_seed"]))
     values = [100 * value for row in rows for value in accuracies(row)]
     deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else ""

@@ -33,9 +33,13 @@ EQUAL = "equal within the range"
 
 
 def speed(results: Results, *names: str) -> str:
-    """Tabulates the comparisons of some files: both sides, and how many times faster the first one is.
+    """Tabulates comparisons: times of both sides, and how many times faster the first one is.
 
-    The difference of the two sides' results is followed by the deviation of these.
+    A difference of the two results is followed by the standard deviation of the results.
+
+    Args:
+      results: the files of results.
+      names: files with comparisons.
     """
     documents = {name: results.document(name) for name in names}
     head = ["what / against what", "size", "pass", "ms", "other's ms"]
@@ -77,22 +81,34 @@ def value(row: Row) -> str:
 
 
 def span(row: Row) -> str:
+    """Formats the lowest and highest ratio of a row."""
     return f"{significant(row['lowest'])} to {significant(row['highest'])}"
 
 
 def times(ratio: int | float) -> str:
+    """Formats a ratio with an x."""
     return f"{significant(ratio)} x"
 
 
 def values(results: Results, *names: str) -> str:
-    """Files whose rows are single numbers."""
+    """Tabulates files with single numbers as rows.
+
+    Args:
+      results: the files of results.
+      names: the files.
+    """
     documents = {name: results.document(name) for name in names}
     lines = [[row["what"], value(row)] for document in documents.values() for row in document["rows"]]
     return table(["what", "measured"], lines) + notes(documents)
 
 
 def kept(results: Results, name: str) -> str:
-    """Steps with freed memory kept and given back: time, page faults of a step, most memory used."""
+    """Tabulates training steps with freed memory kept and returned: time, page faults and most memory.
+
+    Args:
+      results: the files of results.
+      name: the file.
+    """
     document = results.document(name)
     head = ["what / against what", "size", "ms", "other's ms", "times faster (lowest to highest)"]
     head += ["page faults of a step", "other's", "most memory", "other's"]

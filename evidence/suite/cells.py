@@ -137,7 +137,14 @@ class Model:
 def models(
     file: str, core_hours: Mapping[str, float], seeds: int = 3, task: str = "imdb"
 ) -> tuple[Model, ...]:
-    """Returns the models of a file of configurations, whose arguments are their names."""
+    """Returns the models of a configuration file, named by its arguments.
+
+    Args:
+      file: name of the file in configs/, without ".py".
+      core_hours: expected core-hours of one seed, by model.
+      seeds: number of seeds.
+      task: the task of the models.
+    """
     return tuple(
         Model(name, hours, f"configs/{file}.py:{name}", seeds, task=task)
         for name, hours in core_hours.items()
@@ -145,7 +152,14 @@ def models(
 
 
 def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
-    """Returns a trial of settings, which is scored on validation and reads one review of the test set."""
+    """Returns a hyperparameter trial, which is scored on validation and reads one review of the test set.
+
+    Args:
+      name: the model in configs/imdb_small.py.
+      core_hours: expected core-hours.
+      rate: learning rate, as text.
+      dropout: rate of all kinds of dropout, as text.
+    """
     rates = ("dropout", "mixer_dropout", "token_dropout")
     knobs = (
         ("optim.learning_rate", rate),

@@ -174,11 +174,12 @@ def examples_per_s(findings: Sequence[Finding]) -> float | None:
 
 
 def pack(bits: np.ndarray) -> dict[str, Any]:
-    """Booleans as text, eight to a byte."""
+    """Packs booleans as base64 text, eight per byte."""
     return {"examples": len(bits), "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}
 
 
 def unpack(packed: Mapping[str, Any]) -> np.ndarray:
+    """Returns the booleans that `pack` packed."""
     octets = np.frombuffer(base64.b64decode(packed["bits"]), np.uint8)
     return np.unpackbits(octets, count=packed["examples"]).astype(bool)
 

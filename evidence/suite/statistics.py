@@ -90,7 +90,13 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
 
 
 def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
-    """Returns the shifts (draws,) of the mean over resampled examples; equal values are sampled together."""
+    """Returns the shifts (draws,) of the mean over resampled examples; equal values are sampled together.
+
+    Args:
+      values: a value for each example.
+      rng: source of random numbers.
+      draws: number of resamples.
+    """
     distinct, counts = np.unique(values, return_counts=True)
     n = len(values)
     drawn = rng.multinomial(n, counts / n, size=draws)

@@ -145,9 +145,13 @@ def check_texts(part: DataConfig, data_dir: str | None) -> None:
 
 
 def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str, str]:
-    """Returns digests of the weights that cells start from, by the names of the cells that train them.
+    """Returns digests of the initial weights of cells, by the names of the cells that train them.
 
-    Raises: ValueError if they are missing, or a cell's run has begun with others.
+    Args:
+      cells: the cells to train.
+      runs: directory of the runs.
+      ledger: the finished cells.
+    Raises: ValueError if weights are missing, or the run of a cell started from other weights.
     """
     needed = sorted({cell.start for cell in cells if cell.start})
     for start in needed:
@@ -192,7 +196,14 @@ def pace(cells: Sequence[Cell], ledger: Ledger) -> float:
 
 
 def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> None:
-    """Checks that the budget is a number, and enough for one cell. Raises: ValueError."""
+    """Checks that the budget is a number and enough for one cell.
+
+    Args:
+      left: the cells to train.
+      scale: measured over expected core-hours.
+      budget: core-hours; None for no limit.
+    Raises: ValueError.
+    """
     if budget is None:
         return
     if math.isnan(budget):  # which nothing would exceed
@@ -209,9 +220,14 @@ def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> No
 
 
 def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> Iterator[CellRun]:
-    """Yields the runs that the budget is expected to suffice for, one after the other.
+    """Yields the runs that are expected to fit into the budget, one after the other.
 
-    Cells that another process has finished by then are passed over.
+    Cells that another process has finished in the meantime are skipped.
+
+    Args:
+      runs: the runs in order.
+      scale: measured over expected core-hours.
+      budget: core-hours; None for no limit.
     """
     spent = 0.0
     for run in runs:
@@ -228,7 +244,14 @@ def affordable(runs: Sequence[CellRun], scale: float, budget: float | None) -> I
 
 
 def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> Iterator[str]:
-    """Yields a line for each cell, with its spent or expected core-hours, and the sums."""
+    """Yields a line for each cell with its spent or expected core-hours, and the sums.
+
+    Args:
+      cells: the selected cells.
+      ledger: the finished cells.
+      runs: directory of the runs.
+      scale: measured over expected core-hours.
+    """
     spent = left = 0.0
     for cell in cells:
         finding = ledger.findings.get(cell.name)

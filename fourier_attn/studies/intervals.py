@@ -34,12 +34,24 @@ def wilson_interval(accuracy: float, examples: int) -> tuple[float, float]:
 
 
 def percent_range(low: float, high: float, form: str = ".2f") -> str:
-    """Formats an interval of shares in percent."""
+    """Formats an interval of shares in percent.
+
+    Args:
+      low, high: ends from 0 to 1.
+      form: format of the numbers.
+    """
     return f"{100 * low:{form}} to {100 * high:{form}}"
 
 
 def plot_band(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
-    """Plots a curve of means, in percent, with its band."""
+    """Plots a curve of means with its 95 % band, in percent.
+
+    Args:
+      axes: the panel.
+      places: values on the x-axis.
+      values: samples at each place, from 0 to 1.
+      style: options of matplotlib's `plot`.
+    """
     means, halves = np.array([band(each) for each in values]).T
     (line,) = axes.plot(places, 100 * means, **style)
     low, high = 100 * np.maximum(means - halves, 0), 100 * np.minimum(means + halves, 1)  # NaN stays

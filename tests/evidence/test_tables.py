@@ -408,7 +408,8 @@ def test_a_sweep_of_several_commands_names_them(root: Path) -> None:
     ]
     (root / "results" / "evidence" / "imdb").mkdir(parents=True)
     (root / "results" / "evidence" / "imdb" / "robustness-a.json").write_text(json.dumps({"rows": rows}))
-    assert "Command: `first`, `second`" in "".join(report_tables.swept(root / "results" / "evidence" / "imdb"))
+    text = "".join(report_tables.swept(root / "results" / "evidence" / "imdb"))
+    assert "Command: `first`, `second`" in text
 
 
 def test_what_was_compiled_and_not_run(root: Path) -> None:

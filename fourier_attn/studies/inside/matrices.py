@@ -109,7 +109,12 @@ def lengths(layer: Any, params: Any) -> str:
 
 
 def count(make: Callable[[int], Any], t: int, d: int) -> int:
-    """Parameters of a layer for t tokens of width d."""
+    """Returns the number of parameters of a layer.
+
+    Args:
+      make: returns the layer for a number of tokens.
+      t, d: tokens and features.
+    """
     shapes = jax.eval_shape(make(t).init, jax.random.key(0), jnp.zeros((1, t, d)))
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 

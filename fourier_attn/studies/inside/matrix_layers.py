@@ -78,4 +78,10 @@ AVERAGING = tuple(name for name, kind in MIXERS.items() if kind in LOOKING)
 
 
 def example(t: int, d: int, seed: int = 0) -> Array:
+    """Returns a random input (t, d) with values of the normal distribution.
+
+    Args:
+      t, d: tokens and features.
+      seed: seed of the random numbers.
+    """
     return jnp.asarray(np.random.default_rng(seed).standard_normal((t, d)), jnp.float32)

@@ -60,7 +60,15 @@ def main() -> None:
 
 
 def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
-    """Describes M = W_q W_k^T of rank at most k; such matrices have 2 d k - k^2 degrees of freedom."""
+    """Describes M = W_q W_k^T of each head of attention, which has rank at most k.
+
+    Such matrices have 2 d k - k^2 degrees of freedom.
+
+    Args:
+      params: parameters of the mixer, "query" and "key".
+      mixer: its options; not used here.
+      d: width of the model.
+    """
     query, key = (np.asarray(params[name]["kernel"], np.float64) for name in ("query", "key"))
     k = query.shape[-1]
     return [
@@ -70,7 +78,15 @@ def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str
 
 
 def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
-    """Describes M = C_q^T C_k; its degrees of freedom are the rank of its derivative by both kernels."""
+    """Describes M = C_q^T C_k of each head of circular attention.
+
+    Its degrees of freedom are the rank of its derivative with respect to both kernels.
+
+    Args:
+      params: parameters of the mixer, "query" and "key".
+      mixer: its options, "shape" and "boundary".
+      d: width of the model.
+    """
     shape = tuple(mixer["shape"] or ()) or None
     taps = params["query"].shape[1:]
     units = jnp.eye(math.prod(taps)).reshape(-1, *taps)  # kernels of one tap each
@@ -93,6 +109,13 @@ HEADS = {"attention": attention_heads, "circular": circular_heads}
 
 
 def described(matrix: np.ndarray, parameters: int, freedom: int) -> dict[str, int | float]:
+    """Returns the facts about one head.
+
+    Args:
+      matrix: M (d, d).
+      parameters: number of parameters of queries and keys.
+      freedom: degrees of freedom of M.
+    """
     return dict(zip(FACTS, (parameters, freedom, effective_rank(matrix)), strict=True))
 
 
