@@ -38,7 +38,7 @@ def calibrate(
     probes: int = 16,
     corrected: bool = False,
 ) -> Engine:
-    """An engine like `device` whose static device is the one that was found in its passes.
+    """Returns an engine like `device` with the static device that was found from its noisy passes.
 
     What modulators, receiver and light are is taken as known; errors of the reference's phase steps count as
     a part of the device.
@@ -85,7 +85,7 @@ def passes(device: Engine, probes: int = 16) -> int:
 
 
 def corrections(engine: Engine, measured: Engine) -> Engine:
-    """The engine with the digital factors that bring a measured device nearest to the exact transform.
+    """Returns the engine with the digital factors that bring a measured device nearest to the exact one.
 
     a, b = argmin sum_{m, k} |a[m] T[m, k] b[k] - F[m, k]|^2      by alternating least squares
     """
@@ -101,19 +101,19 @@ def corrections(engine: Engine, measured: Engine) -> Engine:
 
 
 def transfer_matrix(engine: Engine) -> Complex[np.ndarray, "p p"]:
-    """The matrix of an emulated engine's static device, without its insertion loss."""
+    """Returns the matrix of an emulated engine's static device, without its insertion loss."""
     return np.asarray(static.matrix(engine), complex) / math.sqrt(engine.device.transmission)
 
 
 def residual_db(measured: Engine, device: Engine) -> float:
-    """Power of the error of a measured transfer matrix over that of the matrix, dB."""
+    """Returns the power of the error of a measured transfer matrix over that of the matrix, in dB."""
     exact = transfer_matrix(device)
     error = np.sum(np.abs(transfer_matrix(measured) - exact) ** 2)
     return 10 * math.log10(max(error / np.sum(np.abs(exact) ** 2), 1e-30))
 
 
 def _factors(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each row the factor that brings it nearest to the wanted one; 0 for a dark row."""
+    """Returns for each row the factor that brings it nearest to the wanted one; 0 for a dark row."""
     power = np.sum(np.abs(rows) ** 2, axis=1)
     return np.sum(rows.conj() * wanted, axis=1) / np.where(power > 0, power, 1.0)
 
@@ -134,7 +134,7 @@ def _check(device: Engine, probes: int) -> None:
 
 
 def _probing(device: Engine, photons: float | None) -> Engine:
-    """The engine as it is probed: whole fields, without digital help."""
+    """Returns the engine as it is probed: whole fields, without digital corrections."""
     engine = device.whole_field().replace(
         dc_block=False, slices=1, input_factors=None, output_factors=None, monitor=None
     )

@@ -46,7 +46,7 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number of any library as Python's, and a pair or shape of them; all else as it is."""
+    """Converts numbers of any library, pairs and shapes of them to Python's; returns all else as it is."""
     if type(value) is tuple:
         return tuple(_plain(part) for part in value)
     if isinstance(value, np.bool_):

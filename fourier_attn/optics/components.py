@@ -26,7 +26,7 @@ Prices = Mapping[str, float]
 
 
 class Component(NamedTuple):
-    """A number that a part is bought at, as a range.
+    """Holds the price of a part as a range.
 
     Args:
       what: in words.
@@ -50,7 +50,7 @@ class Component(NamedTuple):
     more_is_better: bool = False
 
     def at(self, corner: str) -> float:
-        """The value that costs least ("low"), most ("high"), or "typical"."""
+        """Returns the value that costs least ("low"), most ("high"), or the "typical" one."""
         if self.more_is_better:
             corner = {"low": "high", "high": "low"}.get(corner, corner)
         return getattr(self, corner)
@@ -61,7 +61,7 @@ Library = Mapping[str, Component]
 
 @functools.cache
 def library(path: Path | None = None) -> Library:
-    """The components; the fields that a file of the same form gives take the place of those of the same name.
+    """Reads the component library, and replaces the fields that another file of the same form gives.
 
     A number that a file changes has the file's mark, `marks = "measured"` for one word for all of them, else
     "assumed". Where `typical` alone is given, the range is widened to it.
@@ -80,7 +80,7 @@ def library(path: Path | None = None) -> Library:
 
 
 def _changed(own: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """An entry of the library with the fields that another file gives it."""
+    """Returns an entry of the library with the fields of another file."""
     changed = [corner for corner in CORNERS if corner in entry]
     given = {**own, **entry}
     if given.get("marks") == own["marks"] or isinstance(given["marks"], str):
@@ -159,7 +159,7 @@ def _check_range(where: str, component: Component) -> None:
 
 
 def prices(corner: str = "typical", components: Library | None = None) -> dict[str, float]:
-    """All numbers at one corner: every part as cheap as it may be, typical, or as expensive.
+    """Returns all numbers at one corner: every part at its cheapest, typical or most expensive.
 
     The factors on a preset's settings stay at 1.
 

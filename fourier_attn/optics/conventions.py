@@ -190,7 +190,7 @@ def _best_reading(
 
 
 def gain(transfer: Complex[np.ndarray, "p p"]) -> float:
-    """Largest singular value, by iteration: no more than it, and near it."""
+    """Estimates the largest singular value by iteration, from below."""
     x = np.random.default_rng(0).standard_normal((len(transfer), min(4, len(transfer)))) + 0j
     for _ in range(30):
         x, _ = np.linalg.qr(((transfer @ x).conj().T @ transfer).conj().T)  # no copy of the whole matrix
@@ -246,7 +246,7 @@ def check_passive(transfer: Complex[np.ndarray, "p p"], transmission: float) -> 
 
 
 def report(file: str, best: Fit) -> str:
-    """A line, or two with the cure, about a measured matrix."""
+    """Describes a measured matrix in one line, or in two with the cure."""
     line = f"device      {file}: signal over error {best.plain_db:.1f} dB against the ideal transform"
     if best.best_db <= FITS_DB:
         return f"{line}; no known convention fits, at best {best.best_db:.1f} dB"

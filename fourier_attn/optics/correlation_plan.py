@@ -54,12 +54,12 @@ class CorrelationPlan(NamedTuple):
 
     @property
     def frames(self) -> int:
-        """One transform of the signal serves all kernels; each product goes back by itself."""
+        """Counts frames: one transform of the signal for all kernels, and one back for each product."""
         arrays = self.arrays * math.prod(self.tiles)
         return self.transform.frames(arrays) + self.transform.frames(arrays * self.kernels)
 
     def digital(self, multiply: str) -> DigitalWork:
-        """Transforms' digital work, the kernels' spectra, and products with them where these are digital."""
+        """Counts the digital work of transforms, kernels' spectra and digital products."""
         arrays = self.arrays * math.prod(self.tiles)
         points = math.prod(self.transform.sizes)
         flops = self.kernels * 5 * points * math.log2(max(points, 1))

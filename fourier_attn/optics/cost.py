@@ -19,7 +19,7 @@ Number = float | int
 
 
 class Energy(NamedTuple):
-    """Joules.
+    """Holds an energy in J, line by line.
 
     Args:
       dac, modulator: of writing, once for each array and slice, and for each array of a second bank.
@@ -48,7 +48,7 @@ class Energy(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Seconds: passes through the engine, turnarounds between stages, transfer over the link, electronics."""
+    """Holds a time in s: passes, turnarounds between stages, transfer over the link, electronics."""
 
     optics: float
     turnaround: float
@@ -61,7 +61,7 @@ class Time(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One transform of one aperture, as its parts see it.
+    """Describes one transform of one aperture from the view of its parts.
 
     Args:
       points: pixels.
@@ -161,7 +161,7 @@ def frame(engine: Engine) -> Frame:
 
 
 def modulator(engine: Engine) -> str:
-    """The kind of its modulators; where it is not said, by what they write and how fast."""
+    """Returns the type of the modulators; if it is not set, from their encoding and frame rate."""
     if engine.modulator.kind is not None:
         return engine.modulator.kind
     mirrors = MODULATOR_TYPES["micromirror"]
@@ -172,14 +172,14 @@ def modulator(engine: Engine) -> str:
 
 
 def receiver(engine: Engine) -> str:
-    """The kind of its receivers; where they hold no electrons, by how fast they are read."""
+    """Returns the type of the receivers; without a well depth it follows from the frame rate."""
     if engine.receiver.well_depth_e is not None or engine.receiver.read_noise_e is not None:
         return "camera"
     return "camera" if engine.frame_rate_hz < SLOW_HZ else "photodiode"
 
 
 def _power(engine: Engine) -> tuple[float, float]:
-    """Watts of unit intensity as they leave the modulators, and as they are detected.
+    """Returns the watts of unit intensity as they leave the modulators, and as they are detected.
 
     Where the engine has none: for the photons that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all
     passes of one detection, of those that the zero order has.
@@ -297,7 +297,7 @@ def _checked(prices: Prices | None) -> Prices:
 
 
 def _writers(engine: Engine) -> tuple[str, ...]:
-    """The parameters with the bits of the converters that write a point."""
+    """Returns the parameters with the bits of the converters that write a point."""
     if engine.modulator.encode == "complex":
         return ("dac_bits_amp", "dac_bits_phase")
     if engine.modulator.encode == "phase":

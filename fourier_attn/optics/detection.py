@@ -70,7 +70,7 @@ def _power(field: Array) -> Array:
 
 
 def _detect_power(field: Array, engine: Engine, keys: Keys) -> Array:
-    """|E|^2 of the one pass, without a reference."""
+    """Detects |E|^2 in one pass, without a reference."""
     return _convert(_count(_power(field), engine, keys), engine, keys.rounding, 0.0)[0]
 
 
@@ -86,7 +86,7 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
 
 
 def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
-    """E from several passes, each with another phase of the reference."""
+    """Detects E from several passes, each with another phase of the reference."""
     three_powers = engine.receiver.detection == "linear3"
     steps = len(field)
     if three_powers:  # the first pass has no reference
@@ -114,7 +114,7 @@ def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Ke
 
 
 def _detect_both_parts(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
-    """E from two balanced pairs at once; the phase between them is off by `lo_phase_err`."""
+    """Detects E from two balanced pairs at once; the phase between them is off by `lo_phase_err`."""
     re, im = field.real, field.imag
     if engine.receiver.lo_phase_err is not None:
         im = im * jnp.cos(engine.receiver.lo_phase_err) - re * jnp.sin(engine.receiver.lo_phase_err)
@@ -142,7 +142,7 @@ def _detect_pairs(parts: Array, field: Array, laser: Array, engine: Engine, r: A
 
 
 def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: Keys) -> Array:
-    """Shot and electrical noise of balanced pairs, in units of E."""
+    """Returns shot and electronic noise of balanced pairs, in units of E."""
     if engine.receiver.statistics == "poisson":
         pairs = jnp.concatenate([total + gain * signal, total - gain * signal]) / 2
         first, second = jnp.split(_count(pairs, engine, keys), 2)
@@ -212,7 +212,7 @@ def _poisson(key: Key, mean: Array) -> Array:
 
 
 def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
-    """The analog-to-digital converter: full scale, clip, levels."""
+    """Converts signals to digital numbers: full scale, clip, levels."""
     report(engine, "adc", signal)
     if engine.receiver.adc_bits is None and engine.receiver.adc_range == "auto":
         return signal
@@ -239,7 +239,7 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
 
 
 def _full_scale(engine: Engine) -> Any:
-    """The amplitude that is given, or the largest there can be: of an aperture whose pixels are all 1.
+    """Returns the given amplitude, or the largest possible one: of an aperture whose pixels are all 1.
 
     It is that of the light at the detectors, before digital factors.
     """

@@ -24,7 +24,7 @@ MATRIX_PIXELS = 256  # up to here all static stages are one product with a matri
 
 
 def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Array, "*b n1 n2"]:
-    """The field at the detectors for the field that leaves the modulators."""
+    """Returns the field at the detectors for the field that leaves the modulators."""
     pixels = engine.shape[0] * engine.shape[1]
     batch = field.size // pixels
     if is_exact(engine):
@@ -39,7 +39,7 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Arra
 
 
 def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
-    """The matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
+    """Returns the matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
     pixels = engine.shape[0] * engine.shape[1]
     if engine.device.transfer is not None:
         eta = jnp.asarray(engine.device.transmission)
@@ -49,7 +49,7 @@ def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
 
 
 def _product(rows: Complex[Array, "b p"], transfer: Complex[Array, "p p"]) -> Complex[Array, "b p"]:
-    """rows @ transfer by four real products: a complex one takes XLA a quarter longer on a CPU."""
+    """Computes rows @ transfer by four real products; XLA's complex one takes a quarter longer on a CPU."""
     real = partial(jnp.matmul, precision="highest")
     re, im, a, b = rows.real, rows.imag, transfer.real, transfer.imag
     return jax.lax.complex(real(re, a) - real(im, b), real(re, b) + real(im, a))
@@ -73,7 +73,7 @@ def is_exact(engine: Engine) -> bool:
 
 
 def lens(field: Array, engine: Engine) -> Array:
-    """The orthonormal transform of the aperture, exp(-2 pi i ..), or of each row for a cylindrical lens."""
+    """Computes the orthonormal transform, exp(-2 pi i ..), of the aperture, or of each row for lens "1d"."""
     axes = (-2, -1) if engine.lens == "2d" else (-1,)
     if engine.centered:
         field = jnp.fft.ifftshift(field, axes)
@@ -82,7 +82,7 @@ def lens(field: Array, engine: Engine) -> Array:
 
 
 def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
-    """The static stages one after the other.
+    """Applies the static stages one after the other.
 
     All that is drawn is a single-precision number, in one form on all platforms: a seed is one device.
     """
@@ -109,7 +109,7 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
 
 
 def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
-    """(1 + g) exp(i psi) of each pixel; half of the variance is before the lens, half after it."""
+    """Returns (1 + g) exp(i psi) of each pixel; half of the variance is before the lens, half after it."""
     device = engine.device
     gains, phases = draws / 2**0.5
     gains_moved, phases_moved = moved / 2**0.5
@@ -126,13 +126,13 @@ def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
 
 
 def _places(n: int, dtype: Any, *, centred: bool) -> Array:
-    """Signed places (or frequencies) of the n pixels of an axis, in the array's order."""
+    """Returns signed positions (or frequencies) of the n pixels of an axis, in the array's order."""
     places = (jnp.arange(n, dtype=dtype) + n // 2) % n - n // 2
     return jnp.fft.fftshift(places) if centred else places
 
 
 def _alignment(engine: Engine, dtype: Any) -> Array:
-    """Lateral shift, a linear phase of the output, and the shape of the zero order, a sinc.
+    """Returns the phase of a lateral shift at the output, and the sinc shape of the zero order.
 
     How much light the zero order has is not static: it is a matter of noise, see `Engine.zero_order`.
     """
@@ -168,7 +168,7 @@ def _crosstalk(field: Array, engine: Engine, phases: Array) -> Array:
 
 
 def _couple(field: Array, phases: Array, first: int, through: Array, across: Array) -> Array:
-    """One layer of couplers, along the last axis from its place `first` on."""
+    """Applies one layer of couplers along the last axis, starting at the pixel `first`."""
     last = first + (field.shape[-1] - first) // 2 * 2
     before, body, after = jnp.split(field, [first, last], axis=-1)
     a, b = body[..., 0::2], body[..., 1::2]

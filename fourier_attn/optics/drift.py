@@ -31,7 +31,7 @@ LONGEST = 2**20  # correlation times, after which the path begins anew
 
 
 class Moments(NamedTuple):
-    """A device's age and its last calibration, (2,) each, in correlation times.
+    """Holds a device's age and its last calibration, (2,) each, in correlation times.
 
     Args:
       whole: so many of them, counted from where the path begins.
@@ -73,7 +73,7 @@ def drift(device: Device, shape: tuple[int, ...], dtype: Any) -> Float[Array, ".
 
 
 def timed(device: Device) -> Device:
-    """The device whose age is `Moments`, computed in double precision where all its times are numbers.
+    """Returns the device with `Moments` as its age, in double precision if all its times are numbers.
 
     So that a compiled program gets what it would else round to single precision.
     """
@@ -103,7 +103,7 @@ def path(key: Key, time: Float[Array, ""], shape: tuple[int, ...]) -> Float[Arra
 
 
 def _point(key: Key, whole: Array, place: Array, shape: tuple[int, ...]) -> Array:
-    """z at whole correlation times and a place between them."""
+    """Returns z from the whole correlation times before a time, and the rest."""
     coarse, fine, dtype = stream(key, "multiples"), stream(key, "between"), place.dtype
     ago = jnp.arange(MEMORY + 1, dtype=whole.dtype)
     draws = jax.vmap(lambda n: _normal(coarse, n, shape, dtype))(whole + 1 - ago)
@@ -131,19 +131,19 @@ def _point(key: Key, whole: Array, place: Array, shape: tuple[int, ...]) -> Arra
 
 
 def _parts(time: Array) -> tuple[Array, Array]:
-    """Multiple of the correlation time before a time, and the rest."""
+    """Returns the whole correlation times before a time, and the rest."""
     whole = jax.lax.rem(time, jnp.full_like(time, LONGEST)).astype(jnp.int32)
     return whole, jax.lax.rem(time, jnp.ones_like(time))
 
 
 def _normal(key: Key, number: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Normal numbers of single precision, counted."""
+    """Draws normal numbers of single precision, counted."""
     draws = jax.random.normal(jax.random.fold_in(key, number), (math.prod(shape),), jnp.float32)
     return draws.astype(dtype).reshape(shape)
 
 
 def recalibration(engine: Engine, pass_s: float | None = None) -> float:
-    """Passes of calibration for each pass of work: 0 where the device is never calibrated again.
+    """Returns the calibration passes for each working pass; 0 for a device that is never recalibrated.
 
         o = C / (T / t - C),    C = probes M K
 

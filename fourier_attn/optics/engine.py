@@ -41,7 +41,7 @@ def optical_dft2(
     *,
     factor: Num[Array, "..."] | None = None,
 ) -> Inexact[Array, "..."]:
-    """The orthonormal discrete Fourier transform of each aperture, as the engine computes it.
+    """Computes the orthonormal discrete Fourier transform of each aperture on the engine.
 
         y[k, l] = (1 / sqrt(N1 N2)) sum_{m, n} x[m, n] exp(-2 pi sqrt(-1) (k m / N1 + l n / N2)) + errors
 
@@ -94,7 +94,7 @@ def _transform(x: Array, factor: Array | None, engine: Engine, key: Key) -> Arra
 
 @jax.custom_vjp
 def _steered(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
-    """A pass whose derivative is not the model's."""
+    """Runs a pass with a derivative other than the model's."""
     return _pass(x, factor, engine, key)
 
 
@@ -117,7 +117,7 @@ def _product(x: Array, factor: Array | None) -> Array:
 
 
 def _send_back(g: Array, engine: Engine, key: Key) -> Array:
-    """The cotangent through the engine: F is its own transpose, so that light does both directions."""
+    """Sends the cotangent through the engine: F is its own transpose, so light serves both directions."""
     free = {"dac_range": "auto", "adc_range": "auto"}  # cotangents have a size of their own
     free |= {"encode": "complex", "kind": None}  # and phases
     back = engine.whole_field().replace(backward="model", **free)
@@ -128,7 +128,7 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 
 
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
-    """All passes of one transform, between what is done digitally before and after them."""
+    """Runs all passes of one transform, between the digital work before and after them."""
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
     x = x if mean is None else x - mean
@@ -177,7 +177,7 @@ def _measured(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array
 
 
 def _split(key: Key) -> PassKeys:
-    """A key for each draw: those of noise and those of rounding are of two streams."""
+    """Splits the key for each draw: noise and rounding have separate streams."""
     if key is None:
         return PassKeys()
     noise = jax.random.split(stream(key, "noise"), 7)
@@ -192,7 +192,7 @@ def _split(key: Key) -> PassKeys:
 
 
 def _write(x: Array, engine: Engine, keys: modulator.Keys) -> tuple[Array, Array]:
-    """Scale of each aperture, and its field in each pass."""
+    """Returns the scale of each aperture, and its field in each pass."""
     ranges.report(engine, "dac", x)
     written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free)
     field = modulator.disturb(written, engine.modulator, engine.passes // engine.slices, keys.noise)
@@ -219,7 +219,7 @@ def _detect(field: Array, power: Array, engine: Engine, keys: detection.Keys) ->
 
 
 def _digits(x: Array, engine: Engine) -> Array:
-    """(..., N1, N2) becomes (..., S, N1, N2), whose sum it is: S arrays to be written one after the other.
+    """Splits (..., N1, N2) into S arrays (..., S, N1, N2) that sum to it and are written in turn.
 
     All but the last are what the modulators can write, each of its own scale.
     """
@@ -236,7 +236,7 @@ def _digits(x: Array, engine: Engine) -> Array:
 
 
 def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: Any) -> Array:
-    """The laser's power in each pass, relative, for signal and reference alike."""
+    """Draws the laser's relative power in each pass, the same for signal and reference."""
     power = jnp.ones(shape, real)
     if engine.laser.rin_db_hz is not None:
         bandwidth = (
@@ -250,7 +250,7 @@ def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: A
 
 
 def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in their order, a = exp(-1 / drift_corr).
+    """Computes z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in order, a = exp(-1 / drift_corr).
 
     An aperture has all its passes, shape[0], before the next one. Block by block: within one as a product.
     """

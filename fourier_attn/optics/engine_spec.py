@@ -33,7 +33,7 @@ ELECTRON_C = 1.602176634e-19  # exact, SI
 @no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)
 class Engine:
-    """A Fourier-optical engine; parameters that are None are ideal, or off. `Engine()` is exact.
+    """Describes a Fourier-optical engine; parameters that are None are ideal or off. `Engine()` is exact.
 
     Bits and modes are static; strengths (all floats) and the device's seed are leaves of a pytree, so that
     one compilation serves a sweep over them. Powers are relative to that of a pixel written with 1 ("unit
@@ -167,7 +167,7 @@ class Engine:
         like: "Engine | None" = None,
         **parameters: Any,
     ) -> "Engine":
-        """An engine whose static device, and modulators, are measured ones.
+        """Makes an engine from a measured transfer matrix and, optionally, a measured drive table.
 
             y = sqrt(eta) E T,   E the row of pixels (row by row) that is written, y the one that is detected
 
@@ -257,24 +257,24 @@ class Engine:
 
     @property
     def passes(self) -> int:
-        """Passes that one transform of one aperture takes."""
+        """Returns the number of passes for one transform of one aperture."""
         return self.detector.passes * self.averages * self.slices
 
     @property
     def photons(self) -> Any:
-        """Photo-electrons that unit intensity gives in one pass; None: light without end, no shot noise."""
+        """Returns the photo-electrons of unit intensity in a pass; None: unlimited light, no shot noise."""
         return None if self.laser.power_w is None else self.current / ELECTRON_C / self.frame_rate_hz
 
     @property
     def current(self) -> Any:
-        """Photo-current of unit intensity, A; None: light without end."""
+        """Returns the photo-current of unit intensity in A; None: unlimited light."""
         if self.laser.power_w is None:
             return None
         return self.receiver.responsivity * self.device.transmission * self.laser.power_w
 
     @property
     def zero_order(self) -> Any:
-        """Amplitude of the zero order on the axis, over that of all of a pixel's light.
+        """Returns the amplitude of the zero order on the axis, over that of all light of a pixel.
 
         It is sqrt(F) for each axis that the lens transforms, F the fill factor of that axis. Along an axis
         that the lens leaves as it is, detectors are images of pixels and lose nothing.
@@ -341,7 +341,7 @@ class Engine:
         return self.detector.linear
 
     def replace(self, **changes: Any) -> "Engine":
-        """This engine with other parameters, each by its own name, or with other groups.
+        """Returns this engine with other parameters, each by its own name, or with other groups.
 
         Raises: ValueError for a name that is unknown, or a value that cannot be.
         """
@@ -369,7 +369,7 @@ class Engine:
         return self.replace(power_w=watts(photons, self.frame_rate_hz, *share))
 
     def with_orders_as_loss(self) -> "Engine":
-        """This engine without a fill factor, and with the same light in the zero order.
+        """Returns this engine without a fill factor, and with the same light in the zero order.
 
         The light of higher orders becomes insertion loss, and the unit of light shrinks with it; so the
         reference and full scales, which are relative to it, grow. A measured transfer needs this form, since
@@ -388,11 +388,11 @@ class Engine:
         return self.replace(**changes)
 
     def whole_field(self) -> "Engine":
-        """This engine, with "hybrid90" where it would detect the real part alone."""
+        """Returns this engine, with "hybrid90" if it would detect the real part alone."""
         return self.replace(detection="hybrid90") if self.receiver.detection == "homodyne_re" else self
 
     def ideal(self) -> "Engine":
-        """The exact transform with this engine's aperture, lens and detected quantity."""
+        """Returns an exact engine with this engine's aperture, lens and detected quantity."""
         powers = ("intensity", "amplitude", "homodyne_re")
         encode, detection = self.modulator.encode, self.receiver.detection
         return Engine(
@@ -411,7 +411,7 @@ PLACES = {name: group for group, cls in GROUPS.items() for name, _, _ in paramet
 
 
 def every_parameter(engine: Engine) -> Iterator[tuple[str, str, Parameter, Any]]:
-    """Group ("" for none), name, meaning and value of each parameter, group after group."""
+    """Yields group ("" for none), name, meaning and value of each parameter, group after group."""
     for row in parameters(engine):
         yield "", *row
     for group in GROUPS:

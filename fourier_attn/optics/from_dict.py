@@ -23,7 +23,7 @@ def grouped(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def built(values: Mapping[str, Any]) -> Engine:
-    """The engine of a mapping of parameters in their groups.
+    """Makes an engine from a mapping of parameters in their groups.
 
     Raises: ValueError for a name that is unknown, or a value that cannot be.
     """

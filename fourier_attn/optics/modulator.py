@@ -107,7 +107,7 @@ def disturb(written: Written, modulator: Modulator, passes: int, key: Key) -> Ar
 
 
 def coarse(modulator: Modulator) -> Modulator:
-    """The modulators as far as it is known what they write: without noise and chance.
+    """Returns the modulators without noise and chance, so that their output is known.
 
     A leak that is compensated is a part of it, so that the next slice can make up for it.
     """
@@ -127,7 +127,7 @@ def as_complex(x: Array) -> Array:
 
 
 def _reach(modulator: Modulator, dtype: Any) -> Any:
-    """Largest amplitude that the drivers' voltage writes."""
+    """Returns the largest amplitude that the drivers' voltage writes."""
     if modulator.drive_table is not None:
         return jnp.abs(jnp.asarray(modulator.drive_table)[-1]).astype(dtype)
     if modulator.drive_v is None or modulator.encode == "phase":
@@ -136,17 +136,17 @@ def _reach(modulator: Modulator, dtype: Any) -> Any:
 
 
 def _share_of_pi(modulator: Modulator, dtype: Any) -> Array:
-    """Phase that the drivers' voltage reaches, in units of pi."""
+    """Returns the phase that the drivers' voltage reaches, in units of pi."""
     return jnp.minimum(jnp.asarray(modulator.drive_v, dtype) / jnp.asarray(modulator.v_pi, dtype), 1.0)
 
 
 def _most(modulator: Modulator, dtype: Any) -> Array | None:
-    """Largest phase that the drivers' voltage turns; None for no limit."""
+    """Returns the largest phase that the drivers' voltage reaches; None for no limit."""
     return None if modulator.drive_v is None else math.pi * _share_of_pi(modulator, dtype)
 
 
 def _bound(u: Array, modulator: Modulator) -> Array:
-    """Numbers of full scale and below.
+    """Clips numbers to full scale.
 
     The clip u / |u| of a complex number keeps its phase, so that its derivative is 0 along u and
     1 / |u| across; that of a real one is 0.
@@ -162,7 +162,7 @@ def _bound(u: Array, modulator: Modulator) -> Array:
 
 
 def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:
-    """The field for u, |u| <= 1, and its swing."""
+    """Returns the field for u, |u| <= 1, and its swing."""
     if modulator.drive_table is not None:
         return _by_table(u, modulator, reach, keys)
     delta = None
@@ -188,7 +188,7 @@ def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
 
 
 def _by_table(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:
-    """The field for u of modulators whose transmission was measured, and its swing."""
+    """Returns the field for u of modulators with a measured transmission, and its swing."""
     table = jnp.asarray(modulator.drive_table, as_complex(u).dtype)
     still = jax.lax.stop_gradient(u)
     drive = _table_drive(reach * (modulus(u) if modulator.encode == "complex" else u.real), table)
@@ -216,25 +216,25 @@ def _by_table(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
 
 
 def _table_drive(size: Array, table: Array) -> Array:
-    """The drive, from 0 to 1, that transmits an amplitude, or the nearest there is."""
+    """Returns the drive, from 0 to 1, that transmits an amplitude, or the nearest possible."""
     return jnp.interp(size, jnp.abs(table), jnp.linspace(0.0, 1.0, len(table), dtype=size.dtype))
 
 
 def _transmission(drive: Array, table: Array) -> Array:
-    """Complex transmission at a drive."""
+    """Returns the complex transmission at a drive."""
     drives = jnp.linspace(0.0, 1.0, len(table), dtype=drive.dtype)
     return jax.lax.complex(jnp.interp(drive, drives, table.real), jnp.interp(drive, drives, table.imag))
 
 
 def _smooth_by_table(encode: str, u: Array, table: Array, reach: Any, most: None) -> Array:
-    """The field for u without levels."""
+    """Returns the field for u without levels."""
     if encode == "complex":
         return _smooth(encode, True, u, jnp.abs(table[0]), reach, most)
     return _transmission(_table_drive(reach * u, table), table)
 
 
 def _drive(u: Array, modulator: Modulator, delta: Array | None, reach: Any, key: Key) -> tuple[Array, Array]:
-    """The amplitude b that a modulator is driven for, and the level next to it."""
+    """Returns the amplitude b that a modulator is driven for, and the level next to it."""
     signed = modulator.encode == "signed"
     if modulator.encode == "phase":
         wanted = jnp.ones_like(u.real)
@@ -253,7 +253,7 @@ def _drive(u: Array, modulator: Modulator, delta: Array | None, reach: Any, key:
 
 
 def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None, key: Key) -> Array:
-    """The unit phasor that the phase shifter writes."""
+    """Returns the unit phasor that the phase shifter writes."""
     if modulator.compensated and delta is not None:
         u = as_complex(u)
         u = jnp.where(modulus(u) > 0, u, chirp(u.shape[-2:]).astype(u.dtype))
@@ -288,7 +288,7 @@ def _follow_jvp(smooth, primals, tangents):
 def _smooth(
     encode: str, compensated: bool, u: Array, delta: Array | None, reach: Any, most: Array | None
 ) -> Array:
-    """The field for u without levels."""
+    """Returns the field for u without levels."""
     if encode == "phase":
         return _within(_polar(u)[1], most)
     if delta is None and encode == "complex" and most is not None:
@@ -319,7 +319,7 @@ def _within(direction: Array, most: Array | None) -> Array:
 
 
 def _within_compensated(field: Array, wanted: Array, delta: Array, most: Array) -> Array:
-    """A field, where the phase shifter reaches it; else that of the drive with the largest phase."""
+    """Returns a field if the phase shifter reaches it, else that of the drive with the largest phase."""
     light = wanted > delta
     drive = jnp.where(light, jnp.sqrt(jnp.where(light, wanted**2 - delta**2, 1.0) / (1 - delta**2)), 0.0)
     leaking = jax.lax.complex(drive, delta * _rest(drive))

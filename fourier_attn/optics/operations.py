@@ -157,7 +157,7 @@ def optical_circular_correlate(
     multiply: str = "digital",
     prefer: str = "error",
 ) -> Float[Array, "*b h _"]:
-    """`fourier_attn.ops.circular.circular_correlate` on the engine: transform, filter, transform back.
+    """Computes `fourier_attn.ops.circular.circular_correlate` on the engine.
 
         y_a = F^-1(conj(F w_a) F x)                               conj: a correlation, as the articles have it
 
@@ -212,7 +212,7 @@ def _correlate(
 def _filter(
     z: Array, kernel: Float[Array, "h ..."], planned: CorrelationPlan, run: FrameRunner, multiply: str
 ) -> Array:
-    """(v, ..., *n) becomes (v, h, ..., *n): forth, times the spectra of the kernels, and back."""
+    """Transforms (v, ..., *n), multiplies by the kernels' spectra, and transforms back to (v, h, ..., *n)."""
     sizes = planned.transform.sizes
     last = tuple(range(-len(sizes), 0))
     spectrum = jnp.conj(jnp.fft.fftn(kernel.astype(z.real.dtype), sizes, last))

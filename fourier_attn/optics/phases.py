@@ -17,7 +17,7 @@ choose = cpu_or_other("products", "plain")
 
 @jax.custom_jvp
 def phasor(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
-    """exp(i angle).
+    """Returns exp(i angle).
 
     Units: rad. Within 3e-7 in float32 for angles of a few turns.
     """
@@ -47,7 +47,7 @@ def compute_phasor(form: str, angle: Float[Array, "*b"]) -> Complex[Array, "*b"]
 
 
 def angle(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
-    """The angle of z, -pi to pi, 0 for 0. It has no derivative here.
+    """Returns the angle of z, -pi to pi, 0 for 0. It has no derivative here.
 
     Units: rad. Within 5e-7 in float32, for z as `modulus` takes it.
     """
@@ -73,7 +73,7 @@ def compute_angle(form: str, z: Complex[Array, "*b"]) -> Float[Array, "*b"]:
 
 
 def modulus(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
-    """|z| for numbers whose squares can be written, 1e-18 to 1e18 in float32; 0 below."""
+    """Returns |z| for numbers with squares in range, 1e-18 to 1e18 in float32; 0 below."""
     return jnp.sqrt(z.real**2 + z.imag**2)
 
 

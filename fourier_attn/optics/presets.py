@@ -25,7 +25,7 @@ from fourier_attn.optics.parts import Device, Laser, Modulator, Receiver
 
 
 class Preset(NamedTuple):
-    """An engine, the provenance of its parameters, and what limits it.
+    """Holds an engine, the provenance of its parameters, and its limit by light and electronics.
 
     No preset fills its detectors: an aperture whose pixels are all on puts N1 N2 times unit intensity into
     its zero order, and that fits along with the reference.
@@ -45,13 +45,13 @@ class Preset(NamedTuple):
     what: str = "a lens"
 
     def provenance(self) -> dict[str, str]:
-        """ "published", "derived" or "assumed" for each parameter that is not off, published ones first."""
+        """Returns "published", "derived" or "assumed" for each parameter that is on, published ones first."""
         given = [name for _, name, _, value in every_parameter(self.engine) if value is not None]
         words = dict.fromkeys(self.published, "published") | dict.fromkeys(self.derived, "derived")
         return {name: words.get(name, "assumed") for name in dict.fromkeys([*self.published, *given])}
 
     def table(self) -> str:
-        """One line for each parameter that is not off: name, value, unit, provenance."""
+        """Formats one line for each parameter that is not off: name, value, unit, provenance."""
         of = {name: (str(value), what.unit) for _, name, what, value in every_parameter(self.engine)}
         rows = [(name, *of[name], provenance) for name, provenance in self.provenance().items()]
         return "\n".join(aligned(rows))
@@ -166,7 +166,7 @@ DEVICE_FILES = (".npz", ".npy")
 
 
 def preset(name: str) -> Engine:
-    """The engine of that name, or of a measured device: FILE.npz, or PRESET:FILE.npz.
+    """Returns the engine of that name, or of a measured device: FILE.npz, or PRESET:FILE.npz.
 
     What a file does not say is ideal, or the preset's. A square aperture need not be named; another one is
     the file's entry `shape`. `Engine.from_file` says what a file holds.
@@ -182,7 +182,7 @@ def preset(name: str) -> Engine:
 
 
 def _measured(file: Path, base: str) -> Engine:
-    """The engine of a measured device, with what the file does not say as in a preset, or ideal."""
+    """Returns the engine of a measured device; what the file does not say is as in a preset, or ideal."""
     transfer, _, given = read_device(file)
     side = math.isqrt(len(transfer)) if transfer.ndim else 0
     given = {"shape": (side, side)} | given

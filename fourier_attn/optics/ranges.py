@@ -42,7 +42,7 @@ CONVERTERS = {
 
 
 def uncalibrated(engine: Engine) -> tuple[str, ...]:
-    """The converters whose range is "calibrated" and that have no full scale yet."""
+    """Returns the converters with the range "calibrated" that have no full scale yet."""
     names = []
     for name, at in CONVERTERS.items():
         group = getattr(engine, at.group)
@@ -147,7 +147,7 @@ def _least_error(counts: np.ndarray, bits: int | None, *, signed: bool) -> float
 
 
 def with_full_scales(engine: Engine, values: dict[str, Any]) -> Engine:
-    """The engine with a full scale for each converter that is named; 0 means none, and gives no number.
+    """Returns the engine with a full scale for each named converter; 0 gives none.
 
     Values may be traced.
     """

@@ -28,7 +28,7 @@ REMAINDER = 3  # the largest radix that a chirp's length leaves to the digital s
 
 
 class Stage(NamedTuple):
-    """N-point transforms along some axes, and their twiddles: the one step that takes frames.
+    """Transforms N points along some axes, with their twiddles: the one step that takes frames.
 
     Args:
       sizes: of an array as it comes and goes.
@@ -45,14 +45,14 @@ class Stage(NamedTuple):
 
 
 class DigitalRadix(NamedTuple):
-    """The digital transform of the last points of an axis, counted from the end as -2, -1."""
+    """Transforms the last points of an axis digitally, counted from the end as -2, -1."""
 
     place: int
     points: int
 
 
 class Within(NamedTuple):
-    """The optical transform of the last points of an axis, by a schedule of its own.
+    """Transforms the last points of an axis optically, by a schedule of its own.
 
     Args:
       place, points: as `DigitalRadix` has them.
@@ -67,7 +67,7 @@ class Within(NamedTuple):
 
 
 class Chirp(NamedTuple):
-    """x c, with zeros up to the length of the circle."""
+    """Multiplies x by c, with zeros up to the length of the circle."""
 
     place: int
     n: int
@@ -83,27 +83,27 @@ class ChirpFilter(NamedTuple):
 
 
 class ChirpBack(NamedTuple):
-    """A second transform read backwards, which is the inverse; of it n points, times c."""
+    """Reads a second transform backwards, which is the inverse, and multiplies n points of it by c."""
 
     place: int
     n: int
 
 
 class PairRows(NamedTuple):
-    """Rows a, b of a real array become a + i b."""
+    """Packs rows a, b of a real array as a + i b."""
 
     rows: int
 
 
 class SplitRows(NamedTuple):
-    """The first half of the spectra A, B of the rows: (Z[k] + conj Z[-k]) / 2, (Z[k] - conj Z[-k]) / 2 i."""
+    """Separates half of the rows' spectra A, B: (Z[k] + conj Z[-k]) / 2, (Z[k] - conj Z[-k]) / 2 i."""
 
     rows: int
     columns: int
 
 
 class Mirror(NamedTuple):
-    """The other half of a real array's transform: Y[k, l] = conj Y[-k, -l]."""
+    """Adds the other half of a real array's transform: Y[k, l] = conj Y[-k, -l]."""
 
     columns: int
 
@@ -226,7 +226,7 @@ def _undoing(stage: Stage) -> float:
 
 
 def split(n: int, side: int) -> tuple[int, int]:
-    """(s, r) with n = r side^s, side not dividing r: stages and digital remainder; (0, n) for a side of 1."""
+    """Returns stages s and remainder r with n = r side^s, side not dividing r; (0, n) for a side of 1."""
     stages, remainder = 0, n
     while side > 1 and remainder % side == 0:
         stages += 1
@@ -235,7 +235,7 @@ def split(n: int, side: int) -> tuple[int, int]:
 
 
 def chirp_length(n: int, side: int, most: int = REMAINDER) -> int:
-    """The least r side^s >= 2 n - 1 with s >= 1 and r <= 3, and r <= most, for a side of 2 at least."""
+    """Returns the least r side^s >= 2 n - 1 with s >= 1, r <= 3 and r <= most, for a side >= 2."""
     lengths = []
     for r in range(1, min(REMAINDER, most) + 1):
         length = r * side
@@ -246,7 +246,7 @@ def chirp_length(n: int, side: int, most: int = REMAINDER) -> int:
 
 
 class Axis(NamedTuple):
-    """One axis: n points, computed on length = remainder side^stages of them.
+    """Describes one axis: n points, computed on length = remainder side^stages points.
 
     Args:
       n: points.
@@ -283,7 +283,7 @@ class Axis(NamedTuple):
 
     @property
     def work(self) -> float:
-        """Points that pass a stage, over n."""
+        """Returns the points that pass a stage, over n."""
         if self.chirped:
             return 2 * self.stages * self.length / self.n
         if self.remainder <= self.most:
@@ -308,17 +308,17 @@ def axis_of(n: int, side: int, most: int | None = None) -> Axis:
 
 
 def resting(n: int) -> Axis:
-    """An axis of n points that is not transformed."""
+    """Describes an axis of n points that is not transformed."""
     return Axis(n, 1, n, 0, 1)
 
 
 def one_frame(sizes: tuple[int, ...]) -> Schedule:
-    """The transform of the aperture's own size."""
+    """Returns the schedule of the aperture's own size."""
     return (Stage(sizes, sizes, (1,) * len(sizes), math.prod(sizes)),)
 
 
 def together(axes: tuple[Axis, ...], pixels: int) -> Schedule:
-    """All axes at once: forth over each, and back over those with a chirp. The fewest stages."""
+    """Returns the schedule of all axes at once, and back over those with a chirp: the fewest stages."""
     places = [(place - len(axes), axis) for place, axis in enumerate(axes)]
     chirped = [(place, axis) for place, axis in places if axis.chirped]
     back = tuple(axis if axis.chirped else resting(axis.length) for axis in axes)
@@ -332,7 +332,7 @@ def together(axes: tuple[Axis, ...], pixels: int) -> Schedule:
 
 
 def _stages(axes: tuple[Axis, ...], pixels: int) -> Schedule:
-    """Over `length` points of each axis, which share stages as long as each has one."""
+    """Returns stages over `length` points of each axis, shared as long as each axis has one."""
     sizes, steps = tuple(axis.length for axis in axes), []
     for stage in range(max(axis.stages for axis in axes)):
         sides = tuple(axis.side if stage < axis.stages else 1 for axis in axes)
@@ -351,7 +351,7 @@ def _rest(axis: Axis, place: int, sizes: tuple[int, ...], pixels: int) -> Digita
 
 
 def row_column(axes: tuple[Axis, ...], pixels: int) -> Schedule:
-    """Rows, then columns: neither is done on the points that the other's chirp adds."""
+    """Returns the schedule of rows, then columns: neither works on points that the other's chirp adds."""
     columns, rows = axes
     return (
         *together((resting(columns.n), rows), pixels),
@@ -360,7 +360,7 @@ def row_column(axes: tuple[Axis, ...], pixels: int) -> Schedule:
 
 
 def real_row_column(axes: tuple[Axis, ...], pixels: int) -> Schedule:
-    """The same of a real array: two rows in one, and half of the columns, of which the others are images."""
+    """Returns `row_column` for a real array: rows in pairs, half of the columns, the rest mirrored."""
     columns, rows = axes
     pairs, half = -(-columns.n // 2), rows.n // 2 + 1
     return (

@@ -29,7 +29,7 @@ from fourier_attn.optics.transform_plan import TransformPlan
 
 
 class FrameRunner:
-    """One execution: sends frames through the engine, each lot with a key of its own."""
+    """Executes a schedule: sends frames through the engine, each round with its own key."""
 
     def __init__(self, engine: Engine, key: Key):
         if engine.noisy and key is None:
@@ -67,7 +67,7 @@ class FrameRunner:
         return self._steps(x.reshape(-1, *planned.sizes), planned.schedule, real).reshape(x.shape)
 
     def _steps(self, y: Inexact[Array, "v ..."], steps: Schedule, real: bool) -> Inexact[Array, "v ..."]:
-        """The steps one after the other."""
+        """Executes the steps one after the other."""
         last = len(steps) - 1
         for i, step in enumerate(steps):
             if isinstance(step, Stage):
@@ -83,7 +83,7 @@ class FrameRunner:
         return self._steps(x.reshape(-1, x.shape[-1]), steps, False).reshape(x.shape)
 
     def _stage(self, x: Inexact[Array, "v ..."], stage: Stage, real: bool) -> Inexact[Array, "v ..."]:
-        """Each axis (N, m, done) becomes (m, N, done): transformed, and turned by its twiddle."""
+        """Transforms each axis (N, m, done) to (m, N, done) and multiplies by its twiddle."""
         axes, opened, rests = range(len(stage.sizes)), [len(x)], []
         for n, side, done in zip(stage.sizes, stage.sides, stage.done, strict=True):
             rests.append(n // (side * done))
@@ -100,7 +100,7 @@ class FrameRunner:
         return jnp.moveaxis(y, points, [2 + 3 * i for i in axes]).reshape(len(x), *stage.sizes)
 
     def _rows(self, x: Inexact[Array, "v n"]) -> Complex[Array, "v n"]:
-        """N-point transforms of vectors, N1 of them on an aperture."""
+        """Transforms vectors of N points, N1 of them on an aperture."""
         rows, columns = self.engine.shape
         vectors = len(x)
         frames = -(-vectors // rows)
@@ -153,19 +153,19 @@ def _complex(x: Inexact[Array, "..."]) -> Complex[Array, "..."]:
 
 
 def twiddle(m: int, side: int) -> np.ndarray:
-    """exp(-2 pi i k j / (m N)), (m, N)."""
+    """Returns exp(-2 pi i k j / (m N)), (m, N)."""
     turn = np.outer(np.arange(m), np.arange(side)) % (m * side)
     return np.exp(-2j * np.pi * turn / (m * side))
 
 
 def chirp(n: int) -> np.ndarray:
-    """exp(-pi i k^2 / n)."""
+    """Returns exp(-pi i k^2 / n)."""
     k = np.arange(n)
     return np.exp(-1j * np.pi * (k * k % (2 * n)) / n)
 
 
 def chirp_spectrum(n: int, length: int) -> np.ndarray:
-    """Spectrum of exp(pi i k^2 / n) for -n < k < n, on a circle of `length`."""
+    """Returns the spectrum of exp(pi i k^2 / n) for -n < k < n, on a circle of `length`."""
     k = np.arange(n)
     wave = np.exp(1j * np.pi * (k * k % (2 * n)) / n)
     around = np.zeros(length, complex)
@@ -189,5 +189,5 @@ def along(x: Array, places: Sequence[int], values: np.ndarray) -> Array:
 
 
 def backwards(x: Array, axes: Sequence[int]) -> Array:
-    """x at -k mod n: turns a forward transform into the inverse."""
+    """Returns x at -k mod n, which turns a forward transform into the inverse."""
     return jnp.roll(jnp.flip(x, axes), [1] * len(axes), axes)

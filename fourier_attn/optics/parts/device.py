@@ -120,5 +120,5 @@ class Device:
 
     @property
     def transmission(self) -> float:
-        """Share eta of the power that arrives."""
+        """Returns the share eta of the power that arrives."""
         return 1.0 if self.insertion_loss_db is None else 10.0 ** (-self.insertion_loss_db / 10)

@@ -13,7 +13,7 @@ from fourier_attn.optics.parameter import LARGEST, TINY, bits, choice, measured,
 
 
 class ModulatorType(NamedTuple):
-    """A kind of modulator. What it takes to write and to hold is a price, see `components.toml`.
+    """Describes a type of modulator. Its energy for writing and holding is in `components.toml`.
 
     Args:
       speed_hz: frames per second that it follows; patterns where it is `binary`.

@@ -10,7 +10,7 @@ from fourier_attn.optics.parameter import TINY, bits, choice, noise, parameter
 
 
 class Detection(NamedTuple):
-    """A way to detect.
+    """Describes a detection method.
 
     Args:
       passes: of one frame.
@@ -52,7 +52,7 @@ DETECTIONS: Mapping[str, Detection] = {
 @no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)
 class Receiver:
-    """Reference, detectors and converters.
+    """Describes the reference, the detectors and the converters.
 
     Electrical noise counts against the photons; so where noise is k times as strong, which is k^2 times less
     light, its parameters shrink by one power less than the light.

@@ -12,7 +12,7 @@ POWERCAP = Path("/sys/class/powercap")
 
 
 class Power(NamedTuple):
-    """Watts, with a range, and a text that says where they come from.
+    """Holds watts with a range, and a text that names their source.
 
     Args:
       measured: whether a counter was read. Then the three are the same.
@@ -75,7 +75,7 @@ def counters(root: Path = POWERCAP) -> dict[str, tuple[int, int]]:
 
 
 def _spent(after: int, wrap: int, before: int) -> float:
-    """Joules between two readings of a counter that has gone round once at most."""
+    """Returns the joules between two readings of a counter that has wrapped around at most once."""
     return 1e-6 * (after - before if after >= before else after - before + wrap)
 
 

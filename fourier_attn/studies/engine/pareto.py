@@ -47,7 +47,7 @@ from fourier_attn.studies.engine.workload import Work, layers, transforms
 
 
 class Choice(NamedTuple):
-    """The settings of an engine that the study searches over.
+    """Holds the settings of an engine that the study searches over.
 
     Args:
       prefer: the plan with fewer passes, or with less error.

@@ -19,7 +19,7 @@ MOVES = 0.005  # a component that moves no answer by more than this share is lef
 
 
 class Options(NamedTuple):
-    """The options that are not part of a configuration.
+    """Holds the options that are not part of a configuration.
 
     Args:
       engines: number of engines in parallel.
@@ -33,7 +33,7 @@ class Options(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A network on an engine: the plan of its layers, and the present device's times."""
+    """Holds a network on an engine: the plan of its layers, and the present device's times."""
 
     engine: Engine
     plan: Plan
@@ -43,7 +43,7 @@ class Case(NamedTuple):
     options: Options
 
     def times(self, mode: str, prices: Prices) -> dict[str, float]:
-        """Seconds of a batch, line by line and together, and the speed-up over the present device."""
+        """Returns a batch's time in s, line by line and in total, and its speed-up over this device."""
         took, layers = self.taken[mode], self.depth * MODES[mode]
         spent = cost.seconds(
             self.engine,

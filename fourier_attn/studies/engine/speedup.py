@@ -99,7 +99,7 @@ def ends(values: dict[str, float]) -> tuple[float, float]:
 
 
 def time_table(results: dict[str, dict[str, Any]], batch: int) -> str:
-    """Passes, projected times and speed-ups of each preset; then how sizes are planned."""
+    """Formats passes, projected times and speed-ups of each preset, then the plan of the sizes."""
     head = ["per example", "passes", "optics us", "link us", "digital us", "inference x", "training x"]
     rows = [head]
     for name, result in results.items():
@@ -246,7 +246,7 @@ def _projected(
 
 
 def _frames(engines: dict[str, Engine], options: Options) -> list[dict[str, Any]]:
-    """Joules of one frame on each engine that has an energy, whatever the network."""
+    """Returns the energy in J of one frame on each engine that has one, whatever the network."""
     rows = []
     for name, engine in engines.items():
         with contextlib.suppress(ValueError):  # the table of presets says why there is none
@@ -257,7 +257,7 @@ def _frames(engines: dict[str, Engine], options: Options) -> list[dict[str, Any]
 
 
 def _electronics(measured: Measured, batch: int, gpu: dict[str, float]) -> list[dict[str, Any]]:
-    """Joules of an example's transforms without an engine."""
+    """Returns the energy in J of an example's transforms without an engine."""
     joules = {corner: joule / batch for corner, joule in gpu.items()}
     rows = [{"name": "A100", "what": "its memory alone, arithmetic", "joules": joules}]
     if measured.power is not None:

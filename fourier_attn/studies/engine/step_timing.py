@@ -24,7 +24,7 @@ POWER_S = 1.0  # for so long its watts are measured
 
 
 class Taken(NamedTuple):
-    """Seconds of one step.
+    """Holds the time of one step in s.
 
     Args:
       step: the configured network, without an engine.

@@ -16,7 +16,7 @@ from fourier_attn.optics import Engine, Plan, plan
 
 
 class Work(NamedTuple):
-    """The transform of one layer, for one batch.
+    """Describes the transform of one layer, for one batch.
 
     Args:
       title: the transform in words.
