@@ -184,7 +184,7 @@ def test_limits_of_reading() -> None:
 
 
 def test_the_row_fits_what_tfds_has(tmp_path: Path) -> None:
-    row = re.search(r"^    \"news\": (Task\(.*\)),$", EXTENDING, flags=re.MULTILINE)[1]
+    row = re.search(r"^ {4}\"news\": (Task\(.*?\n {4}\)),$", EXTENDING, flags=re.MULTILINE | re.DOTALL)[1]
     task = eval(row, {"Task": Task})
     info = tfds_builder(task.dataset, str(tmp_path)).info
     assert tuple(info.features["label"].names) == task.labels
