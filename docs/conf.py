@@ -16,6 +16,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "api_pages",
     "docstrings",
     "heads",
     "mathematics",
@@ -54,6 +55,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
+maximum_signature_line_length = 80
 smartquotes = False  # "auto" is a value
 autodoc_preserve_defaults = True
 suppress_warnings = ["config.cache"]

@@ -86,80 +86,95 @@ def knobs_of(part: type) -> dict[str, Knob]:
     return {name: value for name, value in vars(part).items() if isinstance(value, Knob)}
 
 
-def at_least(least: int, zero: str = "", most: int = LARGEST) -> Callable[[Any], str | None]:
-    """Returns a check for integers from `least` to `most`.
+class Rule(NamedTuple):
+    """Validates a value, and says for the documentation which values are allowed.
 
     Args:
-      least: smallest valid value.
-      zero: the meaning of 0, for the message; "": 0 has no special meaning.
-      most: largest valid value.
+      allowed: the allowed values, for example "at least 1".
+      problem: says what is wrong with a value, or returns None.
     """
 
-    def wrong(value: Any) -> str | None:
+    allowed: str
+    problem: Callable[[Any], str | None]
+
+    def __call__(self, value: Any) -> str | None:
+        """Returns what is wrong with `value`, or None."""
+        return self.problem(value)
+
+
+def at_least(least: int, zero: str = "", most: int = LARGEST) -> Rule:
+    """Accepts whole numbers.
+
+    Args:
+      least: the smallest number.
+      zero: the meaning of 0, for the message about a negative number; "": 0 has no special meaning.
+      most: the largest number.
+    """
+
+    def problem(value: Any) -> str | None:
         if value > most:
             return f"must be at most {most}"
         if value >= least:
             return None
         return f"must not be negative; 0 means {zero}" if zero else f"must be at least {least}"
 
-    return wrong
+    return Rule(f"at least {least}" if most == LARGEST else f"{least} to {most}", problem)
 
 
-def positive(value: Any) -> str | None:
-    """Accepts numbers above 0."""
-    return None if value > 0 else "must be positive"
+def at_most(most: float, also: Rule) -> Rule:
+    """Accepts numbers up to `most` that the rule `also` accepts, too."""
+    return Rule(
+        f"{also.allowed}, at most {most:g}",
+        lambda value: also(value) or (f"must be at most {most:g}" if value > most else None),
+    )
 
 
-def not_negative(value: Any) -> str | None:
-    """Accepts 0 and numbers above it."""
-    return None if value >= 0 else "must not be negative"
+def between(least: float, most: float) -> Rule:
+    """Accepts numbers from `least` to `most`."""
+    return Rule(
+        f"{least:g} to {most:g}",
+        lambda value: None if least <= value <= most else f"must lie between {least:g} and {most:g}",
+    )
 
 
-def at_most(most: float, also: Callable[[Any], str | None]) -> Callable[[Any], str | None]:
-    """Returns a check for numbers up to `most` that also pass the check `also`."""
-    return lambda value: also(value) or (f"must be at most {most:g}" if value > most else None)
+def one_of(*choices: str) -> Rule:
+    """Accepts the words `choices`."""
+    words = " or ".join(f'"{choice}"' for choice in choices)
+    return Rule(words.replace(" or ", ", ", len(choices) - 2), lambda value: choice_problem(value, choices))
 
 
-def between(least: float, most: float) -> Callable[[Any], str | None]:
-    """Returns a check for numbers from `least` to `most`."""
-    return lambda value: None if least <= value <= most else f"must lie between {least:g} and {most:g}"
+def each(allowed: str, message: str, accepts: Callable[[Any], bool]) -> Rule:
+    """Accepts sequences, also empty ones, that consist of accepted items.
+
+    Args:
+      allowed: the allowed items, in words.
+      message: what is wrong with a sequence that has another item.
+      accepts: says whether an item is accepted.
+    """
+    return Rule(allowed, lambda value: None if all(map(accepts, value)) else message)
 
 
-def rate(value: Any) -> str | None:
-    """Accepts shares from 0 (included) to 1 (excluded)."""
-    return None if 0 <= value < 1 else "must lie in [0, 1)"
+def is_size(item: Any) -> bool:
+    """Says whether an item is a whole positive number."""
+    return type(item) is int and 0 < item <= LARGEST
 
 
-def share(value: Any) -> str | None:
-    """Accepts shares between 0 and 1 (both excluded)."""
-    return None if 0 < value < 1 else "must lie between 0 and 1"
+def is_rising(value: Any) -> bool:
+    """Says whether whole positive numbers are in rising order, without repetition."""
+    return all(map(is_size, value)) and list(value) == sorted(set(value))
 
 
-def one_of(*choices: str) -> Callable[[Any], str | None]:
-    """Returns a check for one of several words."""
-    return lambda value: choice_problem(value, choices)
-
-
-def rising(value: Any) -> str | None:
-    """Accepts positive integers in increasing order, or an empty sequence."""
-    numbers = all(type(item) is int and 0 < item <= LARGEST for item in value)
-    return None if numbers and list(value) == sorted(set(value)) else "must be positive and rise"
-
-
-def sizes(value: Any) -> str | None:
-    """Accepts positive integers, or an empty sequence."""
-    whole = all(type(item) is int and 0 < item <= LARGEST for item in value)
-    return None if whole else "must hold whole positive numbers"
-
-
-def numbers(value: Any) -> str | None:
-    """Accepts numbers from 0 to 1, or an empty sequence."""
-    return None if all(type(n) in (int, float) and 0 <= n <= 1 for n in value) else "must lie between 0 and 1"
-
-
-def texts(value: Any) -> str | None:
-    """Accepts texts, or an empty sequence."""
-    return None if all(isinstance(item, str) for item in value) else "must hold names in quotes"
+positive = Rule("above 0", lambda value: None if value > 0 else "must be positive")
+not_negative = Rule("at least 0", lambda value: None if value >= 0 else "must not be negative")
+rate = Rule("at least 0, below 1", lambda value: None if 0 <= value < 1 else "must lie in [0, 1)")
+share = Rule("above 0, below 1", lambda value: None if 0 < value < 1 else "must lie between 0 and 1")
+rising = Rule(
+    "positive numbers in rising order",
+    lambda value: None if is_rising(value) else "must be positive and rise",
+)
+sizes = each("positive numbers", "must hold whole positive numbers", is_size)
+numbers = each("0 to 1", "must lie between 0 and 1", lambda n: type(n) in (int, float) and 0 <= n <= 1)
+texts = each("texts in quotes", "must hold names in quotes", lambda item: isinstance(item, str))
 
 
 def unusable(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The one model: an embedding, blocks around mixers, a vector of the sequence, a head."""
+"""Builds the model: an embedding, blocks with mixers, pooling, and a head."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -66,73 +66,96 @@ POOLINGS = ("mean", "first", "class")  # ways to make one vector of a sequence
 
 @runtime_checkable
 class ModelConfig(Part, Protocol):
-    """Declares the options of the network. A mixer's are the fields of its layer."""
+    """Declares the options of the network. The options of a mixer are the fields of its layer."""
 
-    inputs: str = knob("tokens", "what the model reads: a key of EMBEDDINGS", one_of(*EMBEDDINGS))
-    vocab: int = knob(50_000, "rows of the token table; a run sets its tokenizer's size", at_least(1))
-    classes: int = knob(2, "of the head; a run sets its task's number", at_least(1))
+    inputs: str = knob("tokens", "inputs of the model", one_of(*EMBEDDINGS))
+    vocab: int = knob(
+        50_000, "rows of the token table; a run sets it to the size of its tokenizer", at_least(1)
+    )
+    classes: int = knob(
+        2, "number of outputs of the head; a run sets it to the number of classes of its task", at_least(1)
+    )
     types: int = knob(
-        0, "rows of the table of types, which distinguish segments; 0: none", at_least(0, "none")
+        0, "rows of the table of token types, which distinguish two segments; 0: none", at_least(0, "none")
     )
     positions: int = knob(512, "rows of the position table: the longest sequence, in tokens", at_least(1))
     positions_kind: str = knob(
         "learned",
-        'codes of positions: "learned", "sinusoidal" or "sines" (added), "sinusoidal_appended" or '
-        '"sines_appended" (the chapter\'s), "rotary" (in attention), or "none"',
+        'position codes: "learned", "sinusoidal" and "sines" are added to the tokens, "sinusoidal_appended" '
+        'and "sines_appended" are appended to them, "rotary" rotates queries and keys in attention, and '
+        '"none" omits positions',
         one_of(*POSITIONS),
     )
-    position_width: int = knob(16, "features of codes that are appended, which are part of d", at_least(1))
-    image: tuple[int, ...] = knob((), "rows, columns and channels of an image; a run sets its data's", sizes)
-    patch: int = knob(4, "rows and columns of a patch, in pixels", at_least(1))
-    stride: int = knob(0, "pixels from a patch to the next; 0: `patch`", at_least(0, "the patch's size"))
-    pad_image: bool = knob(False, "whether zeros fill an image up where patches do not divide it")
-    pixel_mean: tuple[float, ...] = knob(
-        (), "of each channel, from 0 to 1; a run sets that of its train split", numbers
+    position_width: int = knob(
+        16, "number of appended position features, out of the d features of a token", at_least(1)
     )
-    pixel_deviation: tuple[float, ...] = knob((), "of each channel, from 0 to 1; set likewise", numbers)
-    class_token: bool = knob(False, "whether a learned vector precedes the patches (ViT)")
-    depth: int = knob(6, "blocks", at_least(1, most=1_000))
-    d: int = knob(128, "model width", at_least(1))
+    image: tuple[int, ...] = knob(
+        (), "rows, columns and channels of an image; a run sets it to the shape of its images", sizes
+    )
+    patch: int = knob(4, "side of a square patch, in pixels", at_least(1))
+    stride: int = knob(
+        0,
+        "distance between the starts of neighbouring patches, in pixels; 0: `patch`",
+        at_least(0, "`patch`"),
+    )
+    pad_image: bool = knob(
+        False, "whether images are padded with zeros if their size is not a multiple of the patch"
+    )
+    pixel_mean: tuple[float, ...] = knob(
+        (), "mean of each channel, from 0 to 1; a run sets it to the mean of its training set", numbers
+    )
+    pixel_deviation: tuple[float, ...] = knob(
+        (), "standard deviation of each channel; a run sets it to that of its training set", numbers
+    )
+    class_token: bool = knob(False, "whether a learned class token precedes the patches (ViT)")
+    depth: int = knob(6, "number of blocks", at_least(1, most=1_000))
+    d: int = knob(128, "model width: number of features of a token", at_least(1))
     emb: int = knob(
-        0, "width of the tables, normalised and projected to d (BERT, FNet); 0: d", at_least(0, "d")
+        0,
+        "width of the embedding tables; their sum is normalised and projected to d (BERT, FNet); 0: d, "
+        "without a projection",
+        at_least(0, "d"),
     )
     mlp: int = knob(512, "hidden width of the MLP", at_least(1))
     activation: str = knob(
         "relu",
-        '"relu" (the articles), "gelu" (tanh form, FNet) or "gelu_erf" (exact, ViT)',
+        'activation of the MLP: "relu", "gelu" (tanh approximation, FNet) or "gelu_erf" (exact, ViT)',
         one_of(*ACTIVATIONS),
     )
     norm_position: str = knob(
         "post",
-        '"post": after each sum (the articles, FNet), or "pre": before each sublayer and at the end (ViT)',
+        'position of the normalisation: "post" after each residual sum (FNet), or "pre" before each sublayer '
+        "and at the end (ViT)",
         one_of("post", "pre"),
     )
-    norm_eps: float = knob(1e-5, "added to variances in normalisations (FNet: 1e-12)", at_most(1.0, positive))
+    norm_eps: float = knob(
+        1e-5, "number added to the variance in normalisations (FNet: 1e-12)", at_most(1.0, positive)
+    )
     pooling: str = knob(
         "mean",
-        '"mean" of the real tokens, "first": tanh of a map of the first one, or "class": the first one (ViT)',
+        'how a sequence becomes one vector: "mean" of the real tokens, "first" (a dense layer and tanh '
+        'on the first token, BERT), or "class" (the class token, ViT)',
         one_of(*POOLINGS),
     )
-    masked: bool = knob(
-        True,
-        "whether mixers and the mean know what is padding; the articles' listing does not say it to them",
-    )
+    masked: bool = knob(True, "whether mixers and the mean over tokens ignore padding")
     initializer: str = knob(
         "fan_in",
-        'of tables and dense layers: "fan_in", or "torch", see `layers.initializers`; mixers have their own',
+        "initializer of the tables and the dense layers, see `layers.initializers`; mixers have their own",
         one_of(*INITIALIZERS),
     )
-    head: str = knob("classes", "a run sets its task's", one_of(*HEADS))
-    dropout: float = knob(0.0, "rate, after the embedding and after every MLP", rate)
-    mixer_dropout: float = knob(0.0, "rate, after every mixer (FNet: none)", rate)
-    token_dropout: float = knob(0.0, "rate of whole tokens zeroed in training", rate)
+    head: str = knob("classes", "head of the network; a run sets it to the head of its task", one_of(*HEADS))
+    dropout: float = knob(0.0, "dropout rate after the embedding and after each MLP", rate)
+    mixer_dropout: float = knob(0.0, "dropout rate after each mixer (FNet: none)", rate)
+    token_dropout: float = knob(0.0, "rate at which whole tokens are set to zero in training", rate)
     dtype: str = knob(
         "float32",
-        'of the computation, or "bfloat16"; parameters are float32',
+        "dtype of the computation; parameters are always float32",
         one_of("float32", "bfloat16"),
     )
     layout: tuple[str, ...] = knob(
-        (), "the name of each block's mixer; (): all the same; see `fourier_attn.family.placed`", texts
+        (),
+        "mixer of each block, by name, see `fourier_attn.family.placed`; (): all blocks have `model.mixer`",
+        texts,
     )
     mixer: Any  # the name of all blocks' mixer, and the fields of its layer
     others: Any  # by their names, the fields of further mixers, which a layout has
@@ -143,23 +166,21 @@ Fields = ModelConfig | Mapping[str, Any]  # where a dict serves, too
 
 
 class Model(nn.Module):
-    """A head on an encoder: head(x, pooled) with x = encoder(inputs), in float32.
+    """Applies a head to the output of an encoder. The head computes in float32.
 
         pooled = (sum_i m_i x_i) / (sum_i m_i)      pooling "mean": of the real tokens
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
         pooled = x_0                                pooling "class": the first token (ViT)
 
-    With masked=False padding counts as tokens, and the mean is over all positions, as in the articles'
-    listing.
-
-    Inputs may have more leading axes: a score of (b, choices, t) tokens is (b, choices).
+    x is the output of the encoder, and m_i is 1 for a real token and 0 for padding.
 
     Args:
-      axes: number of axes that the inputs of one example have: 1 for ids of tokens, 3 for images.
-      answer_positions: where a head of tokens is to answer, (b, p); None: everywhere.
-      question: ids of the words of what is asked about each example, (b, q), below 0 for none.
-      cursor: in a text that is being continued, see `fourier_attn.layers.cache`.
-    Masking: padded tokens are left out of the mean; see the mixers for the rest.
+      encoder: factory of the encoder.
+      head: factory of the head, which gets x and the pooled vector.
+      pooling: "mean", "first" or "class".
+      masked: whether mixers and the mean ignore padding. If False, padding counts as tokens.
+      axes: number of axes of one example's inputs: 1 for token ids, 3 for images.
+    Masking: the mean excludes padded tokens. Each mixer documents how it treats padding.
     Raises: ValueError for an unknown pooling.
     """
 
@@ -181,6 +202,19 @@ class Model(nn.Module):
         train: bool = False,
         cursor: Cursor | None = None,
     ) -> Any:
+        """Returns the output of the head for a batch.
+
+        Args:
+          inputs: token ids (b, t), or images (b, rows, columns, channels). They can have more leading axes:
+            for ids (b, choices, t), a head with one score returns (b, choices).
+          types: token types, which distinguish two segments; None: all are 0.
+          mask: True for real tokens; None: all are real.
+          answer_positions: positions at which a token head predicts; None: all positions.
+          question: ids of the words of a question about each example, negative after its last word.
+          train: whether dropout is on.
+          cursor: position in a text that is being generated, see `fourier_attn.layers.cache`.
+        """
+
         def flat(a: Array | None) -> Array | None:
             return a if a is None else a.reshape(-1, a.shape[-1])
 
@@ -197,6 +231,7 @@ class Model(nn.Module):
         return jax.tree.map(lambda y: y.reshape(*lead, *y.shape[1:]), answers)
 
     def pool(self, x: Array, mask: Array | None) -> Array:
+        """Returns one vector (b, d) for each sequence x (b, t, d); `mask` (b, t) is True for real tokens."""
         check_choice("pooling", self.pooling, POOLINGS)
         if self.pooling == "mean":
             return mean(x, mask)
@@ -206,9 +241,12 @@ class Model(nn.Module):
 
 
 def build(config: Fields) -> Model:
-    """Turns the `model` part of the configuration (a ConfigDict or a dict) into the model.
+    """Builds the model from the `model` part of a configuration.
 
-    Raises: ValueError for an unknown mixer, a field that the mixer does not have, and sizes that do not fit.
+    Args:
+      config: the `model` part, a ConfigDict or a dict.
+    Raises: ValueError for an unknown mixer, for an option that the mixer does not have, and for sizes that do
+      not fit each other.
     """
     check("model.", KNOBS, config)
     if getattr(HEADS[config["head"]], "causal", False):
@@ -267,12 +305,12 @@ def grid(config: Fields) -> tuple[int, ...]:
 
 
 def layout(config: Fields) -> tuple[str, ...]:
-    """The names of the blocks' mixers, one after the other."""
+    """Returns the name of each block's mixer, from the first block to the last."""
     return tuple(config["layout"]) or (config["mixer"]["name"],) * config["depth"]
 
 
 def engines(network: Model) -> list[tuple[Engine, ...]]:
-    """The engines of each block, of training first; none where it is exact."""
+    """Returns the engines of each block, that of training first; an exact block has none."""
     per_block = []
     for block in _keywords(network.encoder)["blocks"]:
         mixer = _keywords(block)["mixer"]
@@ -287,7 +325,13 @@ def _keywords(factory: Any) -> dict[str, Any]:
 
 
 def with_engines(network: Model, change: Callable[[Engine], Engine], which: int = 0) -> Model:
-    """The model with one of the `engines` of each block, changed, for training and for evaluation."""
+    """Returns a model in which each block uses one changed engine, both for training and for evaluation.
+
+    Args:
+      network: the model.
+      change: returns the new engine for an old one.
+      which: index of the old engine among the `engines` of a block: 0 for that of training.
+    """
     blocks = []
     for block, given in zip(_keywords(network.encoder)["blocks"], engines(network), strict=True):
         mixer = _keywords(block)["mixer"]
@@ -303,7 +347,7 @@ def with_remat(network: Model, remat: str) -> Model:
 
 
 def example(config: Fields) -> jax.ShapeDtypeStruct:
-    """The inputs of a batch of one, of the model with this `model` part of the configuration."""
+    """Returns shape and dtype of the inputs of one example, for the `model` part of a configuration."""
     return EMBEDDINGS[config["inputs"]].example(config)
 
 
@@ -332,12 +376,15 @@ def _mixers(config: Fields) -> tuple[Callable[..., nn.Module], ...]:
 
 
 def register_mixer(name: str, mixer: type[nn.Module]) -> None:
-    """Adds a mixer of one's own to `MIXERS`; its knobs are the fields of the class.
+    """Adds a custom mixer to `MIXERS`. The fields of the class become its options.
 
-    Called by a configuration file, or by the module that has the class. An installed package names the class
-    among its entry points instead, in the group "fourier_attn.mixers".
+    Call it in a configuration file, or in the module that defines the class. An installed package can declare
+    the class as an entry point in the group "fourier_attn.mixers" instead.
 
-    Raises: ValueError for a name that another one has, and for a class that is not a mixer.
+    Args:
+      name: name of the mixer, for `model.mixer.name`.
+      mixer: a Flax module with the interface of a mixer, and with a default for each field.
+    Raises: ValueError for a name that another mixer has, and for a class that is not a mixer.
     """
     _add_mixer(name, mixer)
     plugins.note("mixers", name, mixer.__module__)
@@ -350,7 +397,7 @@ def _add_mixer(name: str, mixer: Any) -> None:
     if known is not None and (
         known.__module__.startswith("fourier_attn.") or known.__name__ != mixer.__name__
     ):
-        raise ValueError(f"there is a mixer {name!r} already, {known.__name__}; choose another name")
+        raise ValueError(f"the mixer {name!r} already exists ({known.__name__}); choose another name")
     for field in dataclasses.fields(mixer):
         empty = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if empty and field.name not in ("parent", "name"):
@@ -385,7 +432,7 @@ def engine_fields(mixer: str) -> tuple[str, ...]:
 
 
 def engine_of(mixer: Any) -> Engine | None:
-    """Returns the engine on which a `model.mixer` of the configuration trains; None where it is exact."""
+    """Returns the engine on which the mixer of a `model.mixer` part trains; None: it is exact."""
     return presets.build(next((mixer[name] for name in engine_fields(mixer["name"])), None))
 
 
@@ -403,12 +450,12 @@ def is_causal(mixer: Part | Mapping[str, Any]) -> bool:
 def check_causal(config: Fields, reason: str) -> None:
     """Checks that the mixers of all blocks are causal.
 
-    A head that predicts the next token says that it needs this by an attribute `causal = True`; `build`
-    calls this for such a head. So do tasks whose answers stand in their own inputs.
+    `build` calls this function for a head with the attribute `causal = True`, which predicts the next token.
+    Tasks with answers in their own inputs call it, too.
 
     Args:
       config: the `model` part of the configuration.
-      reason: what needs causal mixers, as NAME=VALUE.
+      reason: the option that needs causal mixers, as NAME=VALUE.
     Raises: ValueError for a mixer that is not causal.
     """
     for name in dict.fromkeys(layout(config)):

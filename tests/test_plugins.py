@@ -104,7 +104,7 @@ def test_knobs_are_the_fields() -> None:
 @pytest.mark.parametrize(
     ("name", "mixer", "message"),
     [
-        ("fourier", Twice, "there is a mixer 'fourier' already"),
+        ("fourier", Twice, "the mixer 'fourier' already exists"),
         ("number", 3, "give a class"),
         ("plain", dict, "give a class"),
         ("none", NoDefault, "no default for its field times"),

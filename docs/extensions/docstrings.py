@@ -87,14 +87,22 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
     lines[:] = to_rst(lines)
 
 
-def own_fields(
+def short_signature(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """A module's signature without the fields that all of Flax's modules have."""
-    return signature and re.sub(r", parent: .*\)$", ")", signature), returns
+    """Returns a signature without the fields that all of Flax's modules have, and with short types."""
+    signature = signature and re.sub(r", parent: .*\)$", ")", signature)
+    return signature and short(signature), returns and short(returns)
+
+
+def short(signature: str) -> str:
+    """Returns a signature with types as the code writes them, for example Float[Array, 'b t d']."""
+    signature = signature.replace("jaxlib._jax.Array", "Array").replace("MappingProxyType({})", "{}")
+    signature = re.sub(r"dtype\('(\w+)'\)", r"\1", signature)
+    return re.sub(r"(: ~?(?:\w+\.)*)(\w+) = <factory>", r"\1\2 = \2()", signature).replace("<factory>", "...")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", process)
-    app.connect("autodoc-process-signature", own_fields)
+    app.connect("autodoc-process-signature", short_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,7 +7,7 @@ import re
 import runpy
 from pathlib import Path
 
-from pages import ROOT, directive, keep
+from api_pages import ROOT, directive, keep
 from sphinx.application import Sphinx
 
 from fourier_attn import style

@@ -1,88 +1,11 @@
-"""Pages that are made from the code when the site is built, and links from pages to the code's own page."""
+"""Leads links and the navigation to the pages that are made when the site is built."""
 
-import ast
-import importlib
-import inspect
 import posixpath
 import re
-from pathlib import Path
 
+from api_pages import INTERNAL, ROOMS, ROOT
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = {
-    "ops": "The mathematics: pure functions of arrays",
-    "layers": "Weights: Flax modules",
-    "optics": "The Fourier-optical engine",
-    "": "The model and its configuration",
-    "data": "Data",
-    "train": "Training",
-    "inference": "A trained model in use",
-    "pretrained": "Published weights",
-    "studies": "Studies",
-}
-
-
-def write_reference(app: Sphinx) -> None:
-    """docs/api/: a page for each room and one for each module in it; only files that change are written."""
-    folder = ROOT / "docs" / "api"
-    folder.mkdir(exist_ok=True)
-    pages: dict[str, str] = {}
-    rooms = []
-    for room, title in ROOMS.items():
-        names = []
-        for file in sorted((ROOT / "fourier_attn" / room).glob("**/*.py" if room else "*.py")):
-            module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-            if file.stem == "__init__" or module == "fourier_attn.main":
-                continue
-            summary = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
-            names.append(module)
-            name = module.removeprefix("fourier_attn.")
-            pages[module] = f"# {name}\n\n" + directive("automodule", module, "members")
-            assert summary, f"{file} has no docstring"
-        index = room or "package"
-        pages[index] = f"# {title}\n\n" + public(".".join(filter(None, ["fourier_attn", room])))
-        pages[index] += "## Modules\n\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
-        rooms.append(index)
-    pages["index"] = (
-        "# Reference\n\nThe names that each package exports, and every module, from its docstrings. What a "
-        "room may import: [architecture](../architecture.md).\n\n```{toctree}\n:maxdepth: 2\n\n"
-        + "\n".join(rooms)
-        + "\n```\n"
-    )
-    keep(folder, pages)
-
-
-def public(package: str) -> str:
-    """Returns a table of the names that a package exports, "" where it exports none."""
-    face = importlib.import_module(package)
-    rows = []
-    for name in getattr(face, "__all__", ()):
-        value = getattr(face, name)
-        if callable(value):
-            summary = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split()).replace("|", "\\|")
-            rows.append(f"| {{py:obj}}`{name} <{value.__module__}.{name}>` | {summary} |")
-    head = f"{inspect.getdoc(face)}\n\n`from {package} import NAME`:\n\n| name | |\n|---|---|\n"
-    return head + "\n".join(rows) + "\n\n" if rows else ""
-
-
-def directive(kind: str, name: str, *options: str) -> str:
-    """One of Sphinx's autodoc."""
-    lines = [f".. {kind}:: {name}", *(f"   :{option}:" for option in options)]
-    return "\n".join(["```{eval-rst}", *lines, "```", "", ""])
-
-
-def keep(folder: Path, pages: dict[str, str]) -> None:
-    """Writes pages that have changed, and deletes those that are no more."""
-    for old in folder.glob("*.md"):
-        if old.stem not in pages:
-            old.unlink()
-    for name, text in pages.items():
-        file = folder / f"{name}.md"
-        if not file.exists() or file.read_text() != text:
-            file.write_text(text)
-
 
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[^)\s#]+)(?P<anchor>#[^)]*)?\)")
 
@@ -98,8 +21,9 @@ def lead_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
             if (ROOT / "docs" / "api" / f"{module}.md").exists():
                 return f"]({posixpath.relpath(f'docs/api/{module}.md', here)})"
         room = path.removeprefix("fourier_attn/")
-        if path != room and room in ROOMS:
-            return f"]({posixpath.relpath(f'docs/api/{room}.md', here)})"
+        if path != room and room in (*ROOMS, *INTERNAL):
+            name = room if room in ROOMS else "internal"
+            return f"]({posixpath.relpath(f'docs/api/{name}.md', here)})"
         if path == "README.md":
             return f"]({posixpath.relpath('docs/index.md', here)})"
         return match.group()
@@ -128,7 +52,6 @@ def lead_back(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", write_reference)
     app.connect("source-read", lead_to_pages)
     app.connect("env-updated", lead_back)
     app.connect("html-page-context", open_one_branch, priority=100)  # before the theme

@@ -171,7 +171,7 @@ def make(name: str, results: Results, where: str) -> str:
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("check", False, "change nothing; fail where a block differs from the results")
+    flags.DEFINE_bool("check", False, "write nothing, and fail if a block differs from the results")
     flags.DEFINE_string("root", ".", "directory with README.md, docs, configs and results")
 
 

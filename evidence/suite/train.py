@@ -37,16 +37,27 @@ from launch.program import TRAINING, Program
 def define_flags() -> None:
     cluster.define_flags()
     flags.adopt_module_key_flags(cluster)
-    flags.DEFINE_list("tier", ["1"], f"which cells, one tier after the other: {', '.join(suite.MODELS)}")
-    flags.DEFINE_list("only", [], "models; all if none is named")
-    flags.DEFINE_float("budget_hours", None, "core-hours; no cell is begun that is expected to exceed them")
-    flags.DEFINE_string("results", "results/evidence", "directory with a folder for each task")
+    flags.DEFINE_list("tier", ["1"], f"tiers to train, in this order: {', '.join(suite.MODELS)}")
+    flags.DEFINE_list("only", [], "names of the models to train; default: all models of the tier")
+    flags.DEFINE_float(
+        "budget_hours", None, "limit in core-hours; cells that are expected to exceed it are not started"
+    )
+    flags.DEFINE_string(
+        "results", "results/evidence", "directory of the results, with a folder for each task"
+    )
     flags.DEFINE_string("runs", "runs/evidence", "directory of the runs")
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
-    flags.DEFINE_bool("list", False, "say what is done, what is left and what it will cost; train nothing")
-    flags.DEFINE_enum("executor", "local", ["local", "slurm"], "this machine, or a job for each cell")
+    flags.DEFINE_string("data_dir", None, "directory of the TFDS data sets")
+    flags.DEFINE_bool(
+        "list", False, "list finished and unfinished cells with their expected cost, without training"
+    )
+    flags.DEFINE_enum(
+        "executor", "local", ["local", "slurm"], "run on this machine, or submit one SLURM job per cell"
+    )
     flags.DEFINE_integer(
-        "jobs", None, "cells at once; default 1 on this machine, all on SLURM", lower_bound=1
+        "jobs",
+        None,
+        "number of cells at the same time; default: 1 on this machine, all on SLURM",
+        lower_bound=1,
     )
 
 

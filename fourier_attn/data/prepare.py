@@ -67,9 +67,13 @@ def _existing(source: str | Path, dataset: str) -> Path:
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum("dataset", None, [*READERS, "glue"], "TFDS name; glue: each of its tasks in source")
-    flags.DEFINE_string("source", None, "the local copy: a folder or an archive, see docs/data.md")
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets; default: TFDS's own")
+    flags.DEFINE_enum(
+        "dataset", None, [*READERS, "glue"], "name in TFDS; glue prepares every task that --source has"
+    )
+    flags.DEFINE_string(
+        "source", None, "local copy of the data set: a folder or an archive, see docs/data.md"
+    )
+    flags.DEFINE_string("data_dir", None, "directory of the TFDS data sets; default: that of TFDS")
 
 
 def main() -> None:

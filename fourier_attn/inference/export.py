@@ -202,10 +202,16 @@ def _files(to: Path) -> list[Path]:
 
 def define_flags() -> None:
     flags.DEFINE_string("workdir", None, "directory of the run")
-    flags.DEFINE_string("to", None, "the folder to write, which must not exist")
-    flags.DEFINE_enum("format", "stablehlo", FORMATS, "what to write")
-    flags.DEFINE_boolean("allow_code", False, "run the files again that have registered a run's own mixer")
-    flags.DEFINE_list("platforms", ["cpu"], f"of the programs: {', '.join(PLATFORMS)}")
+    flags.DEFINE_string("to", None, "folder to write, which must not exist")
+    flags.DEFINE_enum("format", "stablehlo", FORMATS, "format of the export")
+    flags.DEFINE_boolean(
+        "allow_code",
+        False,
+        "allow importing the Python file that registered a run's custom mixer, task or optimizer",
+    )
+    flags.DEFINE_list(
+        "platforms", ["cpu"], f"platforms to compile for, separated by commas: {', '.join(PLATFORMS)}"
+    )
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from fourier_attn import paths
 from fourier_attn.model import Fields, ModelConfig
 from fourier_attn.pretrained import architecture, files, keras_hub, names, vit
 
+__all__ = ["Weights", "load", "read", "save"]
 ARCHITECTURES = {
     "FNetModel": "features",
     "FNetForPreTraining": "pretraining",

@@ -16,16 +16,16 @@ from fourier_attn.pretrained.rewrite import rewrite
 
 def define_flags() -> None:
     flags.DEFINE_string(
-        "source", None, "weights: a file, or a folder with model.safetensors or model.weights.h5"
+        "source", None, "weights to read: a file, or a folder with model.safetensors or model.weights.h5"
     )
-    flags.DEFINE_string("to", None, "the file to write, NAME.safetensors, NAME.msgpack or NAME.weights.h5")
+    flags.DEFINE_string("to", None, "file to write: NAME.safetensors, NAME.msgpack or NAME.weights.h5")
     flags.DEFINE_enum(
         "mixer",
         None,
         architecture.PARAMETERLESS,
-        "of blocks without parameters, where the file does not say it",
+        "mixer of blocks without parameters, if the file does not contain it",
     )
-    flags.DEFINE_enum("head", None, tuple(names.HEADS), "of the model, where the file does not say it")
+    flags.DEFINE_enum("head", None, tuple(names.HEADS), "head of the model, if the file does not contain it")
 
 
 def main() -> None:

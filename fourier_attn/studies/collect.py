@@ -121,7 +121,7 @@ def merge(path: Path, new: list[dict[str, Any]]) -> None:
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("out", None, "file that gets the rows, for example results/studies/imdb.json")
+    flags.DEFINE_string("out", None, "JSON file to add the rows to, for example results/studies/imdb.json")
 
 
 def main(*directories: str) -> None:

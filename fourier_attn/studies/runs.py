@@ -17,12 +17,16 @@ from fourier_attn.train.rundir import config_file
 def define_flags(against: bool = False, several: bool = False) -> None:
     """Defines the flags of a study; with `against` also of a second run, with `several` of many runs."""
     if several:
-        flags.DEFINE_list("workdir", None, "directories of trained runs, with commas in between")
+        flags.DEFINE_list("workdir", None, "directories of trained runs, separated by commas")
     else:
         flags.DEFINE_string("workdir", None, "directory of a trained run")
     if against:
         flags.DEFINE_string("against", None, "directory of another run on the same task")
-    flags.DEFINE_boolean("allow_code", False, "run the Python files that registered its mixer or task")
+    flags.DEFINE_boolean(
+        "allow_code",
+        False,
+        "allow importing the Python file that registered a run's custom mixer, task or optimizer",
+    )
 
 
 def directories() -> list[Path]:

@@ -40,17 +40,21 @@ PIXELS = (8, 8)  # of the networks' engine
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("engine", "chip_11x11", "preset that the hidden device is like")
-    flags.DEFINE_list("photons", ["1e3", "1e4", "1e5"], "photo-electrons of unit intensity in a pass")
-    flags.DEFINE_list("detections", ["hybrid90", "psi4", "linear3"], "ways to detect")
-    flags.DEFINE_integer("probes", 16, "rounds of probing", lower_bound=1)
-    flags.DEFINE_list("phase", ["0.3", "0.02"], "static phases of the hidden devices, rms in rad")
-    flags.DEFINE_list("gain", ["0.1", "0.01"], "static gains of the hidden devices, rms")
-    flags.DEFINE_integer("seed", 1, "of the hidden devices", lower_bound=0)
-    flags.DEFINE_string("workdir", None, "directory for the runs of networks; without it none is trained")
-    flags.DEFINE_string("init_from", None, "an exactly trained run, whose weights the networks begin with")
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets")
-    flags.DEFINE_string("out", "calibrate", "name of the files, without .json, .png")
+    flags.DEFINE_string("engine", "chip_11x11", "preset of the hidden devices")
+    flags.DEFINE_list("photons", ["1e3", "1e4", "1e5"], "photo-electrons per pass at unit intensity")
+    flags.DEFINE_list("detections", ["hybrid90", "psi4", "linear3"], "kinds of detection")
+    flags.DEFINE_integer("probes", 16, "number of rounds of probing", lower_bound=1)
+    flags.DEFINE_list("phase", ["0.3", "0.02"], "rms of the static phase errors of the hidden devices, rad")
+    flags.DEFINE_list(
+        "gain", ["0.1", "0.01"], "rms of the static gain errors of the hidden devices, relative"
+    )
+    flags.DEFINE_integer("seed", 1, "seed of the hidden devices", lower_bound=0)
+    flags.DEFINE_string("workdir", None, "directory for the training runs; without it no network is trained")
+    flags.DEFINE_string(
+        "init_from", None, "directory of an exactly trained run, which provides the initial weights"
+    )
+    flags.DEFINE_string("data_dir", None, "directory of the TFDS data sets")
+    flags.DEFINE_string("out", "calibrate", "path of the results without a suffix; .json and .png are added")
 
 
 def main() -> None:

@@ -39,16 +39,22 @@ NEVER = math.inf  # interval of a device that is not calibrated again
 
 def define_flags() -> None:
     runs.define_flags()
-    flags.DEFINE_list("ages", ["0", "60", "600", "1800", "3600", "36000"], "seconds since calibration")
-    flags.DEFINE_list("intervals", ["60", "600"], "seconds between calibrations")
+    flags.DEFINE_list(
+        "ages", ["0", "60", "600", "1800", "3600", "36000"], "ages to evaluate: seconds since the calibration"
+    )
+    flags.DEFINE_list("intervals", ["60", "600"], "intervals between recalibrations, s")
     flags.DEFINE_integer("devices", 10, "number of device seeds", lower_bound=2)
-    flags.DEFINE_string("engine", None, "preset instead of the run's own engine")
-    flags.DEFINE_float("phase_drift_rms", 0.2, "drift of phases over a long time, rad", lower_bound=0)
-    flags.DEFINE_float("gain_drift_rms", 0.05, "drift of gains, relative", lower_bound=0)
+    flags.DEFINE_string("engine", None, "preset to use instead of the run's own engine")
+    flags.DEFINE_float("phase_drift_rms", 0.2, "long-term rms of the phase drift, rad", lower_bound=0)
+    flags.DEFINE_float("gain_drift_rms", 0.05, "long-term rms of the gain drift, relative", lower_bound=0)
     flags.DEFINE_float("drift_time_s", 3600.0, "correlation time of the drift, s", lower_bound=1e-9)
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_string(
+        "data_dir", None, "directory of the TFDS data sets; default: that of the run's configuration"
+    )
     flags.DEFINE_integer("examples", 0, "limit the number of test examples (0: all)", lower_bound=0)
-    flags.DEFINE_string("out", "drift", "name of the files in the run's directory, without .json, .png")
+    flags.DEFINE_string(
+        "out", "drift", "name of the results in the run's directory; .json and .png are added"
+    )
 
 
 def main() -> None:

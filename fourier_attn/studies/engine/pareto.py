@@ -72,24 +72,34 @@ class Choice(NamedTuple):
 def define_flags() -> None:
     runs.define_flags()
     flags.DEFINE_string(
-        "engine", None, "preset, or file of a measured device, to start from instead of the run's own engine"
+        "engine", None, "preset, or file of a measured device, to start from instead of the run's engine"
     )
-    flags.DEFINE_list("shape", [], "rows,columns of the aperture, instead of the engine's")
-    flags.DEFINE_list("prefer", list(PREFER), "plans: with fewer passes, with less error")
-    flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters")
-    flags.DEFINE_list("slices", ["1", "2"], "passes for the digits of a number")
-    flags.DEFINE_list("averages", ["1", "4"], "passes whose mean is taken")
-    flags.DEFINE_list("power", ["0.01", "0.1", "1", "10"], "optical power, times the engine's")
+    flags.DEFINE_list("shape", [], "ROWS,COLUMNS of the aperture; default: those of the engine")
+    flags.DEFINE_list(
+        "prefer", list(PREFER), "plans to search: passes (fewest passes) and error (smallest error)"
+    )
+    flags.DEFINE_list("bits", ["4", "6", "8"], "bits of all converters to search")
+    flags.DEFINE_list("slices", ["1", "2"], "numbers of slices to search: passes for the digits of a number")
+    flags.DEFINE_list("averages", ["1", "4"], "numbers of averaged passes to search")
+    flags.DEFINE_list(
+        "power", ["0.01", "0.1", "1", "10"], "factors on the optical power of the engine to search"
+    )
     flags.DEFINE_integer("search_examples", 500, "number of validation examples to search on", lower_bound=1)
     flags.DEFINE_integer("examples", 2000, "limit the number of test examples (0: all)", lower_bound=0)
-    flags.DEFINE_integer("keep", 12, "engines that are evaluated on the test split", lower_bound=1)
-    flags.DEFINE_integer("devices", 3, "number of device seeds of each", lower_bound=1)
-    flags.DEFINE_float("seconds", 5.0, "how long to time the electronic transforms, s", lower_bound=0)
-    flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
+    flags.DEFINE_integer("keep", 12, "number of engines to evaluate on the test split", lower_bound=1)
+    flags.DEFINE_integer("devices", 3, "number of device seeds per engine", lower_bound=1)
+    flags.DEFINE_float(
+        "seconds", 5.0, "duration of the timing of the electronic transforms, s", lower_bound=0
+    )
+    flags.DEFINE_string("components", None, "TOML file with components that replace those of the library")
     config_flags.DEFINE_config_file("config", help_string="with --measured: the network's configuration")
-    flags.DEFINE_string("measured", None, "JSON file of an earlier result, whose joules are computed again")
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
-    flags.DEFINE_string("out", "pareto", "name of the files in the run's directory, without .json, .png")
+    flags.DEFINE_string("measured", None, "JSON file of an earlier result, to compute its energies again")
+    flags.DEFINE_string(
+        "data_dir", None, "directory of the TFDS data sets; default: that of the run's configuration"
+    )
+    flags.DEFINE_string(
+        "out", "pareto", "name of the results in the run's directory; .json and .png are added"
+    )
 
 
 def main() -> None:

@@ -36,15 +36,21 @@ ELECTRONICS = ("dark_current", "tia_noise", "load_ohm", "read_noise_e")
 
 def define_flags() -> None:
     runs.define_flags(against=True)
-    flags.DEFINE_list("photons", ["0.1", "1", "10", "100", "1000"], "photo-electrons of a pixel in a pass")
-    flags.DEFINE_integer("devices", 10, "number of device seeds; 1 for a measured one", lower_bound=1)
-    flags.DEFINE_bool("electronics", False, "with the noise of the engine's electronics")
-    flags.DEFINE_string(
-        "engine", None, "preset, or file of a measured device, instead of the runs' own engine"
+    flags.DEFINE_list(
+        "photons", ["0.1", "1", "10", "100", "1000"], "photo-electrons per pixel and pass to evaluate"
     )
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_integer("devices", 10, "number of device seeds; 1 for a measured device", lower_bound=1)
+    flags.DEFINE_bool("electronics", False, "keep the noise of the engine's electronics")
+    flags.DEFINE_string(
+        "engine", None, "preset, or file of a measured device, to use instead of the runs' own engine"
+    )
+    flags.DEFINE_string(
+        "data_dir", None, "directory of the TFDS data sets; default: that of the run's configuration"
+    )
     flags.DEFINE_integer("examples", 0, "limit the number of test examples (0: all)", lower_bound=0)
-    flags.DEFINE_string("out", "photons", "name of the files in the run's directory, without .json, .png")
+    flags.DEFINE_string(
+        "out", "photons", "name of the results in the run's directory; .json and .png are added"
+    )
 
 
 def main() -> None:

@@ -23,9 +23,9 @@ from fourier_attn.optics.transform_plan import PREFER
 
 def define_flags() -> None:
     flags.DEFINE_string("engine", "chip_11x11", "preset, or file of a measured device")
-    flags.DEFINE_list("sizes", ["64x64", "100x37", "256x64", "512x128"], "sizes of arrays")
-    flags.DEFINE_list("averages", ["1", "2"], "how often each pass is made, and its results averaged")
-    flags.DEFINE_string("out", None, "file that gets all numbers")
+    flags.DEFINE_list("sizes", ["64x64", "100x37", "256x64", "512x128"], "sizes of the arrays, ROWSxCOLUMNS")
+    flags.DEFINE_list("averages", ["1", "2"], "numbers of averaged passes")
+    flags.DEFINE_string("out", None, "JSON file for all numbers; default: none is written")
 
 
 def main() -> None:

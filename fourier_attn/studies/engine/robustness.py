@@ -31,15 +31,21 @@ from fourier_attn.studies.engine.evaluator import EngineEvaluator
 
 def define_flags() -> None:
     runs.define_flags(against=True)
-    flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters")
-    flags.DEFINE_list("noise", ["0", "1", "4"], "factors on the engine's noise and static errors")
+    flags.DEFINE_list("bits", ["2", "3", "4", "5", "6", "8"], "bits of all converters to evaluate")
+    flags.DEFINE_list(
+        "noise", ["0", "1", "4"], "factors on the noise and the static errors of the engine to evaluate"
+    )
     flags.DEFINE_integer("devices", 3, "number of device seeds", lower_bound=1)
     flags.DEFINE_string(
         "engine", None, "preset, or file of a measured device, to sweep instead of the runs' own engine"
     )
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now")
+    flags.DEFINE_string(
+        "data_dir", None, "directory of the TFDS data sets; default: that of the run's configuration"
+    )
     flags.DEFINE_integer("examples", 0, "limit the number of test examples (0: all)", lower_bound=0)
-    flags.DEFINE_string("out", "robustness", "name of the files in the run's directory, without .json, .png")
+    flags.DEFINE_string(
+        "out", "robustness", "name of the results in the run's directory; .json and .png are added"
+    )
 
 
 def main() -> None:

@@ -281,19 +281,21 @@ def notes(measured: Measured, static_w: float) -> str:
 
 def define_flags() -> None:
     config_flags.DEFINE_config_file("config", help_string="configuration, for example fnet:imdb")
-    flags.DEFINE_string("out", None, "files that get all numbers and the figure, without .json, .png")
+    flags.DEFINE_string("out", None, "path of the results without a suffix; .json and .png are added")
     flags.DEFINE_list(
-        "tornado", ["chip_11x11", "demonstrator_5x5"], "engines whose sensitivity to each assumption is shown"
+        "tornado", ["chip_11x11", "demonstrator_5x5"], "engines to plot in the sensitivity analysis"
     )
-    flags.DEFINE_string("components", None, "TOML file with components in place of those of the library")
+    flags.DEFINE_string("components", None, "TOML file with components that replace those of the library")
     flags.DEFINE_string(
         "measured",
         None,
-        "JSON file of an earlier report, whose times are projected again instead of measured",
+        "JSON file of an earlier report, to project its times again without measuring",
     )
-    flags.DEFINE_integer("engines", 1, "engines side by side", lower_bound=1)
-    flags.DEFINE_float("static_w", 0.0, "power of an engine that is always on, W", lower_bound=0)
-    flags.DEFINE_float("seconds", 10.0, "how long to measure, s; three rounds at least", lower_bound=0)
+    flags.DEFINE_integer("engines", 1, "number of engines that work in parallel", lower_bound=1)
+    flags.DEFINE_float("static_w", 0.0, "static power of an engine, W", lower_bound=0)
+    flags.DEFINE_float(
+        "seconds", 10.0, "duration of the measurement, s; at least three rounds are measured", lower_bound=0
+    )
 
 
 def main() -> None:

@@ -34,8 +34,10 @@ from fourier_attn.train.step import make_eval_step, model_inputs
 
 def define_flags() -> None:
     runs.define_flags(several=True)
-    flags.DEFINE_string("data_dir", None, "where TFDS keeps its data sets now; default: where the run says")
-    flags.DEFINE_string("out", "results/studies/attended.json", "file that gets the numbers")
+    flags.DEFINE_string(
+        "data_dir", None, "directory of the TFDS data sets; default: the directory of the run's configuration"
+    )
+    flags.DEFINE_string("out", "results/studies/attended.json", "JSON file for the numbers")
 
 
 def main() -> None:

@@ -39,9 +39,11 @@ MANY, WIDE = 128, 64  # of the count of operations
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("layers", list(LAYERS), "which of them")
+    flags.DEFINE_list("layers", list(LAYERS), "names of the layers")
     flags.DEFINE_string(
-        "out", None, f"files that get the numbers and the picture, no ending; of all layers {OUT}"
+        "out",
+        None,
+        f"path of the results without a suffix; .json and .png are added; default for all layers: {OUT}",
     )
 
 

@@ -34,7 +34,7 @@ FREE = 1e-5  # of the largest singular value, above which a direction of change 
 
 def define_flags() -> None:
     runs.define_flags()
-    flags.DEFINE_string("out", "query_keys", "name of the file in the run's directory, without .json")
+    flags.DEFINE_string("out", "query_keys", "name of the result in the run's directory; .json is added")
 
 
 def main() -> None:
