@@ -50,7 +50,7 @@ def write_reference(app: Sphinx) -> None:
         package = f"fourier_attn.{room}".rstrip(".")
         page = room or "package"
         pages[page] = package_page(package, title)
-        index += [f"## [{title}]({page}.md)", f"`from {package} import ...`", name_table(package, page)]
+        index += [f"## [{title}]({page}.md)", f"`from {package} import ...`", name_table(package)]
     index.append(toctree([*(room or "package" for room in ROOMS), "internal"], hidden=True))
     pages["index"] = "\n\n".join(index) + "\n"
     pages["internal"] = internal_page(pages)
@@ -71,19 +71,14 @@ def package_page(package: str, title: str) -> str:
     return "\n\n".join(parts)
 
 
-def name_table(package: str, page: str = "") -> str:
-    """Returns a table of the names that a package exports, each with the first sentence of its docstring.
-
-    Args:
-      package: the package's full name.
-      page: the page of the package, for links to it; "": the table is on this page.
-    """
+def name_table(package: str) -> str:
+    """Returns a table of the names that a package exports, each with the first sentence of its docstring."""
     face = importlib.import_module(package)
     rows = []
     for name in public_names(package):
         full = f"{package}.{name}"
-        link = f"{full}.md#{full}.{name}" if is_module(full) else f"{page and f'{page}.md'}#{full}"
-        rows.append(f"| [`{name}`]({link}) | {sentence(getattr(face, name))} |")
+        target = f"{full}.{name}" if is_module(full) else full
+        rows.append(f"| {{py:obj}}`{name} <{target}>` | {sentence(getattr(face, name))} |")
     return "\n".join(["| name | |", "|---|---|", *rows])
 
 

@@ -94,7 +94,7 @@ def test_every_package_with_public_names_has_a_page(
         }
         for name in names:
             row = re.search(
-                rf"^\| \[`{name}`\]\(\S*#{package}\.\S*{name}\) \| .+ \|$", written["index"], flags=re.M
+                rf"^\| {{py:obj}}`{name} <{package}\.\S*{name}>` \| .+ \|$", written["index"], flags=re.M
             )
             assert row, f"{package}.{name} is not in the index"
     assert written["fourier_attn.ops.chirp"].startswith("# ops.chirp\n")
