@@ -1,4 +1,4 @@
-"""Memory that has been freed stays with the process, for the next step."""
+"""Keeps freed memory in the process for the next step."""
 
 import ctypes
 import os
@@ -17,18 +17,18 @@ TOLD = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_")  # variables with which someb
 
 
 def keep_memory() -> bool:
-    """Tells glibc to keep what is freed, and Linux to use pages of 2 MB there.
+    """Makes glibc keep freed memory, and Linux use pages of 2 MB for it.
 
-    A compiled training step takes its temporary memory, often hundreds of megabytes, in one piece and frees
-    it at its end. glibc gives such a piece back to the system, and the next step gets it page by page again,
-    each of 4 kB after a fault and filled with zeros: docs/performance.md has what that costs. Afterwards the
-    process holds on to the most memory that it ever had in use; of the address space it sets aside half of
-    the machine's memory, none of which is used by that.
+    A compiled training step allocates its temporary memory, often hundreds of megabytes, in one piece and
+    frees it at its end. By default, glibc returns such a piece to the system, and the next step gets it back
+    in pages of 4 kB, each with a page fault and filled with zeros. docs/performance.md has the cost. With
+    this function, the process keeps the largest amount of memory that it has used. It also reserves address
+    space of half of the machine's memory, which uses no memory by itself.
 
-    Call it before JAX has made arrays. The programs of this project do.
+    Call it before JAX makes arrays. The programs of this project do.
 
-    Returns: whether it was done: on Linux with glibc, unless a variable of the environment says how memory is
-      to be managed (MALLOC_.., GLIBC_TUNABLES, LD_PRELOAD; MALLOC_KEEP=no says no, and nothing to glibc).
+    Returns: whether it was done: on Linux with glibc, unless a variable of the environment configures memory
+      (MALLOC_.., GLIBC_TUNABLES, LD_PRELOAD). MALLOC_KEEP=no switches it off without affecting glibc.
     Source: mallopt(3), madvise(2).
     """
     if sys.platform != "linux" or any(name.startswith(TOLD) for name in os.environ):

@@ -1,4 +1,4 @@
-"""The family of FNet's paper: its architectures and sizes, as configurations of the one model."""
+"""Builds the configurations of the FNet paper: its architectures and sizes."""
 
 from fourier_attn.choices import check_choice
 from fourier_attn.config import Config, default, fit_length
@@ -27,19 +27,25 @@ def family(
     attention: int | None = None,
     where: str | None = None,
 ) -> Config:
-    """The configuration of an architecture in a size, as published but for padding and initial weights.
+    """Returns the configuration of an architecture of the FNet paper.
 
-    Word, position and type tables (32,000, 512, 4 rows), normalised (eps 1e-12) and projected; post-norm
-    blocks with GELU in its tanh form; the first token's vector pooled. Dense layers start with variance 1 /
-    inputs and no bias (published: deviation 0.02, of some biases too). 83.49, 88.21, 93.71 and 111.84 million
-    parameters for fnet, hybrid, linear and bert in base with the heads of pre-training. As in BERT, attention
-    drops a tenth of its weights in training, whose draws take a large part of its time on long texts: compare
-    mixers with `config.model.mixer.dropout = 0`.
+    Only padding and the initial weights differ from the paper. The sum of the word, position and type tables
+    (32,000, 512 and 4 rows) is normalised (eps 1e-12) and projected. Blocks normalise after each sum and use
+    the tanh form of GELU, and the first token is pooled. Dense layers start with variance 1 / inputs and
+    without bias; in the paper they start with deviation 0.02, and so do some biases. In size "base", with the
+    heads of pre-training, fnet, hybrid, linear and bert have 83.49, 88.21, 93.71 and 111.84 million
+    parameters.
+
+    As in BERT, attention drops a tenth of its weights in training. On long texts, sampling this dropout takes
+    a large part of the time. To compare mixers, set `config.model.mixer.dropout = 0`.
 
     Args:
-      attention, where: blocks of "hybrid" with attention (None: two, of two blocks one), and their place
-        (None: "top"), see `placed`.
-    Raises: ValueError for an unknown name or size, and for attention or where of another one than "hybrid".
+      name: the architecture: "fnet", "hybrid", "linear", "random", "ff" or "bert".
+      size: the size, a key of `SIZES`.
+      task: the task, for example "pretraining".
+      attention: number of blocks of "hybrid" with attention; None: two, or one of two blocks.
+      where: position of these blocks, see `placed`; None: "top".
+    Raises: ValueError for an unknown name or size, and for `attention` or `where` without "hybrid".
     Source: Lee-Thorpe et al., arXiv 2105.03824; sizes base and large also Devlin et al., arXiv 1810.04805.
     """
     check_choice("name", name, ARCHITECTURES)

@@ -1,8 +1,7 @@
-"""Published weights by name, "hf:owner/name" or "hf:owner/name@REV", through `huggingface_hub`.
+"""Downloads published weights by name, "hf:owner/name" or "hf:owner/name@REV", with `huggingface_hub`.
 
-Only the files in `FILES` are fetched: weights in safetensors or of Keras Hub, tokenizers and JSON, never a
-pickle or code.
-They are kept in the cache of `huggingface_hub`, so that a later start needs no network.
+Only the files in `FILES` are downloaded: weights in safetensors or of Keras Hub, tokenizers and JSON, never a
+pickle or code. The cache of `huggingface_hub` keeps them, so a later start needs no network.
 """
 
 import hashlib
@@ -34,20 +33,20 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def is_hub_name(name: str | Path) -> bool:
-    """Returns whether a name is one of the hub; write ./hf:NAME for a file or folder that is called so."""
+    """Returns whether `name` refers to the hub; write ./hf:NAME for a local file or folder of that name."""
     return os.fspath(name).startswith(PREFIX)
 
 
 def local(name: str | Path) -> Path:
-    """Returns the path of a file or folder, fetched first if the hub has it. Raises: ValueError."""
+    """Returns the local path of a file or folder, downloaded if `name` is on the hub. Raises: ValueError."""
     return fetch(name)[0] if is_hub_name(name) else paths.given(name)
 
 
 def fetch(name: str | Path) -> tuple[Path, dict[str, str]]:
-    """Returns the folder with the files of "hf:owner/name@REV", and their fingerprints.
+    """Downloads the files of "hf:owner/name@REV", and returns their folder and their fingerprints.
 
     Args:
-      name: without @REV it means the newest revision, or the cached one where the hub cannot be reached.
+      name: name on the hub; without @REV the newest revision, or the cached one if the hub is unreachable.
     Returns: the folder; the commit and the SHA-256 of each file.
     Raises: ValueError for a name that is malformed or unknown, for a repository without such weights, for a
       file whose sum is not the published one, and where `huggingface_hub` is not installed.

@@ -75,7 +75,7 @@ def copied(part: P) -> P:
 
 
 def with_values(part: P, values: Mapping[str, Any]) -> P:
-    """Returns a copy with new values of some options, by their dotted paths, for example "optim.steps"."""
+    """Returns a copy of `part` with new values of some options, by dotted path, for example "optim.steps"."""
     changed = copied(part)
     changed.update_from_flattened_dict(values)
     return changed

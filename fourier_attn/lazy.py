@@ -1,4 +1,4 @@
-"""Public names of a package, each imported when it is first used."""
+"""Imports the public names of a package when they are first used."""
 
 import importlib
 import sys

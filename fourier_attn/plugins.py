@@ -1,10 +1,10 @@
-"""Mixers, tasks and optimizers from outside: where they come from, and how they are found again.
+"""Finds custom mixers, tasks and optimizers, and records where they come from.
 
-Two ways lead in. An installed package names them among its entry points, in the group "fourier_attn.mixers",
-"fourier_attn.tasks" or "fourier_attn.optimizers"; installing it was the consent, and they are found by name.
-Any other module, such as a configuration file, calls `register_mixer`, `register_task` or
-`register_optimizer`; a run's config.json names it. Loading a run never executes that module, unless
---allow_code is given.
+There are two ways to register them. An installed package declares them as entry points in the group
+"fourier_attn.mixers", "fourier_attn.tasks" or "fourier_attn.optimizers". They are found by name, without
+further consent. Any other module, such as a configuration file, calls `register_mixer`, `register_task` or
+`register_optimizer`, and the config.json of a run records the module. Loading a run never executes that
+module unless --allow_code is given.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ KINDS = ("mixers", "tasks", "optimizers")
 
 
 class Origin(NamedTuple):
-    """The module that has registered something; the file is "" where it is an entry point."""
+    """Names the module that registered something, and its file; "" for an entry point."""
 
     module: str
     file: str
@@ -38,7 +38,13 @@ _sources: dict[tuple[str, str], str] = {}  # files with the classes, which other
 
 
 def note(kind: str, name: str, module: str = "") -> None:
-    """Notes which module registers something, the first caller outside of packages, and which one has it."""
+    """Records which module registers something: the first caller outside of installed packages.
+
+    Args:
+      kind: "mixers", "tasks" or "optimizers".
+      name: the registered name.
+      module: the module that defines the registered object.
+    """
     frame: FrameType | None = sys._getframe()
     inside = tuple(f"{place}{os.sep}" for place in (Path(__file__).parent, *places()))
     while frame is not None and frame.f_code.co_filename.startswith((*inside, "<")):

@@ -1,4 +1,4 @@
-"""Where a number comes from: command, commit, hardware, its load, versions, date; and the file it is in."""
+"""Records where a number comes from: command, commit, hardware, load, versions and date; writes its file."""
 
 import json
 import os
@@ -75,9 +75,9 @@ def hardware() -> dict[str, Any]:
 
 
 def load() -> float | None:
-    """Returns how many processes have run or waited, the mean of the last minute; None where that is unknown.
+    """Returns the mean number of running or waiting processes in the last minute; None if it is unknown.
 
-    Of this process, too: an idle machine that measures on one core is at 1.
+    It includes this process: an otherwise idle machine that measures on one core has the load 1.
     """
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 

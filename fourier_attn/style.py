@@ -1,6 +1,6 @@
-"""The style of figures: sizes, colours, type, names at the ends of curves; and their files.
+"""Defines the style of figures: sizes, colours, fonts, labels at the ends of curves, and files.
 
-Functions that plot are decorated with `styled()`; matplotlib's own settings are the same before and after.
+Decorate functions that plot with `styled()`. It leaves matplotlib's global settings unchanged.
 """
 
 import io
@@ -122,7 +122,7 @@ def _name(axes: Axes, label: str, line: Line2D) -> Annotation:
 
 
 def _put(axes: Axes, names: Sequence[Annotation], curves: Sequence[Line2D]) -> None:
-    """Names where their curves end, as far as there is room."""
+    """Moves labels to the ends of their curves, as far as there is room."""
     if not names:
         return
     gap = 1.15 * SMALL / 72 * _figure(axes).dpi / axes.bbox.height  # lines of type, as a share of the axes
@@ -150,7 +150,7 @@ def _figure(axes: Axes) -> Figure:
 
 
 def _labelled(axes: Axes) -> list[tuple[str, Line2D]]:
-    """Labels with their curves; two curves may have one label."""
+    """Returns the labels with their curves; two curves can share a label."""
     curves = []
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
         line = handle if isinstance(handle, Line2D) else handle.get_children()[0]
@@ -160,9 +160,9 @@ def _labelled(axes: Axes) -> list[tuple[str, Line2D]]:
 
 
 def apart(wanted: Sequence[float], gap: float) -> np.ndarray:
-    """Places in 0..1 as near to those wanted as can be (least squares), and a gap from each other.
+    """Returns positions in 0..1 that are at least `gap` apart and nearest to `wanted` (least squares).
 
-    Sorted, p[i] = r[i] + i gap, where r is the nearest rising sequence to wanted[i] - i gap.
+    Sorted, they are `p[i] = r[i] + i gap`, where r is the nearest rising sequence to `wanted[i] - i gap`.
     """
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))
@@ -175,7 +175,16 @@ def apart(wanted: Sequence[float], gap: float) -> np.ndarray:
 def interval(
     axes: Axes, value: float, low: float, high: float, row: int, ends: tuple[float, float], colour: str
 ) -> None:
-    """Plots a value and its interval in a row of axes that end at `ends`; arrows mark what lies beyond."""
+    """Plots a value with its interval; arrows mark parts outside the axes.
+
+    Args:
+      axes: the axes to plot in.
+      value: the value.
+      low, high: the interval.
+      row: the vertical position.
+      ends: the limits of the horizontal axis.
+      colour: the colour of the value and the interval.
+    """
     bars = [[value - max(low, ends[0])], [min(high, ends[1]) - value]]
     axes.errorbar([value], [row], xerr=bars, fmt="o", color=colour)
     for end, marker, beyond in ((ends[0], "<", low < ends[0]), (ends[1], ">", high > ends[1])):
@@ -184,7 +193,7 @@ def interval(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a PNG file, whole."""
+    """Writes a figure to a PNG file, atomically."""
     atomic.write(path, png(figure))
 
 

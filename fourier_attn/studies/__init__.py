@@ -1,1 +1,1 @@
-"""Questions asked of trained networks and of layers, each one command."""
+"""Answers questions about trained networks and layers. Each study is one command."""

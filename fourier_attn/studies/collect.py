@@ -2,8 +2,8 @@
 
     python -m fourier_attn.studies.collect --out=results/studies/imdb.json runs/*
 
-One row for each run's directory, with everything that its number depends on: configuration, seeds, commit,
-hardware, versions. Rows of the file that have another run's name stay.
+The command writes one row for each run, with everything that its result depends on: configuration, seeds,
+commit, hardware and versions. It replaces rows of the same runs and keeps all others.
 """
 
 import json
@@ -30,7 +30,7 @@ APART = ("seed", "data.split_seed", "model.mixer.name")  # columns of their own
 
 
 def row(directory: Path) -> dict[str, Any]:
-    """Returns the row of a finished run; what its files do not contain is None.
+    """Returns the row of a finished run; values that its files do not contain are None.
 
     Returns:
       `knobs` are those that differ from the defaults of its mixer and task; `validation` has the metric that
@@ -73,7 +73,7 @@ def row(directory: Path) -> dict[str, Any]:
 
 
 def measured(line: dict[str, Any]) -> dict[str, Any]:
-    """Returns the metrics of a line."""
+    """Returns the metrics of a line of metrics.jsonl."""
     return {name: value for name, value in line.items() if name not in ("split", "step", "epoch")}
 
 
@@ -87,7 +87,7 @@ def config_name(line: str | None) -> str | None:
 
 
 def differing(flat: dict[str, Any]) -> dict[str, Any]:
-    """Knobs that are not the defaults of the run's mixer and task, without those that the run sets itself."""
+    """Returns the options that differ from the defaults of the mixer and the task; runs set the rest."""
     mixer = flat["model.mixer.name"]
     usual = plain(default(mixer, flat["data.task"]))
     fitted = {f"model.mixer.{name}" for name in named(find_mixer(mixer), LENGTHS)}
@@ -101,7 +101,7 @@ def differing(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(config: Part) -> dict[str, Any]:
-    """Returns each knob and its value as JSON has it."""
+    """Returns each option with its value as JSON stores it."""
     return config_file.flat(json.loads(json.dumps(config.to_dict())))
 
 
@@ -111,7 +111,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def merge(path: Path, new: list[dict[str, Any]]) -> None:
-    """Writes rows to a file of results, in place of those that it has of the same runs."""
+    """Writes the rows `new` to the file of results `path`, where they replace rows of the same runs."""
 
     def run(entry: dict[str, Any]) -> tuple[str, ...]:
         return tuple(json.dumps(entry.get(key)) for key in ("run", "config", "knobs", "seed", "split_seed"))

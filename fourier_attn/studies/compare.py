@@ -1,11 +1,10 @@
-"""Runs side by side: python -m fourier_attn.studies.compare runs/*
+"""Compares runs: python -m fourier_attn.studies.compare runs/*
 
-A table of the knobs in which they differ, the best validation and the test, the best run first, and their
-validation curves in one picture; of a run with several seeds their mean and standard deviation (SD). Runs
-that differ in their seeds alone also have a second table, of means and SD, and one curve with a band.
-Finished runs and those under way; directories without a run are left out. With --out=NAME the tables are
-written to NAME.csv and NAME-means.csv, and the picture to NAME.png. A run's name is the end of its path that
-no other has.
+The command prints a table with the options in which the runs differ, the best validation metric and the test
+metric. The best run is first. A run with several seeds has their mean and standard deviation (SD). If runs
+differ only in their seeds, a second table shows their mean and SD. Unfinished runs are included, and
+directories without a run are skipped. --out=NAME writes the tables to NAME.csv and NAME-means.csv, and the
+validation curves to NAME.png. Runs are named by the shortest unique end of their path.
 """
 
 import csv
@@ -75,7 +74,7 @@ def ordered(runs: Sequence[Summary]) -> list[Summary]:
 
 
 def table(runs: Sequence[Summary]) -> list[list[str]]:
-    """Cells of the table, the head first; what is not known is empty."""
+    """Returns the cells of the table, the header first; unknown values are empty."""
     knobs, metric = differing(runs), runs[0].metric
     heads = {"validation": f"validation {metric}", "test": f"test {metric}"}
     heads |= {"validation_sd": "its SD", "test_sd": "SD of test"}
@@ -95,9 +94,9 @@ def shown(value: float | int | str | None) -> str:
 
 
 def grouped(runs: Sequence[Summary]) -> list[tuple[str, list[Summary]]]:
-    """Returns finished runs that differ in their seeds alone together, with the knobs that distinguish them.
+    """Groups finished runs that differ only in their seeds, under the options that distinguish the groups.
 
-    A run without such a sibling has its own name, as have runs under way and repeated ones.
+    Single runs, unfinished runs and repeated runs form groups under their own names.
     """
     names = [name for name in differing(runs) if name not in SEEDS]
     groups: dict[tuple[str, ...], list[Summary]] = {}
@@ -120,7 +119,7 @@ def grouped(runs: Sequence[Summary]) -> list[tuple[str, list[Summary]]]:
 
 
 def mean_table(runs: Sequence[Summary]) -> list[list[str]]:
-    """Cells of the means over seeds, the best first; [] where no two runs differ in their seeds alone."""
+    """Returns the cells of the means over seeds, the best first; [] if all groups have a single run."""
     groups = [group for _, group in grouped(runs) if len(group) > 1]
     names, metric = [name for name in differing(runs) if name not in SEEDS], runs[0].metric
     if not groups:
@@ -141,9 +140,9 @@ def _mean_validation(group: Sequence[Summary]) -> float:
 
 @style.styled()
 def plot(runs: Sequence[Summary]) -> Figure:
-    """Plots each run's metric on validation over epochs; stars: on test, with the best weights.
+    """Plots the validation metric of each run over epochs; stars are the test metric of the best weights.
 
-    Runs that differ in their seeds alone have one line, their mean, and a band of one SD on either side.
+    Runs that differ only in their seeds have one line, their mean, with a band of one SD on either side.
     """
     figure = style.figure(height=4.0)
     axes = figure.subplots()

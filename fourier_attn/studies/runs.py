@@ -1,4 +1,4 @@
-"""The runs of a study: its flags --workdir, --against and --allow_code; and the runs' names."""
+"""Finds and names the runs of a study, by its flags --workdir, --against and --allow_code."""
 
 import hashlib
 import sys
@@ -15,7 +15,12 @@ from fourier_attn.train.rundir import config_file
 
 
 def define_flags(against: bool = False, several: bool = False) -> None:
-    """Defines the flags of a study; with `against` also of a second run, with `several` of many runs."""
+    """Defines the flags of a study.
+
+    Args:
+      against: whether a second run can be given to compare with.
+      several: whether --workdir takes a list of runs.
+    """
     if several:
         flags.DEFINE_list("workdir", None, "directories of trained runs, separated by commas")
     else:
@@ -30,11 +35,11 @@ def define_flags(against: bool = False, several: bool = False) -> None:
 
 
 def directories() -> list[Path]:
-    """Returns the directories of all runs named by the flags.
+    """Returns the directories of all runs that the flags name.
 
-    Files that have registered their mixers are executed where --allow_code is given.
+    With --allow_code it first executes the files that registered their mixers.
 
-    Raises: ValueError where none is named, or one is named twice.
+    Raises: ValueError if no run is given, or one is given twice.
     """
     options = flags.FLAGS
     if not options.workdir:
@@ -51,7 +56,7 @@ def directories() -> list[Path]:
 
 
 def new_files(base: Path) -> tuple[Path, Path]:
-    """Returns the files BASE.json and BASE.png for a study. Raises: ValueError where one of them exists."""
+    """Returns the files `base`.json and `base`.png of a study. Raises: ValueError if one of them exists."""
     table, picture = (base.with_name(f"{base.name}{ending}") for ending in (".json", ".png"))
     for path in (table, picture):
         paths.check_new(path, f"move it away, or name this study, --out={base.name}-2")

@@ -18,9 +18,10 @@ def interleave(
     """Returns the seconds per call of each side in every round, side after side, after a warm-up of each.
 
     Args:
-      rounds, budget_s: how many rounds at least, and for how long at least.
-      calls: of a side in a round.
-      refill: whether a call before the timed ones fills the caches, which the other sides have emptied.
+      sides: the functions, by name.
+      rounds, budget_s: the minimum number of rounds, and the minimum total time in seconds.
+      calls: number of calls per side and round.
+      refill: whether an untimed call first refills the caches, which the other sides have emptied.
     """
     for side in sides.values():
         jax.block_until_ready(side())

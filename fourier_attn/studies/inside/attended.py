@@ -1,10 +1,10 @@
-"""Where questions look: python -m fourier_attn.studies.inside.attended --workdir=runs/NAME,runs/OTHER
+"""Measures where questions attend: python -m fourier_attn.studies.inside.attended --workdir=runs/A,runs/B
 
-Of runs on the task `shapes`, over the test images: the share of the question token's weights that lies on
-the patches with the shape that is asked about, in the mean over heads and of the head that has most on
-validation, and how often that head's largest weight is on one of them (the pointing game; Zhang et al.,
-arXiv 1608.00507). Beside them the share of those patches in the image, which weights that know nothing would
-have.
+The runs must be on the task `shapes`. For the test images, the study reports how much of the question token's
+attention is on the patches with the shape that the question is about: the mean over the heads, and the head
+with the largest share on the validation set. It also reports how often the largest weight of that head is on
+one of these patches (the pointing game; Zhang et al., arXiv 1608.00507). The baseline is the share of these
+patches in the image, which uniform weights would have.
 """
 
 import sys
@@ -52,9 +52,12 @@ def main() -> None:
 
 
 def look(directory: Path, name: str) -> list[dict[str, Any]]:
-    """Evaluates one run; returns a row for each kind of question.
+    """Evaluates one run and returns a row for each kind of question.
 
-    Raises: ValueError for a run on another task, or with other tokens than the cells of the images.
+    Args:
+      directory: the directory of the run.
+      name: the name of the run in its rows.
+    Raises: ValueError for a run on another task, or with tokens that are not the cells of the images.
     """
     config, network, params = restore(directory)
     task = data.TASKS[config.data.task]

@@ -1,14 +1,15 @@
-"""Layers as matrices, and their symmetries: python -m fourier_attn.studies.inside.matrices
+"""Measures layers as matrices and their symmetries: python -m fourier_attn.studies.inside.matrices
 
     python -m fourier_attn.studies.inside.matrices --layers=lambda,attention --out=few
 
-Every mixer, and layers to compare it with, is linearised at a random input x by `jax.jacobian`,
+The study linearises every mixer, and layers to compare it with, at a random input x by `jax.jacobian`:
 
     J[i, p, j, q] = (d y[i, p]) / (d x[j, q])
 
-with its initial parameters. Of J: a picture, rank, distinct entries, structure. Of the layer: its parameters
-and how they grow, which lengths it takes, whether it commutes with translations and permutations of the
-tokens, whether J depends on x, and the floating-point operations of its compiled program.
+The parameters are the initial ones. For J, the study records a picture, its rank, its number of distinct
+entries and its structure. For the layer, it records the number of parameters and how it grows, the lengths
+that the layer accepts, whether it commutes with translations and permutations of the tokens, whether J
+depends on x, and the floating-point operations of its compiled program.
 
 Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, section 1.8.
 """
@@ -69,7 +70,12 @@ def main() -> None:
 
 
 def measure(name: str, make: Callable[[int], Any]) -> dict[str, Any]:
-    """Returns all that is measured of a layer, with its matrix packed for figures."""
+    """Measures a layer and returns its row, with the matrix packed for figures.
+
+    Args:
+      name: the name of the layer.
+      make: makes the layer for a number of tokens.
+    """
     layer, x, other = make(T), example(T, D), example(T, D, seed=1)
     params = layer.init(jax.random.key(0), x[None])
     function = of_tokens(layer, params)
@@ -99,7 +105,7 @@ def of_tokens(layer: Any, params: Any) -> Callable[[Array], Array]:
 
 
 def lengths(layer: Any, params: Any) -> str:
-    """Returns which other numbers of tokens the same parameters take: "any", "up to t" or "t"."""
+    """Returns the numbers of tokens that `layer` accepts with the same `params`: "any", "up to t" or "t"."""
     fits = {}
     for t in (T // 2, 2 * T):
         try:

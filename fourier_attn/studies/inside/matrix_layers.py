@@ -1,4 +1,4 @@
-"""Layers that are looked at as matrices: every mixer, and layers to compare it with."""
+"""Lists the layers that the study of matrices measures: every mixer, and layers to compare it with."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ T, D = 16, 8  # tokens and features
 
 
 class Plain(NamedTuple):
-    """A layer other than a mixer: the shapes of its parameters at width d, and a function of them and x."""
+    """Describes a layer that is not a mixer."""
 
     shapes: Callable[[int], dict[str, tuple[int, ...]]]
     function: Callable[[dict[str, Array], Array], Array]
@@ -56,7 +56,13 @@ def _mlp_shapes(d: int) -> dict[str, tuple[int, ...]]:
 
 
 def mixer(name: str, t: int, **options: Any) -> Any:
-    """Returns a mixer for sequences of t tokens."""
+    """Returns a mixer for sequences of t tokens.
+
+    Args:
+      name: the name of the mixer in `MIXERS`.
+      t: the number of tokens.
+      options: fields of the mixer.
+    """
     stores = dict.fromkeys(named(MIXERS[name], POSITIONS), t)
     return MIXERS[name](**stores, **options)
 

@@ -1,4 +1,4 @@
-"""Draws what was measured of layers as matrices."""
+"""Plots the matrices of layers."""
 
 import base64
 import math

@@ -1,4 +1,4 @@
-"""Rank, distinct entries and structure of a matrix between tokens, each by a residual.
+"""Measures rank, distinct entries and structure of a matrix between tokens, each by a residual.
 
 A matrix here has four axes (t, d, t, d): output token and feature, input token and feature. Residuals are the
 largest deviation over the largest entry.
