@@ -79,7 +79,7 @@ def name_table(package: str) -> str:
         full = f"{package}.{name}"
         target = f"{full}.{name}" if is_module(full) else full
         rows.append(f"| {{py:obj}}`{name} <{target}>` | {sentence(getattr(face, name))} |")
-    return "\n".join(["| name | |", "|---|---|", *rows])
+    return "\n".join(["| Name | Description |", "|---|---|", *rows])
 
 
 def public_names(package: str) -> list[str]:

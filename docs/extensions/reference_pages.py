@@ -157,7 +157,8 @@ KINDS = {
 
 def _of(option: Option) -> list[str]:
     kind = {"choice": "str", "flag": "bool", "count": "int", "bits": "int", "seed": "int", "number": "float"}
-    facts = [kind.get(option.kind, option.kind), f"default `{option.default!r}`", option.allowed]
+    allowed = f"one of {option.allowed}" if option.allowed.startswith('"') else option.allowed
+    facts = [kind.get(option.kind, option.kind), f"default `{option.default!r}`", allowed]
     return [escaped(fact) for fact in facts if fact]
 
 
