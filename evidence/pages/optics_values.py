@@ -93,6 +93,11 @@ def processor_energy(results: Results) -> str:
     return spread(_speedup(results, "electronics", name="processor")["joules"], 1e3)
 
 
+def gpu_energy(results: Results) -> str:
+    """Returns the mJ of an example's transforms on an A100 from its specification, with their bounds."""
+    return spread(_speedup(results, "electronics", name="A100")["joules"], 1e3)
+
+
 def moved(results: Results) -> str:
     """Returns the share of a frame's energy on `chip_11x11` that moves data, in percent."""
     typical = _speedup(results, "frame", preset="chip_11x11")["energy_j"]["typical"]
@@ -170,6 +175,7 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "speedup-chip": faster,
     "energy-chip": chip_energy,
     "energy-cpu": processor_energy,
+    "energy-gpu": gpu_energy,
     "frame-moved": moved,
     "pareto-fnet-engine": partial(engine_energy, name="pareto-fnet", scale=1e6),
     "pareto-fnet-cpu": partial(electronic_energy, name="pareto-fnet", scale=1e6),

@@ -12,6 +12,7 @@ from evidence.pages.optics_values import OPTICS_VALUES
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.ledger import Finding, core_hours, least_core_hours, published, score, without_failures
+from evidence.suite.statistics import difference
 
 TEXTS = ("settings", "1", "2", "sst2", "listops")  # tiers of the page on texts
 
@@ -37,6 +38,13 @@ def first_p(results: Results) -> str:
     """Returns Holm's p-value of the first comparison, convolutional attention against attention."""
     verdicts = decide(COMPARISONS["1"], answers(published(results.root, "1")))
     return f"{verdicts[0].adjusted:.3f}"
+
+
+def fnet_above_attention(results: Results) -> str:
+    """Returns the points by which the small FNet is above attention on IMDb, with their 95 % interval."""
+    right = answers(published(results.root, "1"))
+    found = difference(right["fnet"], right["attention"])
+    return f"{100 * found.mean:.2f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
 def seed_difference_after_one_epoch(results: Results) -> str:
@@ -68,13 +76,13 @@ def batch_5(name: str, sign: int) -> Callable[[Results], str]:
       sign: 1, or -1 for the points below `identity`.
     """
 
-    def difference(results: Results) -> str:
+    def points_above(results: Results) -> str:
         groups = published(results.root, "cifar10")
         pairs = zip(groups[name], groups["identity"], strict=True)
         points = [100 * sign * (_fifth(a) - _fifth(b)) for a, b in pairs]
         return f"{min(points):.1f} to {max(points):.1f}"
 
-    return difference
+    return points_above
 
 
 def _fifth(finding: Finding) -> float:
@@ -167,6 +175,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "other-days": other_days,
     "sst2-error": sst2_error,
     "first-p": first_p,
+    "fnet-attention": fnet_above_attention,
     "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,
     "attention-hours": attention_hours,
