@@ -1,125 +1,196 @@
-"""Pages of the mixers, one for each, that are made when the site is built."""
+"""Fills in the generated parts of the pages in docs/mixers, one for each mixer.
 
-import ast
+A page is written by hand. A line `<!-- mixer: PART -->` stands for a part from another owner: `equation`,
+`padding` and `sources` are from the layer's docstring, `matrix` and `measurements` from results/, and
+`reference` is the layer, the op and the standalone file.
+"""
+
 import functools
+import inspect
 import json
+import math
 import re
-import runpy
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from api_pages import ROOT, directive, keep
+from api_pages import ROOT, directive
 from sphinx.application import Sphinx
 
+from evidence.pages.markdown import significant, table
+from evidence.suite.cells import TWINS
+from evidence.suite.ledger import interval, published, score
 from fourier_attn import style
+from fourier_attn.model import MIXERS
+from fourier_attn.standalone import standalone
+from fourier_attn.standalone.inline import brief, sections
 from fourier_attn.studies.inside import matrix_layers, matrix_views
 from fourier_attn.studies.inside.matrix_layers import D, T
 
 MATRICES = ROOT / "results" / "studies" / "matrices.json"
+GROWTH = ROOT / "results" / "benchmarks" / "growth-cpu.json"
+BUILT = ROOT / "build" / "mixers"  # pictures and standalone files
+TIERS = {  # tier of the suite: test set, and where its report is
+    "1": ("IMDb", "imdb"),
+    "sst2": ("SST-2", "sst2"),
+    "listops": ("ListOps", "listops"),
+    "fashion_mnist": ("Fashion-MNIST", "fashion_mnist"),
+    "cifar10": ("CIFAR-10", "cifar10"),
+    "recall": ("synthetic recall", "recall"),
+}
+OTHERS = (*TWINS, "hybrid", "conv_attention")  # endings of models with engines, or with several mixers
+TIMED = {
+    "attention": "attention",
+    "circular": "circular",
+    "fourier": "fourier",
+    "lambda": "lambda, context 3",
+}
+TOKENS = 512  # of the timing
+COST = re.compile(r"^\| \[?`(\w+)`[^|]*\|([^|]*)\|([^|]*)\|", flags=re.MULTILINE)  # in docs/mixers.md
+MARK = re.compile(r"^<!-- mixer: (\w+) -->$", flags=re.MULTILINE)
 
 
-def write_mixers(app: Sphinx) -> None:
-    """docs/mixers/: of each mixer its layer, its op, its matrix and what all tables say of it."""
-    layers = mixers()
-    measured_matrices = json.loads(MATRICES.read_text())
-    folder = ROOT / "docs" / "mixers"
-    folder.mkdir(exist_ok=True)
-    names = "\n".join(layers)
-    pages = {"index": f"# Mixers, one by one\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"}
-    for name, (module, layer) in layers.items():
-        op = module.replace(".layers.", ".ops.")
-        text = f"# {name}\n\n"
-        text += f"`--config.model.mixer.name={name}`; all mixers side by side: [mixers](../mixers.md).\n\n"
-        text += picture(name, measured_matrices, folder)
-        text += "## Layer\n\n" + directive("autoclass", f"{module}.{layer}", "no-index")
-        if (ROOT / f"{op.replace('.', '/')}.py").exists():
-            text += f"## Op\n\nThe mathematics, [`{op.removeprefix('fourier_attn.')}`](../api/{op}.md).\n\n"
-            text += directive("automodule", op, "members", "no-index")
-        pages[name] = text + measured(name)
-    keep(folder, pages)
+def documented(name: str) -> dict[str, str]:
+    """Returns the sections of the docstring of a mixer's layer."""
+    return sections(inspect.getdoc(MIXERS[name]) or "")
 
 
-def picture(name: str, document: dict, folder: Path) -> str:
-    """Of a mixer as a matrix, which is drawn where what it is drawn from is newer."""
-    rows = [row for row in document["rows"] if row["layer"] == name]
-    if not rows:
-        return ""
-    file = folder / f"{name}.png"
+def equation(name: str) -> str:
+    """Returns the equations of a layer as an indented block."""
+    return brief(documented(name)[""]).partition("\n\n")[2]
+
+
+def section(name: str, title: str) -> str:
+    """Returns a section of a layer's docstring as a paragraph that begins with a capital letter."""
+    text = " ".join(documented(name)[title].split())
+    return text[0].upper() + text[1:]
+
+
+def matrix(name: str) -> str:
+    """Returns the figure of a mixer as a matrix; the picture is drawn anew where its sources are newer."""
+    document = json.loads(MATRICES.read_text())
+    [row] = [row for row in document["rows"] if row["layer"] == name]
+    file = BUILT / f"{name}.png"
     sources = (MATRICES, *(Path(module.__file__) for module in (matrix_layers, matrix_views, style)))
     if not file.exists() or file.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        BUILT.mkdir(parents=True, exist_ok=True)
         style.save(matrix_views.plot_layer(document, name), file)
-    [row] = rows
     kinds = ", ".join(matrix_views.structures(row)) or "no structure"
     words = f"rank {row['rank']} of {row['rows']}, {row['distinct']:,} distinct entries, {kinds}"
     width = 26 if "weights" in row else 13
     return (
-        f"```{{figure}} {name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
-        f"Every output against every input, around {T} random tokens of {D} features, with "
-        f"initial parameters; red above zero, blue below: {words}. "
-        "[All layers, and how they are drawn](../chapter.md#matrices-section-1-8)\n```\n\n"
+        f"```{{figure}} /build/mixers/{name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
+        f"Derivative of every output by every input at {T} random tokens of {D} features, with initial "
+        f"parameters. Red is above zero, blue below. It has {words}. "
+        "[All layers, and how they are drawn](../chapter.md#layers-as-matrices-section-1-8)\n```"
     )
 
 
+def measurements(name: str) -> str:
+    """Returns one table with what a mixer costs and how accurate its networks are."""
+    parameters, cost = costs()[name]
+    lines = [["parameters of one layer", parameters, "d = 128, default fields"]]
+    if cost:
+        lines.append(["multiplications for one sequence, up to a constant", cost, "[symbols](../mixers.md)"])
+    lines += timed(name)
+    for tier, (title, folder) in TIERS.items():
+        for model, findings in published(ROOT, tier).items():
+            if findings[0]["mixer"] == name and not model.endswith(OTHERS):
+                report = f"[report](../../results/evidence/{folder}/report.md), `{model}`"
+                lines.append([f"test accuracy on {title}, %", accuracy(findings), report])
+    return table(["Measure", "Value", "Setting and source"], lines) + (
+        "\nAccuracies are means with 95 % intervals over seeds and, where single answers are stored, test "
+        "examples. The number of seeds is in brackets. [Results](../evidence.md) compares all mixers.\n"
+        if len(lines) > 3
+        else ""
+    )
+
+
+def accuracy(findings: list[dict[str, Any]]) -> str:
+    """Returns mean, 95 % interval and number of seeds."""
+    mean = sum(map(score, findings)) / len(findings)
+    low, high = interval(findings)
+    between = "" if math.isnan(low) else f", {100 * low:.2f} to {100 * high:.2f}"
+    return f"{100 * mean:.2f}{between} ({len(findings)})"
+
+
+def timed(name: str) -> list[list[str]]:
+    """Returns the row with a mixer's time, as a ratio to attention's."""
+    rows = json.loads(GROWTH.read_text())["rows"]
+    ms = {row["mixer"]: row["ms"] for row in rows if row["t"] == TOKENS}
+    if name == "attention" or name not in TIMED:
+        return []
+    ratio = significant(ms[TIMED[name]] / ms["attention"])
+    setting = f"{TOKENS} tokens, d = 128, CPU, [timings](../performance.md)"
+    return [["time of forward and backward pass, attention = 1", ratio, setting]]
+
+
 @functools.cache
-def mixers() -> dict[str, tuple[str, str]]:
-    """Module and name of the layer of each mixer, from the model's table."""
-    model = ast.parse((ROOT / "fourier_attn" / "model.py").read_text())
-    modules = {
-        alias.name: node.module
-        for node in model.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    [table] = [
-        node.value
-        for node in model.body
-        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "MIXERS"
+def costs() -> dict[str, tuple[str, str]]:
+    """Returns parameters and multiplications of each mixer, from the table in docs/mixers.md."""
+    text = (ROOT / "docs" / "mixers.md").read_text()
+    return {name: (parameters.strip(), cost.strip()) for name, parameters, cost in COST.findall(text)}
+
+
+def reference(name: str) -> str:
+    """Returns the reference of the layer and of its op, and a link to the standalone file."""
+    module, layer = MIXERS[name].__module__, MIXERS[name].__name__
+    op = module.replace(".layers.", ".ops.")
+    BUILT.mkdir(parents=True, exist_ok=True)
+    file = BUILT / f"{name}_mixer.py"
+    file.write_text(standalone(name))
+    text = (
+        f"Download {{download}}`{file.name} </build/mixers/{file.name}>`, this mixer as one file that needs "
+        f"only JAX and Flax. It comes from `python -m fourier_attn.standalone {name}`.\n\n"
+        "### Layer\n\n" + directive("autoclass", f"{module}.{layer}", "no-index")
+    )
+    if (ROOT / f"{op.replace('.', '/')}.py").exists():
+        text += f"### Op\n\nThe functions of [`{op.removeprefix('fourier_attn.')}`](../api/{op}.md).\n\n"
+        text += directive("automodule", op, "members", "no-index")
+    return text.rstrip()
+
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "equation": equation,
+    "matrix": matrix,
+    "measurements": measurements,
+    "padding": functools.partial(section, title="Masking"),
+    "sources": functools.partial(section, title="Source"),
+    "reference": reference,
+}
+
+
+def filled(name: str, text: str) -> str:
+    """Returns the text of a mixer's page with all its parts. Raises: KeyError for an unknown part."""
+    return MARK.sub(lambda match: PARTS[match[1]](name), text)
+
+
+def fill_page(app: Sphinx, page: str, source: list[str]) -> None:
+    """Fills in a page below docs/mixers, and notes what it depends on."""
+    folder, _, name = page.rpartition("/")
+    if folder != "docs/mixers":
+        return
+    source[0] = filled(name, source[0])
+    evidence = (ROOT / "results" / "evidence").glob("*/cells/*.json")
+    for path in (MATRICES, GROWTH, ROOT / "docs" / "mixers.md", inspect.getfile(MIXERS[name]), *evidence):
+        app.env.note_dependency(str(path))
+
+
+def leave_out(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Leaves out of a layer's docstring what its page says already: equations, padding and sources."""
+    if what != "class" or not app.env.docname.startswith("docs/mixers/"):
+        return
+    parts = sections("\n".join(lines))
+    text = parts.pop("")
+    equations = brief(text).partition("\n\n")[2]
+    kept = [
+        text.replace(equations, "") if equations else text,
+        *(f"{title}: {part}" for title, part in parts.items() if title not in ("Masking", "Source")),
     ]
-    return {
-        key.value: (modules[layer.id], layer.id) for key, layer in zip(table.keys, table.values, strict=True)
-    }
-
-
-TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->", flags=re.DOTALL)
-
-
-def measured(name: str) -> str:
-    """The rows about a mixer in all tables that are made from results."""
-    found = []
-    for page in (ROOT / "docs").glob("*.md"):
-        for table, body in TABLE.findall(page.read_text()):
-            lines = [line for line in body.splitlines() if line.startswith("|")]
-            # A row in view is also among the folded ones.
-            rows = list(dict.fromkeys(line for line in lines[2:] if mixer_of(line) == name))
-            if rows:
-                title = f"From [{page.stem}](../{page.name}), table {table}:"
-                found.append("\n".join([title, "", *lines[:2], *rows]))
-    return "## Measured\n\n" + "\n\n".join(sorted(found)) + "\n" if found else ""
-
-
-def mixer_of(row: str) -> str | None:
-    """The mixer that a row of a table is about: by name, or by a model's or file's."""
-    first = row.strip("|").split("|")[0].strip(" `")
-    if match := re.fullmatch(r"(configs/\w+\.py)(?::([\w-]+))?", first):
-        return configured(*match.groups())
-    named = re.split(r"[`\s,]", first)[0]
-    return models().get(first, named if named in mixers() else None)
-
-
-@functools.cache
-def configured(file: str, argument: str | None) -> str:
-    """The mixer of a configuration file."""
-    get_config = runpy.run_path(str(ROOT / file))["get_config"]
-    config = get_config(argument) if argument else get_config()
-    return config.model.mixer.name
-
-
-@functools.cache
-def models() -> dict[str, str]:
-    """The mixer of each model of the study on IMDb."""
-    small = runpy.run_path(str(ROOT / "configs" / "imdb_small.py"))
-    return {name: mixer for name, (mixer, _) in small["MODELS"].items()}
+    lines[:] = "\n".join(kept).splitlines()
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("builder-inited", write_mixers)
+    app.connect("source-read", fill_page, priority=400)  # before links are changed
+    app.connect("autodoc-process-docstring", leave_out, priority=400)  # before it is rewritten
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -142,16 +142,17 @@ def test_the_map_and_the_tree_agree() -> None:
 
 
 def test_parameters_of_the_mixers() -> None:
-    counted = rows((ROOT / "docs" / "mixers.md").read_text(), "| mixer | parameters, d = 128 |")
+    counted = rows((ROOT / "docs" / "mixers.md").read_text(), "| Mixer | Parameters, d = 128 |")
     assert len(counted) >= 11
-    for name, count, *_ in counted:
+    for link, count, *_ in counted:
+        name = re.findall(r"(\w+)`\]\(mixers/\1\.md\)", link)[0]
         layer = MIXERS[name]()
         params = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((1, 8, 128)))
         assert f"{sum(p.size for p in jax.tree.leaves(params)):,}" == count, name
 
 
 def test_choices_of_padding() -> None:
-    listed = rows((ROOT / "docs" / "mixers.md").read_text(), "| `padding` |")
+    listed = rows((ROOT / "docs" / "mixers" / "fourier.md").read_text(), "| `padding` |")
     assert [row[0].removesuffix("` (default)") for row in listed] == list(OPTIONS["padding"])
 
 
@@ -273,7 +274,7 @@ def test_the_example_trains_on_the_examples_task(extended: Path) -> None:
 
 
 ANSWERS = {  # a question of the FAQ: a page that its answer links to, and a text on that page
-    "Where is the mathematics?": ("mixers.md", "y[i, j] = Re sum"),
+    "Where is the mathematics?": ("mixers/fourier.md", "<!-- mixer: equation -->"),
     "Where are the weights?": ("../fourier_attn/layers/lambdas.py", "class LambdaLayer"),
     "Where is the training loop?": ("../fourier_attn/train/loop.py", "def train_epochs"),
     "How do I add a mixer?": ("extending.md", "MIXERS"),

@@ -1,12 +1,20 @@
-"""Pages of the mixers: docs/extensions/mixer_pages.py."""
+"""Pages of the mixers: docs/mixers and docs/extensions/mixer_pages.py."""
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 from conftest import ROOT
+
+from fourier_attn.model import MIXERS
+
+FOLDER = ROOT / "docs" / "mixers"
+ORDER = ["Equation", "Matrix", "Example", "Cost and accuracy", "Padding", "Sources", "Reference"]
+
+mixers = pytest.mark.parametrize("name", MIXERS)
 
 
 @pytest.fixture
@@ -15,24 +23,65 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
     yield importlib.import_module("mixer_pages")
     sys.modules.pop("mixer_pages")
-    sys.modules.pop("pages", None)
+    sys.modules.pop("api_pages", None)
 
 
-def test_rows_belong_to_mixers(pages: ModuleType) -> None:
-    rows = {
-        "| `fnet` | 84.36 (1) |": "fourier",
-        "| fnet | 2 blocks, batch 32 |": "fourier",
-        "| `circular-8x8` | 84.44 (1) |": "circular",
-        "| `configs/circular.py:reviews-3x3` | not yet run |": "circular",
-        "| `configs/fnet.py` | not yet run |": "fourier",
-        "| lambda, k = 4 | 3 |": "lambda",
-        "| linear | 2 |": "linear",
-        "| fnet / bert | 12 layers |": None,
-        "| bert | 12 layers |": None,
-    }
-    assert {row: pages.mixer_of(row) for row in rows} == rows
+def test_every_mixer_has_a_page_in_the_contents() -> None:
+    assert {page.stem for page in FOLDER.glob("*.md")} == MIXERS.keys()
+    contents = (ROOT / "docs" / "mixers.md").read_text().partition("{toctree}")[2].split()
+    assert {line for line in contents if line.startswith("mixers/")} == {f"mixers/{name}" for name in MIXERS}
 
 
-def test_every_mixer_of_the_study_has_its_accuracy(pages: ModuleType) -> None:
-    for name in sorted(set(pages.models().values())):
-        assert "From [evidence](../evidence.md), table evidence:" in pages.measured(name), name
+@mixers
+def test_a_page_has_all_parts_in_order(name: str) -> None:
+    text = (FOLDER / f"{name}.md").read_text()
+    heads = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert [head for head in heads if head != "Optical engine"] == ORDER
+    assert ("Optical engine" in heads) == ("engine" in MIXERS[name].__dataclass_fields__)
+    marks = re.findall(r"^<!-- mixer: (\w+) -->$", text, flags=re.MULTILINE)
+    assert marks == ["equation", "matrix", "measurements", "padding", "sources", "reference"]
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize(
+    "name", [name if name == "identity" else pytest.param(name, marks=pytest.mark.slow) for name in MIXERS]
+)
+def test_the_example_of_a_page_runs(name: str) -> None:
+    [example] = re.findall(r"^```python\n(.*?)^```$", (FOLDER / f"{name}.md").read_text(), re.M | re.S)
+    assert len(example.splitlines()) <= 10
+    space: dict = {}
+    exec(example, space)
+    assert type(space["layer"]) is MIXERS[name]
+    assert space["y"].shape == (2, 100, 128)
+
+
+@mixers
+def test_a_table_has_costs_and_results_but_no_open_runs(pages: ModuleType, name: str) -> None:
+    text = pages.measurements(name)
+    assert "| parameters of one layer |" in text
+    assert "not yet run" not in text
+    small = name in ("attention", "circular", "lambda", "fourier", "linear", "random", "identity")
+    assert ("test accuracy on IMDb" in text) == small
+    assert not re.search(r"-engine`|-exact`|hybrid", text)
+
+
+def test_a_table_is_made_from_the_cells(pages: ModuleType) -> None:
+    findings = pages.published(ROOT, "1")["fnet"]
+    mean = 100 * sum(finding["test"]["accuracy"] for finding in findings) / len(findings)
+    [line] = [line for line in pages.measurements("fourier").splitlines() if "on IMDb" in line]
+    value = re.fullmatch(r"\| .* \| ([\d.]+), ([\d.]+) to ([\d.]+) \((\d+)\) \| .*`fnet` \|", line)
+    assert value[1] == f"{mean:.2f}"
+    assert float(value[2]) < float(value[1]) < float(value[3])
+    assert int(value[4]) == len(findings)
+
+
+def test_a_page_is_filled_from_the_docstring_and_offers_the_file(pages: ModuleType) -> None:
+    text = pages.filled(
+        "token_conv", "<!-- mixer: equation -->\n<!-- mixer: padding -->\n<!-- mixer: reference -->"
+    )
+    assert text.startswith("    y[i] = sum_{k = -N .. N} w[N + k] x[i - k]")
+    assert "\nPadded tokens are set to zero first" in text
+    assert "</build/mixers/token_conv_mixer.py>" in text
+    assert (ROOT / "build" / "mixers" / "token_conv_mixer.py").read_text().startswith('"""Convolves')
+    with pytest.raises(KeyError):
+        pages.filled("token_conv", "<!-- mixer: nothing -->")
